@@ -1,0 +1,35 @@
+"""What every command shares: user errors become one sentence on stderr, without a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from absl import app
+
+
+class UserError(ValueError):
+    """Something the user can put right; its message is one sentence that says what and how."""
+
+
+def run(main: Callable[[list[str]], None], flags_parser: Callable | None = None) -> None:
+    """Runs `main(argv)` under absl; a `UserError` ends the process with exit code 1.
+
+    Args:
+      main: the command; it gets what is left of the command line after the flags were parsed,
+        with the program's name first.
+      flags_parser: absl's hook for commands that hand unknown flags on to a library.
+    """
+
+    def guarded(argv: list[str]) -> int:
+        try:
+            main(argv)
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("interrupted: run the same command again to continue", file=sys.stderr)
+            return 130
+        return 0
+
+    app.run(guarded, **({"flags_parser": flags_parser} if flags_parser else {}))
