@@ -1,0 +1,336 @@
+"""Every setting of a run: one typed, documented dataclass per entry script.
+
+A configuration is read from `--hparams` (a JSON file or an inline JSON object) and then changed
+by any number of `--set name=value`, a dot reaching into a group: `--set run.jit_compile=true`.
+
+Settings that change what is learnt (the science) are fields of the configuration itself or of
+its `encoder`. Settings that change only how fast a run goes, and what is kept of it, are in `run`.
+"""
+
+import dataclasses
+import difflib
+import json
+import os
+import typing
+from collections.abc import Sequence
+
+from tfbio.cli import UserError
+
+
+class ConfigError(UserError):
+    """A setting that does not exist, or whose value is of the wrong type or out of range."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderConfig:
+    """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
+
+    vocab_size: int = 30522
+    # ELECTRA-small and ALBERT embed tokens in fewer dimensions than the layers work in.
+    embedding_size: int = 128
+    hidden_size: int = 256
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 4
+    intermediate_size: int = 1024
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    # Standard deviation of the truncated normal distribution that weights are drawn from.
+    initializer_range: float = 0.02
+
+    def __post_init__(self):
+        for name in (
+            "vocab_size",
+            "embedding_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+            "type_vocab_size",
+        ):
+            _require(getattr(self, name) > 0, f"encoder.{name} must be at least 1")
+        _require(
+            self.hidden_size % self.num_attention_heads == 0,
+            f"encoder.hidden_size ({self.hidden_size}) must be a multiple of "
+            f"encoder.num_attention_heads ({self.num_attention_heads})",
+        )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            _require(0 <= getattr(self, name) < 1, f"encoder.{name} must be in [0, 1)")
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRun:
+    """How a pretraining run goes and what is kept of it; nothing here changes what is learnt."""
+
+    # bfloat16 halves memory and is what a TPU multiplies in; weights and losses stay float32.
+    # "auto": bfloat16 on a TPU, float32 elsewhere.
+    precision: str = "auto"
+    # Compile the training step with XLA. A TPU always does; on a CPU it is slower.
+    jit_compile: bool = False
+    # Steps between two looks of the host at the device: progress, logs.
+    steps_per_loop: int = 100
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 5
+    # Steps between two evaluations on the held-out examples, and the batches in each.
+    eval_every_steps: int = 1000
+    num_eval_batches: int = 100
+
+    def __post_init__(self):
+        _require(
+            self.precision in ("auto", "float32", "bfloat16"),
+            f"run.precision must be auto, float32 or bfloat16, not {self.precision!r}",
+        )
+        for name in (
+            "steps_per_loop",
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+            "eval_every_steps",
+            "num_eval_batches",
+        ):
+            _require(getattr(self, name) > 0, f"run.{name} must be at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingConfig:
+    """ELECTRA pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6)."""
+
+    # Free text: where the values come from.
+    comment: str = ""
+    # The discriminator, which is the encoder that is kept.
+    encoder: EncoderConfig = EncoderConfig()
+    # The generator's hidden size, feed-forward size and heads as a share of the discriminator's.
+    generator_hidden_fraction: float = 0.25
+    generator_weight: float = 1.0
+    discriminator_weight: float = 50.0
+
+    # Share of the tokens of an example that is masked.
+    mask_prob: float = 0.15
+    # Share of the masked positions that become [MASK]; the others keep their token.
+    mask_token_prob: float = 0.85
+
+    sequence_length: int = 128
+    # A last phase at another length, on `final_phase_fraction` of the steps (0: none), as in BERT
+    # and BioELECTRA (90 % of the steps at length 128, then 10 % at 512).
+    final_sequence_length: int = 0
+    final_phase_fraction: float = 0.1
+
+    # Examples per step, over all devices.
+    train_batch_size: int = 128
+    num_train_steps: int = 1_000_000
+    learning_rate: float = 5e-4
+    num_warmup_steps: int = 10_000
+    weight_decay_rate: float = 0.01
+    adam_beta_1: float = 0.9
+    adam_beta_2: float = 0.999
+    adam_epsilon: float = 1e-6
+    # Gradients are scaled down to this global norm.
+    max_gradient_norm: float = 1.0
+
+    # Fixes the initial weights, the order of the examples, masks, samples and dropout.
+    seed: int = 0
+
+    run: PretrainingRun = PretrainingRun()
+
+    def __post_init__(self):
+        for name in ("sequence_length", "train_batch_size", "num_train_steps"):
+            _require(getattr(self, name) > 0, f"{name} must be at least 1")
+        for name in ("learning_rate", "max_gradient_norm", "adam_epsilon"):
+            _require(getattr(self, name) > 0, f"{name} must be above 0")
+        for name in ("mask_prob", "mask_token_prob", "generator_hidden_fraction"):
+            _require(0 < getattr(self, name) <= 1, f"{name} must be in (0, 1]")
+        _require(0 <= self.final_phase_fraction <= 1, "final_phase_fraction must be in [0, 1]")
+        for length in (self.sequence_length, self.final_sequence_length):
+            _require(
+                length <= self.encoder.max_position_embeddings,
+                f"a sequence of {length} tokens needs encoder.max_position_embeddings of at least "
+                f"that (it is {self.encoder.max_position_embeddings})",
+            )
+
+    @property
+    def generator(self) -> EncoderConfig:
+        """The generator's encoder; the same rounding as the original code's."""
+        hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
+        return dataclasses.replace(
+            self.encoder,
+            hidden_size=hidden_size,
+            intermediate_size=4 * hidden_size,
+            num_attention_heads=max(1, hidden_size // 64),
+        )
+
+    def phases(self) -> list[tuple[int, int]]:
+        """(sequence length, step at which the phase ends), in order."""
+        if not self.final_sequence_length:
+            return [(self.sequence_length, self.num_train_steps)]
+        switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
+        return [
+            (self.sequence_length, switch),
+            (self.final_sequence_length, self.num_train_steps),
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningRun:
+    """How a fine-tuning run goes; nothing here changes what is learnt."""
+
+    # See PretrainingRun.precision.
+    precision: str = "auto"
+    eval_batch_size: int = 64
+
+    def __post_init__(self):
+        _require(
+            self.precision in ("auto", "float32", "bfloat16"),
+            f"run.precision must be auto, float32 or bfloat16, not {self.precision!r}",
+        )
+        _require(self.eval_batch_size > 0, "run.eval_batch_size must be at least 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningConfig:
+    """Fine-tuning; the defaults are BioELECTRA's (section 4.2 and its authors' configuration)."""
+
+    # Free text: where the values come from.
+    comment: str = ""
+    sequence_length: int = 128
+    train_batch_size: int = 32
+    num_train_epochs: float = 5.0
+    # Use only this many training examples, drawn by the seed (0: all).
+    max_train_examples: int = 0
+    learning_rate: float = 2e-4
+    # Share of the steps over which the learning rate grows from 0.
+    warmup_proportion: float = 0.1
+    # Each layer's learning rate is the next higher one's times this.
+    layerwise_lr_decay: float = 0.8
+    # "bioelectra": the top layer has learning_rate * decay; "electra": * decay ** 2.
+    layerwise_lr_exponent: str = "bioelectra"
+    weight_decay_rate: float = 0.0
+    adam_beta_1: float = 0.9
+    adam_beta_2: float = 0.999
+    adam_epsilon: float = 1e-6
+    max_gradient_norm: float = 1.0
+    # Dropout of the encoder while fine-tuning, and before the last layer of the head.
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    # Runs that differ in nothing but their seed: seed, seed + 1, ...
+    num_trials: int = 5
+    seed: int = 0
+
+    run: FinetuningRun = FinetuningRun()
+
+    def __post_init__(self):
+        for name in ("sequence_length", "train_batch_size", "num_trials"):
+            _require(getattr(self, name) > 0, f"{name} must be at least 1")
+        for name in ("learning_rate", "num_train_epochs", "max_gradient_norm"):
+            _require(getattr(self, name) > 0, f"{name} must be above 0")
+        _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
+        _require(0 < self.layerwise_lr_decay <= 1, "layerwise_lr_decay must be in (0, 1]")
+        _require(
+            self.layerwise_lr_exponent in ("bioelectra", "electra"),
+            f"layerwise_lr_exponent must be bioelectra or electra, "
+            f"not {self.layerwise_lr_exponent!r}",
+        )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
+            _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
+
+
+def load(config_class: type, hparams: str = "", overrides: Sequence[str] = ()):
+    """Builds a configuration.
+
+    Args:
+      config_class: the dataclass to build, such as `PretrainingConfig`.
+      hparams: path of a JSON file, or a JSON object as text; "" for the defaults.
+      overrides: "name=value" each, as given to `--set`; a dot reaches into a group.
+
+    Raises:
+      ConfigError: naming the key, value or file at fault and what was expected.
+    """
+    if hparams.lstrip().startswith("{"):
+        origin, text = "--hparams", hparams
+    elif hparams:
+        origin = hparams
+        if not os.path.isfile(hparams):
+            raise ConfigError(
+                f"--hparams={hparams}: no such file; give a JSON file (see the folder hparams/) "
+                'or an inline object such as {"learning_rate": 1e-4}.'
+            )
+        with open(hparams, encoding="utf-8") as file:
+            text = file.read()
+    else:
+        origin, text = "--hparams", "{}"
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{origin} is not valid JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
+
+    try:
+        for override in overrides:
+            _apply_override(values, override)
+        return _build(config_class, values, prefix="")
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}.") from error
+
+
+def to_json(config) -> str:
+    """The effective configuration as JSON text, as it is written beside the checkpoints."""
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+
+
+def _apply_override(values: dict, override: str) -> None:
+    name, equals, text = override.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--set {override}: expected name=value")
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text  # a bare word is a string: --set run.precision=bfloat16
+    *groups, key = name.split(".")
+    for group in groups:
+        values = values.setdefault(group, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--set {override}: {group!r} is not a group of settings")
+    values[key] = value
+
+
+def _build(config_class: type, values: dict, prefix: str):
+    hints = typing.get_type_hints(config_class)
+    for key in values:
+        if key not in hints:
+            raise ConfigError(f"unknown setting {prefix + key!r}{_nearest(key, config_class)}")
+    return config_class(
+        **{key: _convert(value, hints[key], prefix + key) for key, value in values.items()}
+    )
+
+
+def _convert(value, expected: type, name: str):
+    """`value` as the type that the field declares; JSON's 1e6 is a whole number too."""
+    if dataclasses.is_dataclass(expected):
+        if isinstance(value, dict):
+            return _build(expected, value, prefix=f"{name}.")
+        raise ConfigError(f"{name} is a group of settings, not {value!r}")
+    if expected is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is expected:
+        return value
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise ConfigError(f"{name} must be {kinds[expected]}, not {json.dumps(value)}")
+
+
+def _nearest(key: str, config_class: type) -> str:
+    """'; did you mean ...?' for the most similar setting of the class or of its groups."""
+    names = {}
+    for name, kind in typing.get_type_hints(config_class).items():
+        names[name] = name
+        if dataclasses.is_dataclass(kind):
+            names.update({inner: f"{name}.{inner}" for inner in typing.get_type_hints(kind)})
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.0)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
