@@ -21,6 +21,11 @@ class ConfigError(UserError):
     """A setting that does not exist, or whose value is of the wrong type or out of range."""
 
 
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
     """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
@@ -298,7 +303,8 @@ def _build(config_class: type, values: dict, prefix: str):
     hints = typing.get_type_hints(config_class)
     for key in values:
         if key not in hints:
-            raise ConfigError(f"unknown setting {prefix + key!r}{_nearest(key, config_class)}")
+            nearest = prefix + _nearest(key, config_class)
+            raise ConfigError(f"unknown setting {prefix + key!r}; the nearest is {nearest!r}")
     return config_class(
         **{key: _convert(value, hints[key], prefix + key) for key, value in values.items()}
     )
@@ -321,16 +327,10 @@ def _convert(value, expected: type, name: str):
 
 
 def _nearest(key: str, config_class: type) -> str:
-    """'; did you mean ...?' for the most similar setting of the class or of its groups."""
+    """The most similar setting of the class or of its groups."""
     names = {}
     for name, kind in typing.get_type_hints(config_class).items():
         names[name] = name
         if dataclasses.is_dataclass(kind):
             names.update({inner: f"{name}.{inner}" for inner in typing.get_type_hints(kind)})
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.0)
-    return f"; did you mean {names[close[0]]!r}?" if close else ""
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ConfigError(message)
+    return names[difflib.get_close_matches(key, names, n=1, cutoff=0.0)[0]]
