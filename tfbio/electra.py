@@ -1,0 +1,166 @@
+"""ELECTRA: a generator fills in hidden tokens, a discriminator finds which ones it replaced.
+
+Clark et al. (2020), "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than
+Generators", sections 2 and 3; the details are those of the original code.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.config import PretrainingConfig
+from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
+from tfbio.masking import MaskedBatch, replace_tokens
+
+
+class ElectraOutput(NamedTuple):
+    """What one forward pass gives; B examples, L tokens, N hidden tokens, V words."""
+
+    loss: tf.Tensor  # float32 [], the weighted sum of the two
+    generator_loss: tf.Tensor  # float32 [], mean over the hidden tokens
+    discriminator_loss: tf.Tensor  # float32 [], mean over all tokens
+    generator_logits: tf.Tensor  # float32 [B, N, V]
+    discriminator_logits: tf.Tensor  # float32 [B, L]
+    corrupted_ids: tf.Tensor  # int32 [B, L], what the discriminator saw
+    is_replaced: tf.Tensor  # int32 [B, L]
+
+
+class Electra(keras.layers.Layer):
+    """Generator and discriminator on one block of embeddings.
+
+    The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
+    token embeddings again as the generator's output weights.
+    """
+
+    def __init__(self, config: PretrainingConfig):
+        super().__init__(name="electra")
+        self.config = config
+        shape, deviation = config.encoder, config.encoder.initializer_range
+        self.encoder = Encoder(shape, name="discriminator")
+        self.generator = Encoder(config.generator, self.encoder.embeddings, name="generator")
+        self.generator_head = MaskedLanguageModelHead(config)
+        self.discriminator_dense = Dense(
+            shape.hidden_size, shape.hidden_size, deviation, "discriminator_predictions/dense"
+        )
+        self.discriminator_output = Dense(
+            shape.hidden_size, 1, deviation, "discriminator_predictions/dense_1"
+        )
+
+    def call(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        training: bool = False,
+        corrupted_ids: tf.Tensor | None = None,
+    ) -> ElectraOutput:
+        """Both losses on one batch.
+
+        Args:
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each.
+          masked: the batch with tokens hidden.
+          seed: int32 [2], keys the generator's samples and the dropout.
+          training: with dropout, or without.
+          corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
+        """
+        config = self.config
+        sample_seed, generator_seed, discriminator_seed = tf.unstack(tf.random.split(seed, 3))
+        if not training:
+            generator_seed = discriminator_seed = None
+        input_mask, segment_ids = batch["input_mask"], batch["segment_ids"]
+
+        hidden = self.generator(masked.input_ids, input_mask, segment_ids, seed=generator_seed)
+        generator_logits = self.generator_head(
+            hidden, masked.positions, self.encoder.embeddings.word
+        )
+        generator_losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            masked.ids, generator_logits
+        )
+        generator_loss = global_mean(generator_losses, masked.weights)
+
+        if corrupted_ids is None:
+            # No gradient flows through the sample (section 2): it is an integer.
+            sampled_ids = sample(generator_logits, sample_seed)
+            sampled_ids = tf.where(masked.weights > 0, sampled_ids, masked.ids)
+            corrupted_ids = replace_tokens(batch["input_ids"], masked.positions, sampled_ids)
+        is_replaced = tf.cast(corrupted_ids != batch["input_ids"], tf.int32)
+
+        hidden = self.encoder(corrupted_ids, input_mask, segment_ids, seed=discriminator_seed)
+        discriminator_logits = self._discriminate(hidden)
+        discriminator_losses = tf.nn.sigmoid_cross_entropy_with_logits(
+            tf.cast(is_replaced, tf.float32), discriminator_logits
+        )
+        discriminator_loss = global_mean(discriminator_losses, tf.cast(input_mask, tf.float32))
+
+        return ElectraOutput(
+            loss=config.generator_weight * generator_loss
+            + config.discriminator_weight * discriminator_loss,
+            generator_loss=generator_loss,
+            discriminator_loss=discriminator_loss,
+            generator_logits=generator_logits,
+            discriminator_logits=discriminator_logits,
+            corrupted_ids=corrupted_ids,
+            is_replaced=is_replaced,
+        )
+
+    def _discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[B, L, hidden] -> float32 [B, L]; positive: replaced."""
+        batch, length, size = hidden.shape
+        rows = gelu(self.discriminator_dense(tf.reshape(hidden, [batch * length, size])))
+        logits = self.discriminator_output(rows)
+        return tf.cast(tf.reshape(logits, [batch, length]), tf.float32)
+
+
+class MaskedLanguageModelHead(keras.layers.Layer):
+    """Scores every word of the vocabulary at the hidden positions, and only there."""
+
+    def __init__(self, config: PretrainingConfig):
+        super().__init__(name="generator_predictions")
+        size = config.encoder.embedding_size
+        self.dense = Dense(
+            config.generator.hidden_size,
+            size,
+            config.encoder.initializer_range,
+            "generator_predictions/dense",
+        )
+        self.layer_norm = LayerNorm(size, "generator_predictions/LayerNorm")
+        self.output_bias = self.add_weight(
+            "generator_predictions/output_bias", [config.encoder.vocab_size], initializer="zeros"
+        )
+
+    def call(
+        self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
+    ) -> tf.Tensor:
+        """[B, L, hidden], int32 [B, N], [V, embedding_size] -> float32 [B, N, V]."""
+        batch, count = positions.shape
+        rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
+        rows = self.layer_norm(gelu(self.dense(rows)))
+        logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
+        return tf.reshape(logits, [batch, count, -1])
+
+
+def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """One draw from softmax(logits): float32 [B, N, V] -> int32 [B, N]; replicas draw apart."""
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync > 1:
+        seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
+    batch, count, words = logits.shape
+    draws = tf.random.stateless_categorical(
+        tf.reshape(logits, [batch * count, words]), 1, seed, dtype=tf.int32
+    )
+    return tf.reshape(draws, [batch, count])
+
+
+def global_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """This replica's share of the weighted mean over the global batch; float32 [].
+
+    The shares of all replicas sum to the mean, so that gradients are summed and the loss does not
+    depend on how the batch is divided.
+    """
+    total = tf.reduce_sum(weights)
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync > 1:
+        total = replica.all_reduce(tf.distribute.ReduceOp.SUM, total)
+    return tf.reduce_sum(values * weights) / (total + 1e-6)

@@ -1,0 +1,260 @@
+"""The Transformer encoder of BERT and ELECTRA.
+
+Why an own layer and not Model Garden's: its `Einsum` products are slow on a CPU. Here every
+product is a plain matrix product on `[batch * length, hidden]`, with one product for query, key
+and value, and the passes over memory between the products are few. Tests hold it equal to Model
+Garden's `BertEncoderV2` and to Hugging Face's `ElectraModel`.
+
+All randomness is explicit: `seed`, an int32 tensor of shape [2], keys every dropout mask of a
+call, and `seed=None` means no dropout (evaluation). A step that is run again with the same seed
+gives the same numbers.
+"""
+
+import math
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.config import EncoderConfig
+
+LAYER_NORM_EPSILON = 1e-12  # BERT's
+# Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.
+MASKED_SCORE = -10000.0
+
+
+class Embeddings(keras.layers.Layer):
+    """Token, position and segment embeddings, summed and normalised (BERT, section 3.2)."""
+
+    def __init__(self, config: EncoderConfig, name: str = "embeddings"):
+        super().__init__(name=name)
+        size, deviation = config.embedding_size, config.initializer_range
+        self.word = _weight(self, "word_embeddings", [config.vocab_size, size], deviation)
+        self.position = _weight(
+            self, "position_embeddings", [config.max_position_embeddings, size], deviation
+        )
+        self.segment = _weight(
+            self, "token_type_embeddings", [config.type_vocab_size, size], deviation
+        )
+        self.layer_norm = LayerNorm(size)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def call(self, input_ids: tf.Tensor, segment_ids: tf.Tensor, seed=None) -> tf.Tensor:
+        """int32 [batch, length] twice -> [batch * length, embedding_size]."""
+        batch, length = input_ids.shape
+        words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
+        positions = tf.convert_to_tensor(self.position)[:length]
+        # A product with the one-hot segments: the gradient of a gather from two rows is a slow
+        # scatter of the whole batch into them.
+        segments = tf.one_hot(
+            tf.reshape(segment_ids, [-1]), self.segment.shape[0], dtype=words.dtype
+        )
+        embedded = tf.reshape(words + positions, [batch * length, -1])
+        embedded += tf.matmul(segments, self.segment)
+        return dropout(self.layer_norm(embedded), self.dropout_prob, seed)
+
+
+class TransformerLayer(keras.layers.Layer):
+    """Self-attention and feed-forward network, each with residual, then LayerNorm."""
+
+    def __init__(self, config: EncoderConfig, name: str):
+        super().__init__(name=name)
+        size, deviation = config.hidden_size, config.initializer_range
+        self.num_heads = config.num_attention_heads
+        self.hidden_dropout_prob = config.hidden_dropout_prob
+        self.attention_dropout_prob = config.attention_probs_dropout_prob
+        self.query_key_value = Dense(size, 3 * size, deviation, "attention/query_key_value")
+        self.attention_output = Dense(size, size, deviation, "attention/output")
+        self.attention_norm = LayerNorm(size, "attention/output/LayerNorm")
+        self.intermediate = Dense(size, config.intermediate_size, deviation, "intermediate")
+        self.output_dense = Dense(config.intermediate_size, size, deviation, "output")
+        self.output_norm = LayerNorm(size, "output/LayerNorm")
+
+    def call(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seeds=None) -> tf.Tensor:
+        """One layer.
+
+        Args:
+          hidden: [batch * length, hidden_size].
+          attention_bias: added to the scores; [batch, 1, 1 or length, length].
+          seeds: int32 [3, 2], one for each dropout; None for none.
+
+        Returns:
+          [batch * length, hidden_size].
+        """
+        attention_seed, first_seed, second_seed = [None] * 3 if seeds is None else seeds
+        context = self._attend(hidden, attention_bias, attention_seed)
+        attended = dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
+        hidden = self.attention_norm(hidden + attended)
+        transformed = self.output_dense(gelu(self.intermediate(hidden)))
+        transformed = dropout(transformed, self.hidden_dropout_prob, second_seed)
+        return self.output_norm(hidden + transformed)
+
+    def _attend(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed) -> tf.Tensor:
+        batch, length = attention_bias.shape[0], attention_bias.shape[-1]
+        size = hidden.shape[-1]
+        head_size = size // self.num_heads
+        projected = tf.reshape(
+            self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
+        )
+        # One transpose for all three; `split`, because the gradient of slicing is three paddings.
+        query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
+        query *= 1.0 / math.sqrt(head_size)
+        scores = tf.matmul(query, key, transpose_b=True) + attention_bias
+        weights = dropout(tf.nn.softmax(scores), self.attention_dropout_prob, seed)
+        context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
+        return tf.reshape(context, [batch * length, size])
+
+
+class Encoder(keras.layers.Layer):
+    """Embeddings and a stack of Transformer layers.
+
+    `embeddings` may be another encoder's: ELECTRA's generator works on the discriminator's
+    (Clark et al., 2020, section 3.2, "weight sharing"). A projection follows where the
+    embeddings' size is not the layers'.
+    """
+
+    def __init__(
+        self, config: EncoderConfig, embeddings: Embeddings | None = None, name: str = "encoder"
+    ):
+        super().__init__(name=name)
+        self.config = config
+        self.embeddings = embeddings or Embeddings(config)
+        self.projection = None
+        if config.embedding_size != config.hidden_size:
+            self.projection = Dense(
+                config.embedding_size,
+                config.hidden_size,
+                config.initializer_range,
+                "embeddings_project",
+            )
+        self.transformer_layers = [
+            TransformerLayer(config, f"layer_{i}") for i in range(config.num_hidden_layers)
+        ]
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        seed: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Encodes a batch.
+
+        Args:
+          input_ids: int32 [batch, length], static shape.
+          input_mask: int32 [batch, length], 1 for tokens and 0 for padding.
+          segment_ids: int32 [batch, length].
+          seed: int32 [2], keys the dropout masks; None for evaluation.
+
+        Returns:
+          [batch, length, hidden_size] in the policy's compute dtype.
+        """
+        batch, length = input_ids.shape
+        layer_seeds = [None] * len(self.transformer_layers)
+        if seed is not None:
+            seeds = tf.random.split(seed, 1 + 3 * len(layer_seeds))
+            seed = seeds[0]
+            layer_seeds = [
+                tf.unstack(three)
+                for three in tf.unstack(tf.reshape(seeds[1:], [len(layer_seeds), 3, 2]))
+            ]
+        hidden = self.embeddings(input_ids, segment_ids, seed=seed)
+        if self.projection is not None:
+            hidden = self.projection(hidden)
+        padding = 1.0 - tf.cast(input_mask[:, tf.newaxis, tf.newaxis, :], hidden.dtype)
+        attention_bias = padding * MASKED_SCORE
+        for layer, seeds in zip(self.transformer_layers, layer_seeds, strict=True):
+            hidden = layer(hidden, attention_bias, seeds=seeds)
+        return tf.reshape(hidden, [batch, length, self.config.hidden_size])
+
+    def layer_depth(self, variable: tf.Variable) -> int:
+        """0 for the embeddings and their projection, 1 to n for the layers, from below.
+
+        Raises:
+          ValueError: if the variable is not this encoder's.
+        """
+        for depth, layer in enumerate(self.transformer_layers, start=1):
+            if any(variable is own for own in layer.variables):
+                return depth
+        if any(variable is own for own in self.variables):
+            return 0
+        raise ValueError(f"{variable.name} is not a variable of {self.name}")
+
+
+class Dense(keras.layers.Layer):
+    """A matrix product and a bias on [rows, inputs]."""
+
+    def __init__(self, inputs: int, outputs: int, deviation: float, name: str):
+        super().__init__(name=name.replace("/", "_"))
+        self.kernel = _weight(self, f"{name}/kernel", [inputs, outputs], deviation)
+        self.bias = self.add_weight(f"{name}/bias", [outputs], initializer="zeros")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """[rows, inputs] -> [rows, outputs]."""
+        return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
+
+
+class LayerNorm(keras.layers.Layer):
+    """Layer normalisation over the last axis of [rows, size], computed in float32."""
+
+    def __init__(self, size: int, name: str = "LayerNorm"):
+        super().__init__(name=name.replace("/", "_"))
+        self.gamma = self.add_weight(f"{name}/gamma", [size], initializer="ones")
+        self.beta = self.add_weight(f"{name}/beta", [size], initializer="zeros")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """[rows, size] -> [rows, size], of the same dtype."""
+        return tf.cast(
+            _layer_norm(
+                tf.cast(inputs, tf.float32),
+                tf.cast(self.gamma, tf.float32),
+                tf.cast(self.beta, tf.float32),
+            ),
+            inputs.dtype,
+        )
+
+
+@tf.custom_gradient
+def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
+    """LayerNorm with its gradient in closed form: half the passes that TensorFlow derives."""
+    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
+    normalised = centred * scale
+
+    def gradient(upstream: tf.Tensor):
+        weighted = upstream * normalised
+        from_normalised = upstream * gamma
+        mean = tf.reduce_mean(from_normalised, axis=-1, keepdims=True)
+        projection = tf.reduce_mean(weighted * gamma, axis=-1, keepdims=True)
+        from_inputs = (from_normalised - mean - normalised * projection) * scale
+        return from_inputs, tf.reduce_sum(weighted, axis=0), tf.reduce_sum(upstream, axis=0)
+
+    return normalised * gamma + beta, gradient
+
+
+@tf.custom_gradient
+def gelu(inputs: tf.Tensor):
+    """The exact, erf form of GELU, as in BERT and ELECTRA; any shape, any float dtype.
+
+    Hendrycks and Gimpel (2016), section 2: x * Phi(x). The derivative is Phi(x) + x * phi(x).
+    """
+    cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        density = tf.exp(-0.5 * tf.square(inputs)) * (1.0 / math.sqrt(2.0 * math.pi))
+        return upstream * (cumulative + inputs * density)
+
+    return inputs * cumulative, gradient
+
+
+def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
+    """Zeroes a share `rate` of the inputs, drawn by `seed` (int32 [2]; None: no dropout)."""
+    if seed is None or rate == 0.0:
+        return inputs
+    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+
+
+def _weight(layer: keras.layers.Layer, name: str, shape: list[int], deviation: float):
+    return layer.add_weight(
+        name, shape, initializer=keras.initializers.TruncatedNormal(stddev=deviation)
+    )

@@ -1,0 +1,107 @@
+"""The optimizer and the learning rate of ELECTRA's original code."""
+
+import re
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras as keras
+
+# Parameters that decay: all but these, as in BERT and ELECTRA.
+NOT_DECAYED = re.compile("LayerNorm|bias")
+
+
+class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear decay to 0 over `num_steps`, times a linear warm-up from 0.
+
+    The original code multiplies the two, so the rate peaks a little below `peak`.
+    """
+
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: int):
+        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """int64 [] -> float32 []."""
+        step = tf.cast(step, tf.float32)
+        rate = self.peak * tf.maximum(0.0, 1.0 - step / self.num_steps)
+        return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
+
+    def get_config(self) -> dict:
+        """For Keras."""
+        return vars(self)
+
+
+class Adam(keras.optimizers.legacy.Optimizer):
+    """Adam with decoupled weight decay and without bias correction.
+
+    BERT's and ELECTRA's own: m and v start at 0 and are used as they are, and
+    `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. Keras's and Model Garden's
+    correct the bias. `lr_multiplier` gives a variable its own share of the learning rate
+    (layer-wise decay).
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | WarmupLinearDecay,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay_rate: float = 0.0,
+        lr_multiplier: Callable[[tf.Variable], float] = lambda variable: 1.0,
+    ):
+        super().__init__("Adam")
+        self._set_hyper("learning_rate", learning_rate)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.weight_decay_rate = weight_decay_rate
+        self.lr_multiplier = lr_multiplier
+
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            self.add_slot(variable, "m")
+            self.add_slot(variable, "v")
+
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        rate = apply_state[(var.device, var.dtype.base_dtype)]["lr_t"] * self.lr_multiplier(var)
+        if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
+            var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
+        return tf.raw_ops.ResourceApplyAdam(
+            var=var.handle,
+            m=self.get_slot(var, "m").handle,
+            v=self.get_slot(var, "v").handle,
+            # Zero powers switch the kernel's bias correction off.
+            beta1_power=0.0,
+            beta2_power=0.0,
+            lr=rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=grad,
+            use_locking=self._use_locking,
+        )
+
+    def _resource_apply_sparse(self, grad, var, indices, apply_state=None):
+        # The gradient of an embedding table that is used for nothing else. Adam moves all rows,
+        # those without a gradient too.
+        dense = tf.math.unsorted_segment_sum(grad, indices, var.shape[0])
+        return self._resource_apply_dense(dense, var, apply_state)
+
+
+def apply_clipped(
+    optimizer: Adam,
+    gradients: list[tf.Tensor],
+    variables: list[tf.Variable],
+    max_norm: float,
+) -> tf.Tensor:
+    """Sums the gradients over the replicas, clips their global norm, applies them.
+
+    Returns:
+      float32 [], the global norm before clipping.
+    """
+    replica = tf.distribute.get_replica_context()
+    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    if replica.num_replicas_in_sync > 1:
+        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+    gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
+    optimizer.apply_gradients(
+        zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
+    )
+    return norm
