@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
-from absl import app
+from absl import app, flags, flags, logging
 
 
 class UserError(ValueError):
     """Something the user can put right; its message is one sentence that says what and how."""
 
 
-def run(main: Callable[[list[str]], None], flags_parser: Callable | None = None) -> None:
+def run(
+    main: Callable[[list[str]], None],
+    define_flags: Callable[[], None] | None = None,
+    flags_parser: Callable[[list[str]], list[str]] | None = None,
+) -> None:
     """Runs `main(argv)` under absl; a `UserError` ends the process with exit code 1.
 
     Args:
       main: the command; it gets what is left of the command line after the flags were parsed,
         with the program's name first.
+      define_flags: defines the flags that `--help` shows, for a command whose flags must not
+        exist where its module is only imported (two commands may have a flag of one name).
       flags_parser: absl's hook for commands that hand unknown flags on to a library.
     """
+    if define_flags is not None:
+        before = set(flags.FLAGS)
+        define_flags()
+        for name in set(flags.FLAGS) - before:
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
     def guarded(argv: list[str]) -> int:
         try:
