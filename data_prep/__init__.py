@@ -1,0 +1,1 @@
+"""PubMed XML in; sentence-split documents, a vocabulary and pretraining examples out."""

@@ -1,0 +1,276 @@
+"""What the stages share: reuse of finished work, an interrupted run's working folder, and Beam.
+
+A stage writes into its output folder. While it runs, `.work/` in that folder holds the settings
+and one small file for each finished step; a run that finds a `.work/` with its own settings goes
+on from there, and any other starts afresh. The manifest comes last, then `.work/` goes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+import shlex
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from tfbio import cli, records
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+WORK = ".work"
+
+
+def define_common_flags(runs_beam: bool = True) -> None:
+    """Defines the flags that mean the same in every stage."""
+    flags.DEFINE_bool("overwrite", False, "Replace finished output that has other settings.")
+    if runs_beam:
+        flags.DEFINE_integer(
+            "workers", 0, "Worker processes of the local runner; 0: one a core.", lower_bound=0
+        )
+        flags.DEFINE_string(
+            "runner",
+            "local",
+            "Where to run: local, or a Beam runner such as FlinkRunner, SparkRunner, "
+            "DataflowRunner or PortableRunner, followed by Beam's own flags.",
+        )
+
+
+def leave_beam_flags(argv: list[str]) -> list[str]:
+    """absl's flags parser for commands that hand flags they do not know on to Beam."""
+    return flags.FLAGS(argv, known_only=True)
+
+
+def say(message: str) -> None:
+    """Prints a line for the user at once."""
+    print(message, flush=True)
+
+
+# --- Finished and interrupted work -------------------------------------------------------------
+
+
+def finished(
+    manifest_path: str | os.PathLike, kind: str, settings: dict[str, Any], overwrite: bool
+) -> records.Manifest | None:
+    """The manifest of an earlier run with the same settings, or None if there is work to do.
+
+    Raises:
+      DataError: there is finished output with other settings, or some of it is damaged.
+    """
+    path = Path(manifest_path)
+    if not path.exists() or overwrite:
+        return None
+    manifest = records.load_manifest(path, kind)
+    for name, value in _as_json(settings).items():
+        before = manifest.settings.get(name)
+        if before != value:
+            raise records.DataError(
+                f"{path.parent} holds {kind} made with {name}={_brief(before)}, not "
+                f"{_brief(value)}: add --overwrite to replace them, or give another --output."
+            )
+    records.verify(path.parent, manifest)
+    return manifest
+
+
+def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bool) -> Path:
+    """The working folder of a stage: an interrupted run's with the same settings, or a new one.
+
+    A new one begins with the removal of what an earlier run left: its manifest first, so that
+    the folder never looks finished with another run's shards in it.
+    """
+    folder = Path(folder)
+    work = folder / WORK
+    text = json.dumps(_as_json(settings), sort_keys=True)
+    try:
+        resumes = not overwrite and (work / "settings.json").read_text(encoding="utf-8") == text
+    except OSError:
+        resumes = False
+    try:
+        if not resumes:
+            (folder / records.MANIFEST).unlink(missing_ok=True)
+            for shard in folder.glob("*-?????-of-?????.tfrecord"):
+                shard.unlink()
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            records.write_text(work / "settings.json", text)
+    except OSError as error:
+        raise records.DataError(f"cannot write to {folder}: {error.strerror}.") from error
+    return work
+
+
+def close_work(folder: str | os.PathLike, manifest: records.Manifest | None) -> None:
+    """Ends a stage: writes its manifest (None: it failed), and removes the working folder."""
+    folder = Path(folder)
+    if manifest is not None:
+        records.write_manifest(folder / records.MANIFEST, manifest)
+    for leftover in folder.glob("*.tmp"):
+        leftover.unlink(missing_ok=True)
+    shutil.rmtree(folder / WORK, ignore_errors=True)
+    if manifest is None and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
+    """Notes in the working folder that a step is finished, and what it counted."""
+    records.write_text(Path(work) / f"{name}.json", json.dumps(content, sort_keys=True))
+
+
+def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
+    """The notes of all finished steps whose name begins with `prefix`, in order of name."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in _steps(work, prefix)]
+
+
+def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
+    """Whether an interrupted run already finished a shard, which is still as it wrote it."""
+    try:
+        note = Path(folder, WORK, f"{shard_file}.json").read_text(encoding="utf-8")
+        shard = records.Shard(**json.loads(note)["shard"])
+        return records.sha256_of(Path(folder) / shard_file) == shard.sha256
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _steps(work: str | os.PathLike, prefix: str) -> list[Path]:
+    return sorted(Path(work).glob(f"{prefix}*.json"))
+
+
+def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(settings))
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+# --- Beam --------------------------------------------------------------------------------------
+
+
+def run(
+    build: Callable[[beam.Pipeline], None],
+    runner: str,
+    workers: int,
+    beam_args: Sequence[str],
+    work: Path,
+    steps: dict[str, int],
+) -> None:
+    """Runs a Beam pipeline to its end, showing progress.
+
+    Args:
+      build: adds the transforms to the pipeline.
+      runner: "local" (Beam's in-process runner with `workers` processes), or a Beam runner.
+      workers: processes of the local runner; 0 means one a core.
+      beam_args: flags for Beam.
+      work: the working folder, in which steps note that they are finished.
+      steps: how many steps there will be, by the prefix of their names.
+
+    Raises:
+      UserError: a flag in `beam_args` that Beam does not know either.
+    """
+    _calm(quiet=runner == "local")
+    import apache_beam as beam
+
+    _check_flags(beam_args)
+    args = list(beam_args)
+    if runner == "local":
+        workers = workers or os.cpu_count() or 1
+        args.append(f"--direct_num_workers={workers}")
+        engine = _local_runner(workers, work / "workers.log")
+    else:
+        args.append(f"--runner={runner}")
+        engine = None
+    options = beam.options.pipeline_options.PipelineOptions(args)
+    with _progress(work, steps):
+        pipeline = beam.Pipeline(runner=engine, options=options)
+        build(pipeline)
+        pipeline.run().wait_until_finish()
+
+
+def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
+    """Beam's in-process runner, with worker processes whose chatter goes to a file.
+
+    This is what `--runner=FnApiRunner --direct_running_mode=multi_processing` does, but for the
+    file. DirectRunner would not do: it may hand over to a runner that it has to download.
+    """
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+    if workers == 1:
+        return FnApiRunner()
+    command = (
+        f"PYTHONPATH={shlex.quote(os.pathsep.join(filter(None, sys.path)))} "
+        f"exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main "
+        f"2>>{shlex.quote(str(log.absolute()))}"
+    )
+    return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command))
+
+
+def _calm(quiet: bool) -> None:
+    """One thread a worker process for matrix products, and no chatter of libraries."""
+    if quiet:
+        logging.getLogger().setLevel(logging.ERROR)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+
+def _check_flags(args: Sequence[str]) -> None:
+    """Refuses flags that neither the command nor Beam knows; Beam would only log a warning."""
+    if not args:
+        return
+    from apache_beam.options import pipeline_options
+
+    parser = pipeline_options._BeamArgumentParser(allow_abbrev=False)
+    for group in pipeline_options.PipelineOptions.__subclasses__():
+        group._add_argparse_args(parser)
+    unknown = parser.parse_known_args(args)[1]
+    if unknown:
+        known = [f"--{name}" for name in flags.FLAGS] + list(parser._option_string_actions)
+        near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "see --help."
+        raise cli.UserError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")
+
+
+@contextmanager
+def _progress(work: Path, steps: dict[str, int]) -> Iterator[None]:
+    """Watches the working folder from a thread: a bar on a terminal, else a line now and then."""
+    from tqdm import tqdm
+
+    stop = threading.Event()
+    terminal = sys.stderr.isatty()
+    bar = tqdm(total=sum(steps.values()), disable=not terminal, unit="step")
+    said = ""
+
+    def show() -> None:
+        nonlocal said
+        done = {prefix: len(_steps(work, prefix)) for prefix in steps}
+        text = ", ".join(f"{prefix} {n}/{steps[prefix]}" for prefix, n in done.items())
+        bar.set_description(text, refresh=False)
+        bar.update(sum(done.values()) - bar.n)
+        if not terminal and text != said:
+            print(f"progress: {text}", file=sys.stderr, flush=True)
+        said = text
+
+    def watch() -> None:
+        while not stop.wait(0.5 if terminal else 10):
+            show()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+        show()
+    finally:
+        stop.set()
+        thread.join()
+        bar.close()
