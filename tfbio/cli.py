@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from absl import app, flags, flags, logging
+from absl import app, flags
 
 
 class UserError(ValueError):
@@ -27,6 +27,7 @@ def run(
         exist where its module is only imported (two commands may have a flag of one name).
       flags_parser: absl's hook for commands that hand unknown flags on to a library.
     """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on its own start
     if define_flags is not None:
         before = set(flags.FLAGS)
         define_flags()
