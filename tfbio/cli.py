@@ -46,3 +46,13 @@ def run(
         return 0
 
     app.run(guarded, **({"flags_parser": flags_parser} if flags_parser else {}))
+
+
+def no_arguments(argv: list[str]) -> None:
+    """Refuses what stands on the command line without a flag.
+
+    Raises:
+      UserError: there is something.
+    """
+    if argv[1:]:
+        raise UserError(f"{argv[1]!r} is not a flag: write --name=value; --help lists the flags.")
