@@ -116,12 +116,12 @@ def make_vocabulary(
     tokens = train(texts, size, lower_case)
     text = "".join(f"{token}\n" for token in tokens)
     # The same text without a manifest is what a run left that was killed before its last step.
-    if output.exists() and not overwrite and not manifest_path.exists():
-        if output.read_bytes() != text.encode():
-            raise records.DataError(
-                f"{output} exists, but not {manifest_path.name}, so it is not this command's: add "
-                "--overwrite to replace it, or give another --output."
-            )
+    orphan = output.exists() and not manifest_path.exists()
+    if orphan and not overwrite and output.read_bytes() != text.encode():
+        raise records.DataError(
+            f"{output} exists, but not {manifest_path.name}, so it is not this command's: add "
+            "--overwrite to replace it, or give another --output."
+        )
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         manifest_path.unlink(missing_ok=True)
