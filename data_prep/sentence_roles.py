@@ -1,0 +1,153 @@
+"""A labelled task from the documents themselves: the role of each sentence in its abstract.
+
+    python -m data_prep.sentence_roles --documents=out/documents --output=out/sentence_roles
+
+Writes `train.tsv`, `dev.tsv` and `test.tsv` (columns id, label, sentence). The label is the NLM
+category of the sentence's section: background, objective, methods, results or conclusions. Only
+abstracts that are wholly of such sections, and of two kinds at least, are used. The split is by
+article: dev and test articles are those that `python -m data_prep.examples` holds out of
+pretraining, given the same --held_out_fraction, so no pretrained model has seen their text.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from absl import flags
+
+from data_prep import pipeline
+from tfbio import cli, records
+
+LABELS = ("background", "objective", "methods", "results", "conclusions")
+SPLITS = ("train", "dev", "test")
+
+
+def split_of(document_id: str, held_out_fraction: float) -> str:
+    """The split of an article: a pure function of its id."""
+    if not records.is_held_out(document_id, held_out_fraction):
+        return "train"
+    return "dev" if records.hash_fraction(f"dev {document_id}") < 0.5 else "test"
+
+
+def roles(document: records.Document) -> list[str] | None:
+    """The label of each sentence, or None if the article does not serve the task."""
+    labels = [section.lower() for section in document.sections]
+    if not set(labels) <= set(LABELS) or len(set(labels)) < 2:
+        return None
+    return labels
+
+
+def make_sentence_roles(
+    documents: str | os.PathLike,
+    output: str | os.PathLike,
+    *,
+    held_out_fraction: float = 0.05,
+    overwrite: bool = False,
+) -> records.Manifest:
+    """Runs the command; the arguments are its flags.
+
+    Returns:
+      The manifest of the folder `output`, with the counts of labels and articles by split.
+
+    Raises:
+      DataError: `documents` is not a folder of documents, has no article for one of the splits,
+        or `output` was made with other settings.
+    """
+    from tqdm import tqdm
+
+    source = records.read_manifest(documents, "documents")
+    settings = {
+        "documents_sha256": records.sha256_of(Path(documents) / records.MANIFEST),
+        "held_out_fraction": held_out_fraction,
+    }
+    output = Path(output)
+    manifest = pipeline.finished(output / records.MANIFEST, "sentence_roles", settings, overwrite)
+    if manifest is not None:
+        pipeline.say(f"{output} is complete and is reused.")
+        return manifest
+
+    work = pipeline.open_work(output, settings, overwrite)
+    articles: Counter[str] = Counter()
+    labels_of: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+    with ExitStack() as stack:
+        files = {
+            split: stack.enter_context(
+                open(work / f"{split}.tsv", "w", encoding="utf-8", newline="")
+            )
+            for split in SPLITS
+        }
+        for file in files.values():
+            file.write("id\tlabel\tsentence\n")
+        found = records.read_documents(documents, source.shards)
+        total = source.counts.get("documents")
+        for document in tqdm(found, "sentence roles", total, disable=None, unit=" documents"):
+            labels = roles(document)
+            if labels is None:
+                continue
+            split = split_of(document.id, held_out_fraction)
+            articles[split] += 1
+            labels_of[split].update(labels)
+            for label, sentence in zip(labels, document.sentences, strict=True):
+                # White space was made single spaces when the XML was read: no tab, no line end.
+                files[split].write(f"{document.id}\t{label}\t{sentence}\n")
+    empty = [split for split in SPLITS if not articles[split]]
+    if empty:
+        pipeline.close_work(output, None)
+        raise records.DataError(
+            f"the documents in {documents} have no structured abstract for {' and '.join(empty)}: "
+            "give more documents, or another --held_out_fraction."
+        )
+    shards = []
+    for split in SPLITS:
+        path = output / f"{split}.tsv"
+        shutil.move(work / path.name, path)
+        lines = sum(labels_of[split].values())
+        size, sha256 = path.stat().st_size, records.sha256_of(path)
+        shards.append(records.Shard(path.name, lines, size, sha256, split))
+    counts = {
+        split: {"articles": articles[split], "sentences": sum(labels_of[split].values())}
+        | {label: labels_of[split][label] for label in LABELS}
+        for split in SPLITS
+    }
+    manifest = records.Manifest("sentence_roles", settings, counts, shards)
+    pipeline.close_work(output, manifest)
+    return manifest
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
+    flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+    flags.DEFINE_float(
+        "held_out_fraction",
+        0.05,
+        "Share of the articles for dev and test together; give what the examples were made with.",
+        lower_bound=0.0,
+        upper_bound=0.5,
+    )
+    pipeline.define_common_flags(runs_beam=False)
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    manifest = make_sentence_roles(
+        flag.documents,
+        flag.output,
+        held_out_fraction=flag.held_out_fraction,
+        overwrite=flag.overwrite,
+    )
+    for split, counts in manifest.counts.items():
+        text = ", ".join(f"{counts[label]:,} {label}" for label in LABELS)
+        pipeline.say(
+            f"{split}: {counts['sentences']:,} sentences of {counts['articles']:,} articles: {text}"
+        )
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
