@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tfbio import cli
+
+if TYPE_CHECKING:
+    import spacy
 
 # From the best to the one that is always there; `auto` takes the first that is installed.
 # biosenter: boundary F1 0.989 on PMC articles, en_core_sci_sm 0.976 (as biosenter's authors
@@ -18,6 +22,11 @@ _IDLE = ("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "ner", "ent
 
 # Texts in one call of the model: 8 to 128 are equally fast, 1 and 1,000 a quarter slower.
 _BATCH = 64
+
+# spaCy keeps every word that it has met. A pipeline that has met so many is loaded anew, between
+# two streams of texts: half a second for a bound on memory. (`Language.memory_zone`, which also
+# bounds it, turns the tokenizer's cache off, and takes a third longer.)
+_MOST_WORDS = 1_000_000
 
 Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
 
@@ -50,6 +59,20 @@ def load(name: str) -> Splitter:
     Raises:
       UserError: the package is not a spaCy pipeline that finds sentences.
     """
+    nlp = _pipeline(name)
+
+    def split(texts: Iterable[str]) -> Iterator[list[str]]:
+        nonlocal nlp
+        if len(nlp.vocab.strings) > _MOST_WORDS:
+            nlp = _pipeline(name)
+        for doc in nlp.pipe(texts, batch_size=_BATCH):
+            yield [text for sentence in doc.sents if (text := sentence.text.strip())]
+
+    return split
+
+
+def _pipeline(name: str) -> spacy.Language:
+    """Loads a spaCy pipeline that does nothing but find sentences."""
     import spacy
     from thinc.api import NumpyOps, set_current_ops
 
@@ -59,20 +82,15 @@ def load(name: str) -> Splitter:
         nlp = spacy.blank("en")
         nlp.add_pipe("pysbd_sentencizer")
     else:
-        # numpy's matrix product is three times as fast as the one thinc takes by default (68
-        # against 22 GFLOP/s on one core), which makes biosenter 1.6 times as fast.
+        # numpy's matrix product is three times as fast as the one that thinc takes by default
+        # (68 against 22 GFLOP/s on one core), which makes biosenter 1.6 times as fast.
         set_current_ops(NumpyOps(use_blis=False))
         try:
             nlp = spacy.load(name, exclude=_IDLE)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, AttributeError) as error:
             raise cli.UserError(f"{name!r} is not a spaCy pipeline: {error}") from error
         if not any(pipe in nlp.pipe_names for pipe in ("senter", "sentencizer", "parser")):
             raise cli.UserError(f"the spaCy pipeline {name!r} does not find sentences.")
     nlp.max_length = 1 << 30  # no abstract, however long, is refused
-
-    def split(texts: Iterable[str]) -> Iterator[list[str]]:
-        with nlp.memory_zone():  # else the vocabulary grows with every new word of the corpus
-            for doc in nlp.pipe(texts, batch_size=_BATCH):
-                yield [text for sentence in doc.sents if (text := sentence.text.strip())]
-
-    return split
+    nlp.tokenizer.max_cache_size = _MOST_WORDS
+    return nlp
