@@ -1,0 +1,34 @@
+# Every target does its own set-up, in .venv; it needs Python 3.10 to 3.12 with pip, and a network
+# or a local package index for the first run.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint format
+
+help:  ## Lists what can be made
+	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in demo/
+	@$(BIN)/python scripts/demo.py
+
+test: lint  ## Lint and every test, with one run of the whole pipeline on a slice
+	@$(BIN)/python -m pytest --durations=10
+
+lint: .venv/installed-test  ## ruff, without changing anything
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: .venv/installed-test  ## ruff, which rewrites what it can
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+.venv/installed: setup.cfg constraints.txt
+	@echo "Installing tfbio into .venv (about 3 minutes) ..."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) -e .
+	@touch $@
+
+.venv/installed-test: .venv/installed
+	@echo "Installing what the tests need into .venv (about 1 minute) ..."
+	@$(PIP) -e '.[test]'
+	@touch $@
