@@ -283,6 +283,17 @@ def to_json(config) -> str:
     return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
 
 
+def describe(config_class: type, prefix: str = "") -> str:
+    """One line for each setting, `name = default`, for a command's `--help`."""
+    lines = []
+    for field in dataclasses.fields(config_class):
+        if dataclasses.is_dataclass(field.type):
+            lines.append(describe(field.type, f"{prefix}{field.name}."))
+        elif field.name != "comment":
+            lines.append(f"  {prefix}{field.name} = {json.dumps(field.default)}\n")
+    return "".join(lines)
+
+
 def _apply_override(values: dict, override: str) -> None:
     name, equals, text = override.partition("=")
     if not equals or not name:

@@ -13,15 +13,17 @@ NOT_DECAYED = re.compile("LayerNorm|bias")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear decay to 0 over `num_steps`, times a linear warm-up from 0.
 
-    The original code multiplies the two, so the rate peaks a little below `peak`.
+    The original code multiplies the two, so the rate peaks a little below `peak`; and it reads the
+    step after having counted it, so the first update has the rate of step 1, not of step 0
+    (recorded from that code, see tests/tfbio/test_electra.py).
     """
 
     def __init__(self, peak: float, num_steps: int, num_warmup_steps: int):
         self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """int64 [] -> float32 []."""
-        step = tf.cast(step, tf.float32)
+        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        step = tf.cast(step + 1, tf.float32)
         rate = self.peak * tf.maximum(0.0, 1.0 - step / self.num_steps)
         return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
 

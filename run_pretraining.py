@@ -1,0 +1,57 @@
+r"""Pretrains ELECTRA on examples made by data_prep.
+
+  python run_pretraining.py --examples=work/examples_128 --model_dir=work/model \
+      --hparams=hparams/small.json
+
+Reads the TFRecords that `python -m data_prep.examples` wrote; masks them anew at every step;
+writes checkpoints, config.json, vocab.txt and TensorBoard logs into --model_dir. Run the same
+command again to continue an interrupted run. Other ways to say it:
+
+  --hparams='{"encoder": {"hidden_size": 128}}'    settings as inline JSON
+  --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
+  --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
+  --tpu=NAME, --strategy=mirrored    a TPU; all GPUs of this machine
+"""
+
+from absl import flags
+
+from tfbio import cli, config
+
+FLAGS = flags.FLAGS
+flags.DEFINE_multi_string(
+    "examples",
+    [],
+    "Folder made by data_prep.examples; give the flag once for each sequence length.",
+)
+flags.DEFINE_string("model_dir", "", "Where checkpoints, logs and the configuration go.")
+flags.DEFINE_string(
+    "hparams", "", "JSON file (see hparams/) or inline JSON object; empty: ELECTRA-small."
+)
+flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
+flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
+flags.DEFINE_string(
+    "strategy",
+    "auto",
+    "one_device, mirrored (all GPUs), multi_worker (TF_CONFIG), or auto.",
+)
+
+
+def main(argv: list[str]) -> None:
+    if len(argv) > 1:
+        raise cli.UserError(f"unexpected argument {argv[1]!r}: every setting is a --flag=value.")
+    settings = config.load(config.PretrainingConfig, FLAGS.hparams, FLAGS.set)
+    if not FLAGS.examples:
+        raise cli.UserError("--examples is missing: the folder that data_prep.examples wrote.")
+    if not FLAGS.model_dir:
+        raise cli.UserError("--model_dir is missing: where the checkpoints are to go.")
+
+    # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
+    from tfbio import distribution, pretraining
+
+    strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy)
+    pretraining.pretrain(settings, FLAGS.examples, FLAGS.model_dir, strategy)
+
+
+if __name__ == "__main__":
+    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(config.PretrainingConfig)
+    cli.run(main)

@@ -1,0 +1,188 @@
+"""ELECTRA against the numbers recorded from its original code, and against its own claims."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.parity import FOLDER, Recording, needs_recording, recorded_config
+
+from tfbio import electra, optimization
+from tfbio.checkpoints import CheckpointError, _original_names, load_original_electra
+
+NO_SEED = tf.constant([0, 0])
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return Recording()
+
+
+@pytest.fixture
+def model():
+    model = electra.Electra(recorded_config())
+    load_original_electra(str(FOLDER / "model.ckpt-0"), model)
+    return model
+
+
+@needs_recording
+def test_logits_and_losses_of_the_original_code(model, recording):
+    output = model(
+        recording.batch, recording.masked(0), NO_SEED, corrupted_ids=recording.corrupted(0)
+    )
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    expected = recording["step0/generator_logits"]
+    np.testing.assert_allclose(output.generator_logits, expected, **close)
+    probabilities = tf.sigmoid(output.discriminator_logits)
+    np.testing.assert_allclose(probabilities, recording["step0/disc_probs"], **close)
+    np.testing.assert_array_equal(output.is_replaced, recording["step0/is_replaced"])
+    np.testing.assert_allclose(output.generator_loss, recording["step0/mlm_loss"], rtol=1e-5)
+    np.testing.assert_allclose(output.loss, recording["step0/total_loss"], rtol=1e-5)
+
+
+@needs_recording
+def test_gradients_of_the_original_code(model, recording):
+    pairs = _original_names(model)
+    variables = [variable for variable, _ in pairs]
+    assert len(pairs) == len(model.trainable_variables)
+    first = model.encoder.transformer_layers[0].query_key_value
+    recorded_late = {
+        id(variable)
+        for layer in (model.encoder.embeddings, model.encoder.projection)
+        for variable in layer.variables
+    }
+
+    def gradients() -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            output = model(
+                recording.batch, recording.masked(0), NO_SEED, corrupted_ids=recording.corrupted(0)
+            )
+        none = tf.UnconnectedGradients.ZERO
+        computed = tape.gradient(output.loss, variables, unconnected_gradients=none)
+        return [tf.convert_to_tensor(gradient) for gradient in computed]
+
+    def check(computed: list[tf.Tensor], late: bool) -> None:
+        for (variable, names), gradient in zip(pairs, computed, strict=True):
+            if (id(variable) in recorded_late) == late:
+                expected = np.concatenate([recording[f"step0/grad/{n}"] for n in names], axis=-1)
+                atol = 1e-6 * np.abs(expected).max()
+                np.testing.assert_allclose(
+                    gradient, expected, rtol=1e-4, atol=atol, err_msg=str(names)
+                )
+
+    computed = gradients()
+    check(computed, late=False)
+
+    # What lies below the discriminator's first layer was recorded when the optimizer had already
+    # updated that layer's query kernel: TensorFlow 1 does not order the two. With that kernel in
+    # the backward product, and nowhere else, these gradients are the recorded ones as well.
+    before, bias = first.kernel.numpy(), first.bias.numpy()
+    recorded = recorded_config()
+    rate = optimization.WarmupLinearDecay(
+        recorded.learning_rate, recorded.num_train_steps, recorded.num_warmup_steps
+    )
+    optimizer = optimization.Adam(rate, weight_decay_rate=recorded.weight_decay_rate)
+    optimization.apply_clipped(optimizer, computed, variables, 1.0)
+    query = slice(0, model.config.encoder.hidden_size)
+    raced = before.copy()
+    raced[:, query] = first.kernel.numpy()[:, query]
+    load_original_electra(str(FOLDER / "model.ckpt-0"), model)
+
+    @tf.custom_gradient
+    def race(rows):
+        return tf.matmul(rows, before) + bias, lambda up: tf.matmul(up, raced, transpose_b=True)
+
+    object.__setattr__(first, "call", race)
+    check(gradients(), late=True)
+
+
+@needs_recording
+def test_four_optimizer_steps_of_the_original_code(model, recording):
+    config = recorded_config()
+    rate = optimization.WarmupLinearDecay(
+        config.learning_rate, config.num_train_steps, config.num_warmup_steps
+    )
+    optimizer = optimization.Adam(rate, weight_decay_rate=config.weight_decay_rate)
+    for step in range(4):
+        with tf.GradientTape() as tape:
+            output = model(
+                recording.batch,
+                recording.masked(step),
+                NO_SEED,
+                corrupted_ids=recording.corrupted(step),
+            )
+        np.testing.assert_allclose(output.loss, recording[f"step{step}/total_loss"], rtol=1e-4)
+        gradients = tape.gradient(output.loss, model.trainable_variables)
+        optimization.apply_clipped(optimizer, gradients, model.trainable_variables, 1.0)
+    reader = tf.train.load_checkpoint(str(FOLDER / "model.ckpt-4"))
+    for variable, names in _original_names(model):
+        expected = np.concatenate([reader.get_tensor(name) for name in names], axis=-1)
+        np.testing.assert_allclose(variable, expected, rtol=1e-4, atol=1e-6, err_msg=str(names))
+
+
+@needs_recording
+def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
+    import dataclasses
+
+    config = recorded_config()
+    config = dataclasses.replace(
+        config, encoder=dataclasses.replace(config.encoder, intermediate_size=64)
+    )
+    model = electra.Electra(config)
+    before = [variable.numpy() for variable in model.variables]
+    with pytest.raises(CheckpointError, match=r"intermediate.*shape \[48, 96\].*\[48, 64\]"):
+        load_original_electra(str(FOLDER / "model.ckpt-0"), model)
+    for variable, old in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, old)
+
+
+def test_samples_follow_the_generators_distribution():
+    probabilities = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
+    logits = tf.tile(tf.math.log(probabilities)[None, None], [100, 200, 1])
+    draws = electra.sample(logits, tf.constant([3, 4])).numpy()
+    shares = np.bincount(draws.ravel(), minlength=4) / draws.size
+    # Four standard deviations of a share over 20,000 draws.
+    np.testing.assert_allclose(shares, probabilities, atol=4 * np.sqrt(0.25 / draws.size))
+    again = electra.sample(logits, tf.constant([3, 4]))
+    np.testing.assert_array_equal(draws, again)
+    assert (draws != electra.sample(logits, tf.constant([3, 5])).numpy()).any()
+
+
+def test_parameter_counts_are_hugging_faces_and_the_published_ones():
+    """14 M, 110 M and 335 M (Clark et al., 2020, Table 1 and Table 6), 30,522 tokens."""
+    import transformers
+
+    from tfbio import config
+
+    for size, published in (("small", 14e6), ("base", 110e6), ("large", 335e6)):
+        settings = config.load(
+            config.PretrainingConfig, f"hparams/{size}.json", ["encoder.vocab_size=30522"]
+        )
+        ours = count_without_memory(settings)
+        shape = settings.encoder
+        names = (
+            "vocab_size",
+            "embedding_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+        )
+        import torch
+
+        with torch.device("meta"):
+            peer = transformers.ElectraForPreTraining(
+                transformers.ElectraConfig(**{name: getattr(shape, name) for name in names})
+            )
+        assert ours == sum(parameter.numel() for parameter in peer.parameters())
+        assert abs(ours - published) / published < 0.035, (size, ours)
+
+
+def count_without_memory(settings) -> int:
+    """Parameters of encoder and discriminator head, counted in a graph that is never run."""
+    with tf.Graph().as_default():
+        model = electra.Electra(settings)
+        counted = [
+            *model.encoder.trainable_variables,
+            *model.discriminator_dense.trainable_variables,
+            *model.discriminator_output.trainable_variables,
+        ]
+        return sum(variable.shape.num_elements() for variable in counted)

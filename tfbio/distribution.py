@@ -1,0 +1,62 @@
+"""Where a run computes: a TPU, GPUs, or the CPU, as a `tf.distribute` strategy."""
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.cli import UserError
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+
+
+def make_strategy(tpu: str = "", strategy: str = "auto") -> tf.distribute.Strategy:
+    """The strategy that the flags `--tpu` and `--strategy` ask for.
+
+    Args:
+      tpu: a TPU's name, its grpc:// address, or "local"; "" for none.
+      strategy: "one_device": the first GPU, or the CPU; "mirrored": all GPUs of this machine (all
+        logical CPUs where there is none); "multi_worker": all machines that TF_CONFIG names;
+        "auto": mirrored where there are several GPUs, one_device otherwise.
+
+    Raises:
+      UserError: if the strategy's name is not one of these, or the TPU cannot be found.
+    """
+    if strategy not in STRATEGIES:
+        raise UserError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
+    if tpu:
+        try:
+            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu)
+            tf.config.experimental_connect_to_cluster(resolver)
+            tf.tpu.experimental.initialize_tpu_system(resolver)
+        except (ValueError, tf.errors.OpError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(f"--tpu={tpu}: no such TPU can be reached ({reason}).") from error
+        return tf.distribute.TPUStrategy(resolver)
+    if not tf.config.list_physical_devices("GPU"):
+        # One operation at a time, on all cores: faster for large products than two side by side,
+        # and the only way to get the same bits twice on a CPU.
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    gpus = tf.config.list_logical_devices("GPU")
+    if strategy == "multi_worker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
+        devices = gpus or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
+    """Sets what Keras layers compute in; weights, losses and optimizer slots stay float32.
+
+    Args:
+      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and float32 elsewhere.
+      strategy: where the run computes.
+
+    Returns:
+      "float32" or "bfloat16".
+    """
+    if precision == "auto":
+        on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        precision = "bfloat16" if on_tpu else "float32"
+    policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
+    keras.mixed_precision.set_global_policy(policy)
+    return precision

@@ -1,0 +1,407 @@
+"""The pretraining run: model, step, evaluation, checkpoints, progress.
+
+`pretrain` is what `run_pretraining.py` calls. The loop is orbit's; one training step is
+`ElectraTrainer._replica_train_step`, and everything random in it is keyed by seed and step.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import io
+import json
+import os
+import shutil
+import sys
+import time
+
+import orbit
+import tensorflow as tf
+import tf_keras as keras
+import tqdm
+
+from tfbio import distribution, masking, optimization, pretraining_data, records, tokenization
+from tfbio.cli import UserError
+from tfbio.config import PretrainingConfig
+from tfbio.electra import Electra
+
+# The second number of the seeds, so that no two purposes share a stream of random numbers.
+TRAINING_STREAM, EVALUATION_STREAM = 0, 1
+
+
+class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
+    """One ELECTRA training step and one evaluation step, under any strategy."""
+
+    def __init__(
+        self, config: PretrainingConfig, vocab: dict[str, int], strategy: tf.distribute.Strategy
+    ):
+        orbit.StandardTrainer.__init__(self, train_dataset=None)
+        orbit.StandardEvaluator.__init__(self, eval_dataset=None)
+        self.config, self.strategy = config, strategy
+        self.mask_id = vocab[tokenization.MASK]
+        self.special_ids = [
+            vocab[token] for token in (tokenization.CLS, tokenization.SEP, tokenization.PAD)
+        ]
+        with strategy.scope():
+            keras.utils.set_random_seed(config.seed)
+            self.model = Electra(config)
+            self.optimizer = optimization.Adam(
+                optimization.WarmupLinearDecay(
+                    config.learning_rate, config.num_train_steps, config.num_warmup_steps
+                ),
+                beta_1=config.adam_beta_1,
+                beta_2=config.adam_beta_2,
+                epsilon=config.adam_epsilon,
+                weight_decay_rate=config.weight_decay_rate,
+            )
+            self.train_metrics = PretrainingMetrics()
+            self.gradient_norm = keras.metrics.Mean("gradient_norm")
+            self.eval_metrics = PretrainingMetrics()
+            self.eval_batches = tf.Variable(
+                0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+            )
+        self._compiled_train_step = tf.function(
+            self._replica_train_step, jit_compile=config.run.jit_compile or None
+        )
+
+    @property
+    def global_step(self) -> tf.Variable:
+        """int64 []: the steps done so far."""
+        return self.optimizer.iterations
+
+    def train_loop_begin(self) -> None:
+        """See orbit."""
+        self.train_metrics.reset()
+        self.gradient_norm.reset_state()
+
+    def train_step(self, iterator) -> None:
+        """See orbit."""
+        self.strategy.run(self._compiled_train_step, args=(next(iterator),))
+
+    def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
+        step_seed = tf.random.fold_in([self.config.seed, TRAINING_STREAM], self.global_step)
+        mask_seed, model_seed = tf.unstack(tf.random.split(step_seed, 2))
+        masked = self._mask(batch, mask_seed)
+        with tf.GradientTape() as tape:
+            output = self.model(batch, masked, seed=model_seed, training=True)
+        variables = self.model.trainable_variables
+        gradients = tape.gradient(output.loss, variables)
+        norm = optimization.apply_clipped(
+            self.optimizer, gradients, variables, self.config.max_gradient_norm
+        )
+        self.train_metrics.update(batch, masked, output)
+        self.gradient_norm.update_state(norm)
+
+    def train_loop_end(self) -> dict[str, tf.Tensor]:
+        """See orbit."""
+        rate = self.optimizer.learning_rate(self.global_step)
+        norm = self.gradient_norm.result()
+        return {**self.train_metrics.result(), "gradient_norm": norm, "learning_rate": rate}
+
+    def eval_begin(self) -> None:
+        """See orbit."""
+        self.eval_metrics.reset()
+        self.eval_batches.assign(0)
+
+    def eval_step(self, iterator) -> None:
+        """See orbit."""
+        self.strategy.run(self._replica_eval_step, args=(next(iterator),))
+        self.eval_batches.assign_add(1)
+
+    def _replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
+        # Keyed by the batch and not by the step: every evaluation hides the same tokens.
+        seed = tf.random.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
+        mask_seed, model_seed = tf.unstack(tf.random.split(seed, 2))
+        masked = self._mask(batch, mask_seed)
+        output = self.model(batch, masked, seed=model_seed, training=False)
+        self.eval_metrics.update(batch, masked, output)
+
+    def eval_end(self) -> dict[str, tf.Tensor]:
+        """See orbit."""
+        return self.eval_metrics.result()
+
+    def _mask(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> masking.MaskedBatch:
+        return masking.mask_tokens(
+            batch["input_ids"],
+            batch["input_mask"],
+            special_ids=self.special_ids,
+            mask_id=self.mask_id,
+            mask_prob=self.config.mask_prob,
+            mask_token_prob=self.config.mask_token_prob,
+            seed=seed,
+        )
+
+
+class PretrainingMetrics:
+    """What is watched, in training and on held-out text."""
+
+    def __init__(self):
+        self.losses = {
+            name: keras.metrics.Mean(name)
+            for name in ("loss", "generator_loss", "discriminator_loss")
+        }
+        self.generator_accuracy = keras.metrics.Mean("generator_accuracy")
+        self.discriminator_auc = keras.metrics.AUC(name="discriminator_auc", from_logits=True)
+        self.tokens = keras.metrics.Sum("tokens")
+
+    def update(self, batch, masked, output) -> None:
+        """Adds one batch; called in a replica."""
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        for name, metric in self.losses.items():
+            metric.update_state(getattr(output, name) * replicas)
+        predicted = tf.argmax(output.generator_logits, axis=-1, output_type=tf.int32)
+        self.generator_accuracy.update_state(predicted == masked.ids, masked.weights)
+        self.discriminator_auc.update_state(
+            output.is_replaced, output.discriminator_logits, batch["input_mask"]
+        )
+        self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
+
+    def _all(self) -> list[keras.metrics.Metric]:
+        return [
+            *self.losses.values(),
+            self.generator_accuracy,
+            self.discriminator_auc,
+            self.tokens,
+        ]
+
+    def result(self) -> dict[str, tf.Tensor]:
+        """Name -> float32 []."""
+        return {metric.name: metric.result() for metric in self._all()}
+
+    def reset(self) -> None:
+        """Forgets what was added."""
+        for metric in self._all():
+            metric.reset_state()
+
+
+def pretrain(
+    config: PretrainingConfig,
+    example_folders: list[str],
+    model_dir: str,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Trains until `config.num_train_steps`, from the newest checkpoint in `model_dir` if any.
+
+    Writes into `model_dir`: `config.json`, `vocab.txt`, checkpoints `ckpt-STEP`, and TensorBoard
+    logs `logs/train` and `logs/heldout`.
+
+    Args:
+      config: all settings.
+      example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
+      model_dir: made if need be.
+      strategy: where to compute; the batch must divide by its replicas.
+
+    Raises:
+      UserError: if the examples do not fit the settings, or `model_dir` holds another run.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if config.train_batch_size % replicas:
+        raise UserError(
+            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices."
+        )
+    precision = distribution.set_precision(config.run.precision, strategy)
+    data = _find_examples(config, example_folders)
+    vocab_file = _prepare_model_dir(config, data, model_dir)
+    trainer = ElectraTrainer(config, tokenization.read_vocab(vocab_file), strategy)
+    checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
+    manager = tf.train.CheckpointManager(
+        checkpoint,
+        model_dir,
+        max_to_keep=config.run.keep_checkpoint_max,
+        step_counter=trainer.global_step,
+        checkpoint_interval=config.run.save_checkpoints_steps,
+    )
+    progress = Progress(config, trainer.global_step)
+    with _without_orbit_lines():
+        controller = orbit.Controller(
+            global_step=trainer.global_step,
+            trainer=trainer,
+            evaluator=trainer,
+            strategy=strategy,
+            steps_per_loop=config.run.steps_per_loop,
+            checkpoint_manager=manager,
+            summary_dir=os.path.join(model_dir, "logs", "train"),
+            eval_summary_dir=os.path.join(model_dir, "logs", "heldout"),
+            train_actions=[progress.trained],
+            eval_actions=[progress.evaluated],
+        )
+    step = int(trainer.global_step.numpy())
+    if step >= config.num_train_steps:
+        print(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
+        return
+    print(
+        f"{'continuing at step ' + str(step) if step else 'starting'}: "
+        f"{config.num_train_steps} steps of {config.train_batch_size} examples on {replicas} "
+        f"device(s) in {precision}; discriminator of "
+        f"{count_parameters(trainer.model.encoder) / 1e6:.1f} M parameters.",
+        flush=True,
+    )
+    progress.start()
+    phase_start = 0
+    for sequence_length, phase_end in config.phases():
+        if step < phase_end:
+            folder, manifest = data[sequence_length]
+            _train_phase(controller, trainer, folder, manifest, phase_start, phase_end)
+            step = phase_end
+        phase_start = phase_end
+    with _without_orbit_lines():
+        controller.save_checkpoint()
+    progress.close()
+    print(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
+
+
+def count_parameters(layer: keras.layers.Layer) -> int:
+    """Number of trainable parameters."""
+    return sum(variable.shape.num_elements() for variable in layer.trainable_variables)
+
+
+def _train_phase(
+    controller: orbit.Controller,
+    trainer: ElectraTrainer,
+    folder: str,
+    manifest: records.Manifest,
+    phase_start: int,
+    phase_end: int,
+) -> None:
+    """Trains on one sequence length from the current step to `phase_end`, with evaluations."""
+    config, strategy = trainer.config, trainer.strategy
+    step = int(trainer.global_step.numpy())
+    trainer.train_dataset = strategy.experimental_distribute_dataset(
+        pretraining_data.training_dataset(
+            folder,
+            manifest,
+            config.train_batch_size,
+            config.seed,
+            step - phase_start,
+            phase_end - phase_start,
+        )
+    )
+    held_out = pretraining_data.held_out_dataset(folder, manifest, config.train_batch_size)
+    held_out = held_out.take(config.run.num_eval_batches)
+    trainer.eval_dataset = strategy.experimental_distribute_dataset(held_out)
+    while step < phase_end:
+        every = config.run.eval_every_steps
+        step = min(phase_end, (step // every + 1) * every)
+        with _without_orbit_lines():
+            controller.train(step, checkpoint_at_completion=False)
+            controller.evaluate()
+
+
+def _find_examples(
+    config: PretrainingConfig, folders: list[str]
+) -> dict[int, tuple[str, records.Manifest]]:
+    """Sequence length -> (folder, manifest), one for each phase."""
+    found = {}
+    for folder in folders:
+        length = records.read_manifest(folder, "examples").settings["sequence_length"]
+        found[length] = folder
+    data = {}
+    for length, _ in config.phases():
+        if length not in found:
+            raise records.DataError(
+                f"the settings ask for examples of length {length}, but --examples gives "
+                f"{sorted(found) or 'none'}: make them with "
+                f"`python -m data_prep.examples --sequence_length={length}`."
+            )
+        folder = found[length]
+        vocab_size = config.encoder.vocab_size
+        manifest = pretraining_data.read_examples_manifest(folder, length, vocab_size)
+        data[length] = (folder, manifest)
+    vocabularies = {manifest.settings["vocab_sha256"] for _, manifest in data.values()}
+    if len(vocabularies) > 1:
+        raise records.DataError("the folders of --examples were made with different vocabularies.")
+    return data
+
+
+def _prepare_model_dir(
+    config: PretrainingConfig, data: dict[int, tuple[str, records.Manifest]], model_dir: str
+) -> str:
+    """Writes `config.json` and `vocab.txt`, or checks them; returns the vocabulary's path."""
+    folder, manifest = next(iter(data.values()))
+    settings = {
+        **dataclasses.asdict(config),
+        "lower_case": manifest.settings["lower_case"],
+        "vocab_sha256": manifest.settings["vocab_sha256"],
+    }
+    path = os.path.join(model_dir, "config.json")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            before = json.load(file)
+        # What only changes the speed may change when a run is continued.
+        for name in settings.keys() - {"comment", "run"}:
+            if settings[name] != before.get(name):
+                raise UserError(
+                    f"{model_dir} holds a run with {name} = {before.get(name)}, these settings "
+                    f"say {settings[name]}: give another --model_dir, or the settings it had "
+                    f"(in {path})."
+                )
+    os.makedirs(model_dir, exist_ok=True)
+    vocab_file = os.path.join(model_dir, "vocab.txt")
+    shutil.copyfile(os.path.join(folder, "vocab.txt"), vocab_file)
+    records.write_text(path, json.dumps(settings, indent=2) + "\n")
+    return vocab_file
+
+
+class Progress:
+    """A bar on a terminal, a line for every loop of steps elsewhere."""
+
+    def __init__(self, config: PretrainingConfig, global_step: tf.Variable):
+        self.total, self.batch_size = config.num_train_steps, config.train_batch_size
+        self.global_step = global_step
+        self.bar = None
+
+    def start(self) -> None:
+        """Starts the clock at the current step."""
+        self.step = self.first_step = int(self.global_step.numpy())
+        self.start_time = self.time = time.time()
+        # orbit's lines are caught on sys.stdout, see `_without_orbit_lines`; this is the real one.
+        self.stream = sys.stdout
+        if sys.stderr.isatty():
+            self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
+
+    def trained(self, output: dict) -> None:
+        """After a loop of steps."""
+        now, step = time.time(), int(self.global_step.numpy())
+        seconds, steps = now - self.time, step - self.step
+        output["examples_per_second"] = steps * self.batch_size / seconds
+        output["tokens_per_second"] = output.pop("tokens") / seconds
+        self.time, self.step = now, step
+        figures = (
+            f"loss {output['loss']:.3f} | generator accuracy {output['generator_accuracy']:.3f} | "
+            f"discriminator AUC {output['discriminator_auc']:.3f} | "
+            f"{output['tokens_per_second']:,.0f} tokens/s"
+        )
+        if self.bar:
+            self.bar.set_postfix_str(figures, refresh=False)
+            self.bar.update(steps)
+            return
+        rate = (step - self.first_step) / (now - self.start_time)
+        left = datetime.timedelta(seconds=round((self.total - step) / rate))
+        self._print(f"step {step}/{self.total} | {figures} | {left} left")
+
+    def evaluated(self, output: dict) -> None:
+        """After an evaluation."""
+        output.pop("tokens")
+        self._print(
+            f"held-out at step {int(self.global_step.numpy())}: loss {output['loss']:.3f} | "
+            f"generator accuracy {output['generator_accuracy']:.3f} | "
+            f"discriminator AUC {output['discriminator_auc']:.3f}"
+        )
+        self.time = time.time()
+
+    def close(self) -> None:
+        """Ends the bar."""
+        if self.bar:
+            self.bar.close()
+
+    def _print(self, line: str) -> None:
+        if self.bar:
+            self.bar.write(line, file=self.stream)
+        else:
+            print(line, file=self.stream, flush=True)
+
+
+@contextlib.contextmanager
+def _without_orbit_lines():
+    """orbit prints each of its log lines to stdout as well; `Progress` says the same, shorter."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
