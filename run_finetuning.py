@@ -1,0 +1,73 @@
+r"""Fine-tunes a pretrained encoder on a task, several times, and scores it.
+
+  python run_finetuning.py --task=sentence_roles --data_dir=work/sentence_roles \
+      --init_checkpoint=work/model --output_dir=work/finetuned
+
+Trains with seed, seed + 1, ... and writes for each trial the scores on dev and test, the test
+predictions and the weights; scores.json has them all, with mean and standard deviation. Run the
+same command again to continue an interrupted run: finished trials are kept. Other ways to say it:
+
+  --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
+  --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
+  --set learning_rate=1e-4 --set num_trials=3    change single settings
+  --tpu=NAME, --strategy=mirrored    a TPU; all GPUs of this machine
+"""
+
+from absl import flags
+
+from tfbio import cli, config
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("task", "", "Name of the task, such as sentence_roles.")
+flags.DEFINE_string("data_dir", "", "Folder with the task's files.")
+flags.DEFINE_string("init_checkpoint", "", "The --model_dir of a run_pretraining.py run.")
+flags.DEFINE_bool(
+    "from_scratch",
+    False,
+    "Start from random weights; only the encoder's shape and vocabulary come from "
+    "--init_checkpoint.",
+)
+flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and logs go.")
+flags.DEFINE_string(
+    "hparams", "", "JSON file (see hparams/finetuning/) or inline JSON object; empty: BioELECTRA's."
+)
+flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
+flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
+flags.DEFINE_string(
+    "strategy",
+    "auto",
+    "one_device, mirrored (all GPUs), multi_worker (TF_CONFIG), or auto.",
+)
+flags.DEFINE_bool("overwrite", False, "Replace what a run with other settings left.")
+
+
+def main(argv: list[str]) -> None:
+    cli.no_arguments(argv)
+    settings = config.load(config.FinetuningConfig, FLAGS.hparams, FLAGS.set)
+    for name, meaning in (
+        ("task", "the task's name, such as sentence_roles"),
+        ("data_dir", "the folder with the task's files"),
+        ("init_checkpoint", "the --model_dir of a run_pretraining.py run"),
+        ("output_dir", "where the scores are to go"),
+    ):
+        if not FLAGS[name].value:
+            raise cli.UserError(f"--{name} is missing: {meaning}.")
+
+    # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
+    from tfbio import distribution, finetuning
+
+    finetuning.finetune(
+        settings,
+        task_name=FLAGS.task,
+        data_dir=FLAGS.data_dir,
+        init_checkpoint=FLAGS.init_checkpoint,
+        from_scratch=FLAGS.from_scratch,
+        output_dir=FLAGS.output_dir,
+        strategy=distribution.make_strategy(FLAGS.tpu, FLAGS.strategy),
+        overwrite=FLAGS.overwrite,
+    )
+
+
+if __name__ == "__main__":
+    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(config.FinetuningConfig)
+    cli.run(main)
