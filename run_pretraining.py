@@ -37,8 +37,7 @@ flags.DEFINE_string(
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) > 1:
-        raise cli.UserError(f"unexpected argument {argv[1]!r}: every setting is a --flag=value.")
+    cli.no_arguments(argv)
     settings = config.load(config.PretrainingConfig, FLAGS.hparams, FLAGS.set)
     if not FLAGS.examples:
         raise cli.UserError("--examples is missing: the folder that data_prep.examples wrote.")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from absl import app, flags
+from absl import app, flags, logging
 
 
 class UserError(ValueError):
@@ -27,7 +27,10 @@ def run(
         exist where its module is only imported (two commands may have a flag of one name).
       flags_parser: absl's hook for commands that hand unknown flags on to a library.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on its own start
+    # What the libraries log is not what the user asked for. TensorFlow even calls it an error that
+    # there is no GPU; what really fails is raised. --verbosity=0 and the variable bring it back.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    flags.FLAGS.set_default("verbosity", logging.WARNING)
     if define_flags is not None:
         before = set(flags.FLAGS)
         define_flags()
