@@ -232,29 +232,30 @@ def _write_shard(
 
 
 def _newest(rows: Iterable[Row]) -> tuple[list[Row], Counter[str]]:
-    """The newest citation of each PMID that is not deleted and has an abstract, by PMID."""
+    """The newest citation of each PMID, if it is no deletion and has an abstract, by PMID.
+
+    Every citation is counted as one of superseded, deleted, without_pmid, without_abstract; or it
+    is kept.
+    """
     counts: Counter[str] = Counter()
-    newest: dict[str, Row] = {}
-    # Beam promises no order of rows, so the rows are compared, never their order of arrival.
+    versions: dict[str, list[Row]] = {}
     for row in rows:
-        _, _, pmid, deleted, *_ = row
-        counts["citations"] += not deleted
-        if not pmid:
-            counts["without_pmid"] += 1
-        elif pmid not in newest:
-            newest[pmid] = row
-        else:
-            older, newest[pmid] = sorted((row, newest[pmid]), key=lambda row: row[:2])
-            counts["superseded"] += not older[3]
+        versions.setdefault(row[2], []).append(row)
     kept = []
-    for pmid in sorted(newest):
-        _, _, _, deleted, _, sections = newest[pmid]
-        if deleted:
-            counts["deleted"] += 1
-        elif not sections:
+    for pmid in sorted(versions):
+        # Beam promises no order of rows: they are put in order here.
+        *_, last = sorted(versions[pmid], key=lambda row: row[:2])
+        citations = sum(not row[3] for row in versions[pmid])
+        counts["citations"] += citations
+        if not pmid:
+            counts["without_pmid"] += citations
+            continue
+        _, _, _, deleted, _, sections = last
+        counts["deleted" if deleted else "superseded"] += citations - (not deleted)
+        if not deleted and not sections:
             counts["without_abstract"] += 1
-        else:
-            kept.append(newest[pmid])
+        elif not deleted:
+            kept.append(last)
     return kept, counts
 
 
