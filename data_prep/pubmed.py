@@ -111,10 +111,9 @@ def _read(stream) -> Iterator[Citation]:
 def _citation(element: etree._Element) -> Citation:
     from pubmed_parser.medline_parser import parse_pmid
 
-    # parse_pmid looks for the citation inside of what it is given: a PubmedArticle, or the root
-    # of an older file, where all citations before this one have been forgotten.
     parent = element.getparent()
-    pmid = parse_pmid(parent) if parent is not None else element.findtext("PMID")
+    in_article = parent is not None and parent.tag == "PubmedArticle"
+    pmid = parse_pmid(parent) if in_article else element.findtext("PMID")
     title = element.find("Article/ArticleTitle")
     sections = []
     for part in element.iterfind("Article/Abstract/AbstractText"):
