@@ -1,0 +1,102 @@
+"""Real PubMed data for the tests of data preparation."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_prep import documents, vocabulary
+from tfbio import records
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of reference data beside the project; tests that need it skip without it."""
+    path = Path(os.environ.get("TFBIO_SHARED", ROOT.parent / "shared"))
+    if not path.is_dir():
+        pytest.skip(f"there is no reference data at {path} (set TFBIO_SHARED)")
+    return path
+
+
+def cut(path, articles):
+    """The first so many articles of a PubMed file, as XML text."""
+    lines = []
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        for line in stream:
+            lines.append(line)
+            articles -= "</PubmedArticle>" in line
+            if articles == 0:
+                break
+    return "".join(lines) + "</PubmedArticleSet>\n"
+
+
+@pytest.fixture(scope="session")
+def pubmed_slice(tmp_path_factory):
+    """A folder with the first articles of both shipped files: 100 old ones, 200 recent ones."""
+    folder = tmp_path_factory.mktemp("pubmed")
+    for path, articles in zip(documents.shipped_files(), (100, 200), strict=True):
+        with gzip.open(folder / os.path.basename(path), "wt", encoding="utf-8") as stream:
+            stream.write(cut(path, articles))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def documents_folder(pubmed_slice, tmp_path_factory):
+    """Documents of the slice, made in this process."""
+    folder = tmp_path_factory.mktemp("made") / "documents"
+    paths = documents.find_files([str(pubmed_slice)])
+    documents.make_documents(paths, folder, shards=4, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vocab_file(documents_folder, tmp_path_factory):
+    """A vocabulary learnt on the slice."""
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    vocabulary.make_vocabulary(documents_folder, path, size=2000)
+    return path
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Runs `python -m data_prep.<stage> <flags>` as a user does."""
+
+    def run(stage, *flags, timeout=120):
+        return subprocess.run(
+            [sys.executable, "-m", f"data_prep.{stage}", *map(str, flags)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def fails_in_one_sentence():
+    """Asserts that a command failed as it should, and gives what it said."""
+
+    def check(done):
+        assert done.returncode == 1, done.stderr
+        assert "Traceback" not in done.stderr
+        (line,) = [line for line in done.stderr.splitlines() if "error: " in line]
+        return line
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def files_of():
+    """The files of a finished folder, by name, as bytes."""
+
+    def read(folder):
+        assert (Path(folder) / records.MANIFEST).is_file()
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+    return read

@@ -1,0 +1,204 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from data_prep import documents, pubmed
+from tfbio import cli, records
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def article(pmid, title, abstract="It is so. It was shown."):
+    text = f"<Abstract><AbstractText>{abstract}</AbstractText></Abstract>" if abstract else ""
+    return (
+        f"<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article>"
+        f"<ArticleTitle>{title}</ArticleTitle>{text}</Article></MedlineCitation></PubmedArticle>"
+    )
+
+
+def article_set(path, *parts):
+    path.write_text(f"<PubmedArticleSet>{''.join(parts)}</PubmedArticleSet>", encoding="utf-8")
+    return str(path)
+
+
+def make(inputs, output, **settings):
+    settings = {"shards": 2, "workers": 1, "sentence_splitter": "scispacy"} | settings
+    return documents.make_documents(documents.find_files(inputs), output, **settings)
+
+
+def test_documents_of_real_articles(documents_folder, pubmed_slice):
+    manifest = records.read_manifest(documents_folder, "documents")
+    records.verify(documents_folder, manifest, full=True)
+    found = {d.id: d for d in records.read_documents(documents_folder)}
+    read = [c for p in sorted(pubmed_slice.iterdir()) for c in pubmed.read_citations(p)]
+    expected = {f"pmid:{c.pmid}": c for c in read if c.sections}  # the later one wins
+    assert found.keys() == expected.keys()
+    assert manifest.counts["documents"] == len(found) == sum(s.records for s in manifest.shards)
+    assert manifest.counts["citations"] == len(read) == 300
+    assert manifest.counts["sentences"] == sum(len(d.sentences) for d in found.values())
+    assert {d.source for d in found.values()} == set(documents.SHIPPED)
+    for id_, document in found.items():
+        citation = expected[id_]
+        assert document.title == citation.title
+        # Sentences keep to their section, and together are its text.
+        pairs = list(zip(document.sections, document.sentences, strict=True))
+        for category, text in citation.sections:
+            rest = text.replace(" ", "")
+            while rest:
+                section, sentence = pairs.pop(0)
+                assert section == category
+                assert rest.startswith(sentence.replace(" ", ""))
+                rest = rest[len(sentence.replace(" ", "")) :]
+        assert not pairs
+    for shard in manifest.shards:
+        ids = [d.id for d in records.read_documents(documents_folder, [shard])]
+        assert ids == sorted(ids)
+
+
+def test_the_newest_version_wins_and_deletions_count(tmp_path):
+    base, first, second = (
+        article_set(
+            tmp_path / "pubmed21n0001.xml",
+            *(article(n, f"old {n}") for n in (1, 2, 3, 4, 5)),
+            article(6, "early 6"),
+            article(6, "late 6"),
+            article(7, "no abstract 7", ""),
+        ),
+        article_set(
+            tmp_path / "pubmed21n0002.xml",
+            article(2, "new 2"),
+            article(5, "lost its abstract 5", ""),
+            "<DeleteCitation><PMID>3</PMID><PMID>4</PMID><PMID>99</PMID></DeleteCitation>",
+        ),
+        article_set(tmp_path / "pubmed21n0003.xml", article(4, "again 4")),
+    )
+    manifest = make([second, base, first], tmp_path / "out")  # in no order
+    titles = {d.id: d.title for d in records.read_documents(tmp_path / "out")}
+    assert titles == {
+        "pmid:1": "old 1",
+        "pmid:2": "new 2",
+        "pmid:4": "again 4",
+        "pmid:6": "late 6",
+    }
+    counts = manifest.counts
+    assert (counts["citations"], counts["documents"]) == (11, 4)
+    assert counts["superseded"] == 4  # 2, 4, 5, 6
+    assert counts["deleted"] == 1  # 3
+    assert counts["without_abstract"] == 2  # 5, 7
+
+
+def test_bad_files_are_left_out_whole_and_named(tmp_path, capsys):
+    good = article_set(tmp_path / "good.xml", article(1, "one"))
+    cut = article_set(tmp_path / "cut.xml", article(2, "two"), article(3, "three"))
+    Path(cut).write_bytes(Path(cut).read_bytes()[:-30])  # two whole articles, then a break
+    (tmp_path / "none.xml.gz").touch()
+    inputs = [str(tmp_path)]
+    manifest = make(inputs, tmp_path / "out")
+    assert [d.id for d in records.read_documents(tmp_path / "out")] == ["pmid:1"]
+    assert manifest.counts["bad_input_files"] == 2
+    said = capsys.readouterr().out
+    assert "cut.xml: it is not well-formed" in said and "none.xml.gz: the file is empty" in said
+
+    with pytest.raises(records.DataError, match=r"2 of 3 .* --strict .*cut.xml.*none.xml.gz"):
+        make(inputs, tmp_path / "strict", strict=True)
+    assert not (tmp_path / "strict").exists()
+    with pytest.raises(records.DataError, match="2 of 3"):  # as strict of what is finished
+        make(inputs, tmp_path / "out", strict=True)
+    os.remove(good)
+    with pytest.raises(records.DataError, match="2 of 2 .* no other input was good"):
+        make(inputs, tmp_path / "all_bad")
+    assert not (tmp_path / "all_bad").exists()
+
+
+def test_inputs_are_found(tmp_path):
+    for name in ("b/x.xml", "a/y.XML.GZ", "a/notes.txt", "a/y.xml.gz.md5"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder, pattern = documents.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
+    assert [os.path.basename(path) for path in folder] == ["x.xml", "y.XML.GZ"]
+    assert documents.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
+    (tmp_path / "empty").mkdir()
+    for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
+        with pytest.raises(cli.UserError, match=what):
+            documents.find_files([str(tmp_path / missing)])
+
+
+def test_finished_output_is_reused_or_defended(tmp_path, capsys):
+    source = article_set(tmp_path / "a.xml", article(1, "one"))
+    make([source], tmp_path / "out")
+    before = (tmp_path / "out/manifest.json").stat().st_mtime_ns
+    make([source], tmp_path / "out")
+    assert "is complete and is reused" in capsys.readouterr().out
+    assert (tmp_path / "out/manifest.json").stat().st_mtime_ns == before
+    with pytest.raises(records.DataError, match="shards=2, not 3.*--overwrite"):
+        make([source], tmp_path / "out", shards=3)
+    article_set(tmp_path / "a.xml", article(1, "one, corrected"))
+    with pytest.raises(records.DataError, match="inputs="):
+        make([source], tmp_path / "out")
+    make([source], tmp_path / "out", shards=3, overwrite=True)
+    (document,) = records.read_documents(tmp_path / "out")
+    assert document.title == "one, corrected"
+    assert len(list((tmp_path / "out").iterdir())) == 4  # nothing of the earlier run is left
+
+
+def test_the_command_teaches_and_reports(command, fails_in_one_sentence, pubmed_slice, tmp_path):
+    start = time.monotonic()
+    help_ = command("documents", "--help").stdout
+    assert time.monotonic() - start < 3
+    for word in ("python -m data_prep.documents --output=", "--input", "--workers", "strict"):
+        assert word in help_
+
+    gone = command("documents", "--input=gone.xml.gz", f"--output={tmp_path}/out")
+    assert "gone.xml.gz does not exist" in fails_in_one_sentence(gone)
+    typo = command("documents", f"--input={pubmed_slice}", f"--output={tmp_path}/out", "--shard=3")
+    assert "did you mean --shards?" in fails_in_one_sentence(typo)
+    bad = tmp_path / "bad.xml"
+    bad.write_text("<PubmedArticleSet>")
+    done = command("documents", f"--input={bad}", f"--output={tmp_path}/out", "--workers=1")
+    assert "bad.xml: it is not well-formed XML" in fails_in_one_sentence(done)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_workers_or_on_being_killed(
+    command, pubmed_slice, documents_folder, files_of, tmp_path
+):
+    flags = [f"--input={pubmed_slice}", "--shards=4"]
+    undisturbed = files_of(documents_folder)  # made by one worker
+
+    done = command("documents", *flags, "--workers=2", f"--output={tmp_path}/two")
+    assert done.returncode == 0, done.stderr
+    assert files_of(tmp_path / "two") == undisturbed
+    assert "Beam" not in done.stderr and "WARNING" not in done.stderr
+
+    output = tmp_path / "killed"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "data_prep.documents", *flags, "--workers=1", f"--output={output}"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (finished := sorted(output.glob(".work/documents-*.json"))):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (output / "manifest.json").exists()
+    assert len(finished) < 4, "it was killed too late to show anything"
+    with pytest.raises(records.DataError, match="no finished documents"):
+        records.read_manifest(output, "documents")
+
+    kept = {path.stem: (output / path.stem).stat().st_mtime_ns for path in finished}
+    (output / "documents-00003-of-00004.tfrecord.1.tmp").write_bytes(b"half of a shard")
+    done = command("documents", *flags, "--workers=1", f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    assert files_of(output) == undisturbed
+    for name, time_ in kept.items():
+        assert (output / name).stat().st_mtime_ns == time_, "a finished shard was made again"

@@ -1,0 +1,60 @@
+import csv
+
+import pytest
+
+from data_prep import sentence_roles
+from tfbio import records
+
+
+def document(sections, id_="pmid:1"):
+    return records.Document(id_, "a.xml", "T", ["It is."] * len(sections), sections)
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        (["METHODS", "RESULTS"], ["methods", "results"]),
+        (["METHODS", "METHODS"], None),
+        (["METHODS", "UNASSIGNED", "RESULTS"], None),
+        (["", ""], None),
+        ([], None),
+    ],
+)
+def test_only_wholly_structured_abstracts_serve(sections, expected):
+    assert sentence_roles.roles(document(sections)) == expected
+
+
+def test_real_abstracts(documents_folder, tmp_path):
+    output = tmp_path / "roles"
+    manifest = sentence_roles.make_sentence_roles(documents_folder, output, held_out_fraction=0.3)
+    documents = {d.id: d for d in records.read_documents(documents_folder)}
+    used = {id_ for id_, d in documents.items() if sentence_roles.roles(d)}
+    seen = {}
+    for split in ("train", "dev", "test"):
+        with open(output / f"{split}.tsv", encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+        counts = manifest.counts[split]
+        assert len(rows) == counts["sentences"] > 10
+        ids = {row["id"] for row in rows}
+        assert len(ids) == counts["articles"]
+        for id_ in ids:
+            assert records.is_held_out(id_, 0.3) == (split != "train")
+            own = [(row["label"], row["sentence"]) for row in rows if row["id"] == id_]
+            labels = [section.lower() for section in documents[id_].sections]
+            assert own == list(zip(labels, documents[id_].sentences, strict=True))
+        for label in sentence_roles.LABELS:
+            assert counts[label] == sum(row["label"] == label for row in rows)
+        assert not seen.keys() & ids
+        seen |= dict.fromkeys(ids, split)
+    assert seen.keys() == used
+    records.verify(output, records.read_manifest(output, "sentence_roles"), full=True)
+
+
+def test_too_few_articles_is_an_error(documents_folder, tmp_path):
+    with pytest.raises(records.DataError, match="no structured abstract for dev and test"):
+        sentence_roles.make_sentence_roles(documents_folder, tmp_path / "r", held_out_fraction=0.0)
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_command_teaches(command):
+    assert "python -m data_prep.sentence_roles --doc" in command("sentence_roles", "--help").stdout
