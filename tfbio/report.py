@@ -189,27 +189,26 @@ def _markdown(
 def _draw(curves: dict[str, dict[str, Curve]], runs: list[dict], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
-    axes = figure.subplots(1, 3)
-    for split, style in (("train", "-"), ("heldout", "o--")):
-        label = {"train": "training", "heldout": "held out"}[split]
-        for axis, tag in ((axes[0], "generator_loss"), (axes[1], "discriminator_auc")):
+    figure = Figure(figsize=(16, 3.6), layout="constrained")
+    *pretraining_axes, scores_axis = figure.subplots(1, 4)
+    drawn = ("generator_loss", "discriminator_loss", "discriminator_auc")
+    for axis, tag in zip(pretraining_axes, drawn, strict=True):
+        for split, label, style in (("train", "training", "-"), ("heldout", "held out", "o--")):
             axis.plot(*zip(*curves[split][tag], strict=True), style, label=label, markersize=4)
-    for axis, name in ((axes[0], "generator loss"), (axes[1], "discriminator AUC")):
-        axis.set(xlabel="step", title=f"Pretraining: {name}")
+        axis.set(xlabel="step", title=f"Pretraining: {dict(PRETRAINING_SCALARS)[tag]}")
         axis.legend()
         axis.grid(alpha=0.3)
     metric = runs[0]["metric"]
     for place, run in enumerate(runs):
         values = [trial["test"][metric] for trial in run["trials"]]
-        axes[2].plot([place] * len(values), values, "o", alpha=0.6)
+        scores_axis.plot([place] * len(values), values, "o", alpha=0.6)
         # The mean, and a standard deviation to each side.
-        axes[2].errorbar(
+        scores_axis.errorbar(
             place + 0.12, run["mean"], yerr=run["std"] or 0.0, fmt="_", color="black", capsize=4
         )
-    axes[2].set(title=f"{runs[0]['task']}: test {metric}", xlim=(-0.6, len(runs) - 0.4))
-    axes[2].set_xticks(range(len(runs)), [run["init"] for run in runs])
-    axes[2].grid(alpha=0.3, axis="y")
+    scores_axis.set(title=f"{runs[0]['task']}: test {metric}", xlim=(-0.6, len(runs) - 0.4))
+    scores_axis.set_xticks(range(len(runs)), [run["init"] for run in runs])
+    scores_axis.grid(alpha=0.3, axis="y")
     temporary = path.with_suffix(".tmp")
     figure.savefig(temporary, format="png", dpi=120)
     os.replace(temporary, path)
