@@ -12,6 +12,7 @@ import tf_keras as keras
 from tfbio.config import PretrainingConfig
 from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
 from tfbio.masking import MaskedBatch, replace_tokens
+from tfbio.randomness import global_uniform
 
 
 class ElectraOutput(NamedTuple):
@@ -142,15 +143,16 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
 
 def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """One draw from softmax(logits): float32 [B, N, V] -> int32 [B, N]; replicas draw apart."""
-    replica = tf.distribute.get_replica_context()
-    if replica.num_replicas_in_sync > 1:
-        seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
-    batch, count, words = logits.shape
-    draws = tf.random.stateless_categorical(
-        tf.reshape(logits, [batch * count, words]), 1, seed, dtype=tf.int32
-    )
-    return tf.reshape(draws, [batch, count])
+    """One draw from softmax(logits) for each hidden token: float32 [B, N, V] -> int32 [B, N].
+
+    By inversion: the word at which the cumulated probability passes a uniform number. That takes
+    one random number where Gumbel's trick takes V, compiles under XLA, which
+    `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
+    """
+    uniform = global_uniform(logits.shape[:2], seed)
+    cumulated = tf.cumsum(tf.nn.softmax(logits), axis=-1)
+    threshold = uniform[:, :, tf.newaxis] * cumulated[:, :, -1:]
+    return tf.reduce_sum(tf.cast(cumulated <= threshold, tf.int32), axis=-1)
 
 
 def global_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

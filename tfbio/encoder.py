@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.config import EncoderConfig
+from tfbio.randomness import dropout
 
 LAYER_NORM_EPSILON = 1e-12  # BERT's
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.
@@ -245,13 +246,6 @@ def gelu(inputs: tf.Tensor):
         return upstream * (cumulative + inputs * density)
 
     return inputs * cumulative, gradient
-
-
-def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
-    """Zeroes a share `rate` of the inputs, drawn by `seed` (int32 [2]; None: no dropout)."""
-    if seed is None or rate == 0.0:
-        return inputs
-    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
 
 
 def _weight(layer: keras.layers.Layer, name: str, shape: list[int], deviation: float):

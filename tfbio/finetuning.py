@@ -24,7 +24,8 @@ import tqdm
 from tfbio import checkpoints, distribution, optimization, records, tokenization
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
-from tfbio.encoder import Encoder, dropout
+from tfbio.encoder import Encoder
+from tfbio.randomness import dropout
 from tfbio.tasks import SPLITS, Example, Task, find
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
@@ -170,6 +171,9 @@ class Finetuner:
                 weight_decay_rate=config.weight_decay_rate,
                 lr_multiplier=self._multipliers(),
             )
+            # Now, and not in the first step: a graph that makes variables does not run on several
+            # devices.
+            self.optimizer._create_all_weights(self.model.trainable_variables)
 
     def _multipliers(self):
         """A function from a variable to its share of the learning rate."""

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tfbio.randomness import global_uniform
+
 
 class MaskedBatch(NamedTuple):
     """A batch with tokens hidden; B examples, L tokens each, at most N of them hidden."""
@@ -52,7 +54,7 @@ def mask_tokens(
     hideable = tf.cast(input_mask, tf.bool)
     for special in special_ids:
         hideable &= input_ids != special
-    scores = tf.where(hideable, _global_uniform([batch, length], position_seed), -1.0)
+    scores = tf.where(hideable, global_uniform([batch, length], position_seed), -1.0)
     top_scores, positions = tf.math.top_k(scores, limit)
 
     tokens = tf.cast(tf.reduce_sum(input_mask, axis=1), tf.float32)
@@ -61,7 +63,7 @@ def mask_tokens(
     positions = tf.where(hidden, positions, 0)
     ids = tf.gather(input_ids, positions, batch_dims=1)
 
-    becomes_mask = hidden & (_global_uniform([batch, limit], token_seed) < mask_token_prob)
+    becomes_mask = hidden & (global_uniform([batch, limit], token_seed) < mask_token_prob)
     return MaskedBatch(
         input_ids=replace_tokens(input_ids, positions, tf.where(becomes_mask, mask_id, ids)),
         positions=positions,
@@ -78,13 +80,3 @@ def replace_tokens(input_ids: tf.Tensor, positions: tf.Tensor, ids: tf.Tensor) -
     """
     rows = tf.broadcast_to(tf.range(positions.shape[0])[:, tf.newaxis], positions.shape)
     return tf.tensor_scatter_nd_update(input_ids, tf.stack([rows, positions], axis=-1), ids)
-
-
-def _global_uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
-    """This replica's rows of a uniform [0, 1) draw for the global batch; float32 `shape`."""
-    replica = tf.distribute.get_replica_context()
-    count = replica.num_replicas_in_sync
-    draw = tf.random.stateless_uniform([shape[0] * count, shape[1]], seed)
-    if count == 1:
-        return draw
-    return tf.slice(draw, [replica.replica_id_in_sync_group * shape[0], 0], shape)

@@ -59,9 +59,11 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.eval_batches = tf.Variable(
                 0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
             )
-        self._compiled_train_step = tf.function(
-            self._replica_train_step, jit_compile=config.run.jit_compile or None
-        )
+        self._step = self._replica_train_step
+        if config.run.jit_compile and not isinstance(strategy, tf.distribute.TPUStrategy):
+            if strategy.num_replicas_in_sync > 1:
+                raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
+            self._step = tf.function(self._replica_train_step, jit_compile=True)
 
     @property
     def global_step(self) -> tf.Variable:
@@ -75,7 +77,7 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def train_step(self, iterator) -> None:
         """See orbit."""
-        self.strategy.run(self._compiled_train_step, args=(next(iterator),))
+        self.strategy.run(self._step, args=(next(iterator),))
 
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
         step_seed = tf.random.fold_in([self.config.seed, TRAINING_STREAM], self.global_step)

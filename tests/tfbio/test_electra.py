@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.parity import FOLDER, Recording, needs_recording, recorded_config
 
+from tests.parity import FOLDER, Recording, needs_recording, recorded_config
 from tfbio import electra, optimization
 from tfbio.checkpoints import CheckpointError, _original_names, load_original_electra
 

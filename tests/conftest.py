@@ -1,4 +1,4 @@
-"""Real PubMed data for the tests of data preparation."""
+"""Real PubMed data, and commands run as a user runs them."""
 
 import gzip
 import os
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import documents, vocabulary
+from data_prep import documents, examples, vocabulary
 from tfbio import records
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +60,15 @@ def vocab_file(documents_folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     vocabulary.make_vocabulary(documents_folder, path, size=2000)
     return path
+
+
+@pytest.fixture(scope="session")
+def examples_folder(documents_folder, vocab_file, tmp_path_factory):
+    """Pretraining examples of the slice, of 64 tokens."""
+    folder = tmp_path_factory.mktemp("examples") / "examples_64"
+    settings = {"sequence_length": 64, "held_out_fraction": 0.2, "shards": 4, "workers": 1}
+    examples.make_examples(documents_folder, vocab_file, folder, **settings)
+    return folder
 
 
 @pytest.fixture(scope="session")

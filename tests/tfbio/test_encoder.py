@@ -1,0 +1,221 @@
+"""The encoder against Hugging Face's, Model Garden's and Keras's own numbers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio import encoder as encoders
+from tfbio.config import EncoderConfig
+
+CONFIG = EncoderConfig(
+    vocab_size=500,
+    embedding_size=64,
+    hidden_size=64,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=128,
+    max_position_embeddings=40,
+    initializer_range=0.1,
+)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Token ids, mask (rows of 40, 27 and 9 tokens) and segments, int32 [3, 40]."""
+    random = np.random.default_rng(0)
+    mask = (np.arange(40) < np.array([[40], [27], [9]])).astype(np.int32)
+    ids = random.integers(5, CONFIG.vocab_size, mask.shape).astype(np.int32) * mask
+    segments = ((np.arange(40) > 4) * mask).astype(np.int32)
+    return ids, mask, segments
+
+
+def build(config=CONFIG):
+    keras.utils.set_random_seed(1)
+    encoder = encoders.Encoder(config)
+    # Biases and LayerNorms start at 0 and 1, where mistakes would not show.
+    for variable in encoder.trainable_variables:
+        variable.assign_add(tf.random.normal(variable.shape, stddev=0.05))
+    return encoder
+
+
+def tokens_only(values, mask):
+    return np.asarray(values)[mask.astype(bool)]
+
+
+@pytest.mark.parametrize("embedding_size", [64, 32])
+def test_equals_hugging_face(batch, embedding_size):
+    import torch
+    import transformers
+
+    config = dataclasses.replace(CONFIG, embedding_size=embedding_size)
+    encoder = build(config)
+    peer = transformers.ElectraModel(
+        transformers.ElectraConfig(
+            **{
+                field.name: getattr(config, field.name)
+                for field in dataclasses.fields(config)
+                if field.name != "initializer_range"
+            }
+        )
+    ).eval()
+    state = {
+        "embeddings.word_embeddings.weight": encoder.embeddings.word,
+        "embeddings.position_embeddings.weight": encoder.embeddings.position,
+        "embeddings.token_type_embeddings.weight": encoder.embeddings.segment,
+        **norm("embeddings.LayerNorm", encoder.embeddings.layer_norm),
+    }
+    if encoder.projection is not None:
+        state.update(dense("embeddings_project", encoder.projection))
+    for i, layer in enumerate(encoder.transformer_layers):
+        prefix = f"encoder.layer.{i}"
+        kernels = np.split(layer.query_key_value.kernel.numpy(), 3, axis=1)
+        biases = np.split(layer.query_key_value.bias.numpy(), 3)
+        for part, kernel, bias in zip(("query", "key", "value"), kernels, biases, strict=True):
+            state[f"{prefix}.attention.self.{part}.weight"] = kernel.T
+            state[f"{prefix}.attention.self.{part}.bias"] = bias
+        state.update(dense(f"{prefix}.attention.output.dense", layer.attention_output))
+        state.update(norm(f"{prefix}.attention.output.LayerNorm", layer.attention_norm))
+        state.update(dense(f"{prefix}.intermediate.dense", layer.intermediate))
+        state.update(dense(f"{prefix}.output.dense", layer.output_dense))
+        state.update(norm(f"{prefix}.output.LayerNorm", layer.output_norm))
+    state = {name: torch.tensor(np.array(value)) for name, value in state.items()}
+    missing, unexpected = peer.load_state_dict(state, strict=False)
+    assert not unexpected and all("_ids" in name for name in missing)
+
+    ids, mask, segments = (torch.tensor(values, dtype=torch.long) for values in batch)
+    with torch.no_grad():
+        expected = peer(ids, attention_mask=mask, token_type_ids=segments).last_hidden_state
+    output = encoder(*map(tf.constant, batch))
+    np.testing.assert_allclose(
+        tokens_only(output, batch[1]), tokens_only(expected.numpy(), batch[1]), atol=1e-5
+    )
+
+
+def dense(name, layer):
+    return {f"{name}.weight": layer.kernel.numpy().T, f"{name}.bias": layer.bias}
+
+
+def norm(name, layer):
+    return {f"{name}.weight": layer.gamma, f"{name}.bias": layer.beta}
+
+
+def test_equals_model_garden(batch):
+    from official.nlp.modeling import networks
+
+    encoder = build()
+    peer = networks.BertEncoderV2(
+        vocab_size=CONFIG.vocab_size,
+        hidden_size=CONFIG.hidden_size,
+        num_layers=CONFIG.num_hidden_layers,
+        num_attention_heads=CONFIG.num_attention_heads,
+        inner_dim=CONFIG.intermediate_size,
+        inner_activation=lambda x: keras.activations.gelu(x, approximate=False),
+        max_sequence_length=CONFIG.max_position_embeddings,
+        type_vocab_size=CONFIG.type_vocab_size,
+    )
+    ids, mask, segments = map(tf.constant, batch)
+    inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": segments}
+    peer(inputs)
+    embeddings = encoder.embeddings
+    values = [embeddings.word, embeddings.position, embeddings.segment]
+    values += [embeddings.layer_norm.gamma, embeddings.layer_norm.beta]
+    for layer in encoder.transformer_layers:
+        values += [
+            *interleave(layer.query_key_value),
+            layer.attention_output.kernel,
+            layer.attention_output.bias,
+            layer.attention_norm.gamma,
+            layer.attention_norm.beta,
+            layer.intermediate.kernel,
+            layer.intermediate.bias,
+            layer.output_dense.kernel,
+            layer.output_dense.bias,
+            layer.output_norm.gamma,
+            layer.output_norm.beta,
+        ]
+    theirs = [v for v in peer.trainable_variables if "pooler" not in v.name]
+    assert len(theirs) == len(values)
+    for variable, value in zip(theirs, values, strict=True):
+        variable.assign(tf.reshape(value, variable.shape))
+    expected = peer(inputs)["sequence_output"]
+    output = encoder(ids, mask, segments)
+    np.testing.assert_allclose(
+        tokens_only(output, batch[1]), tokens_only(expected, batch[1]), atol=1e-5
+    )
+
+
+def interleave(query_key_value):
+    """Query kernel, query bias, key kernel, ..., as Model Garden orders them."""
+    kernels = tf.split(query_key_value.kernel, 3, axis=1)
+    biases = tf.split(query_key_value.bias, 3)
+    return [part for pair in zip(kernels, biases, strict=True) for part in pair]
+
+
+def test_padding_changes_nothing(batch):
+    encoder = build()
+    ids, mask, segments = (values[2:3, :9] for values in batch)
+    short = encoder(tf.constant(ids), tf.constant(mask), tf.constant(segments))
+    padded = encoder(*(tf.constant(values) for values in batch))
+    np.testing.assert_allclose(short[0], padded[2, :9], atol=1e-5)
+
+
+def test_dropout_is_a_function_of_the_seed(batch):
+    encoder, inputs = build(), [tf.constant(values) for values in batch]
+    first = encoder(*inputs, seed=tf.constant([1, 2]))
+    np.testing.assert_array_equal(first, encoder(*inputs, seed=tf.constant([1, 2])))
+    assert np.abs(first - encoder(*inputs, seed=tf.constant([1, 3]))).max() > 0.1
+    np.testing.assert_array_equal(encoder(*inputs), encoder(*inputs))
+
+
+@pytest.mark.parametrize("name", ["gelu", "layer_norm"])
+def test_own_gradients_equal_tensorflows(name):
+    """Value and gradient in closed form against what TensorFlow derives."""
+    inputs = tf.random.stateless_normal([50, 24], [0, 1]) * 3.0
+    upstream = tf.random.stateless_normal([50, 24], [0, 2])
+    if name == "gelu":
+        ours, theirs = encoders.gelu, lambda x: tf.nn.gelu(x, approximate=False)
+        our_variables = their_variables = []
+    else:
+        ours, theirs = encoders.LayerNorm(24), keras.layers.LayerNormalization(epsilon=1e-12)
+        theirs.build(inputs.shape)
+        our_variables, their_variables = [ours.gamma, ours.beta], [theirs.gamma, theirs.beta]
+        for variable, own in zip(their_variables, our_variables, strict=True):
+            own.assign_add(tf.random.stateless_normal([24], [0, 3]))
+            variable.assign(own)
+    results = []
+    for function, variables in ((ours, our_variables), (theirs, their_variables)):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = function(inputs)
+        results.append([output, *tape.gradient(output, [inputs, *variables], upstream)])
+    for mine, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_layer_depth():
+    encoder = build(dataclasses.replace(CONFIG, embedding_size=32))
+    depths = [encoder.layer_depth(variable) for variable in encoder.trainable_variables]
+    assert sorted(set(depths)) == [0, 1, 2, 3]
+    assert depths.count(0) == 5 + 2  # token, position, segment, LayerNorm; projection
+    assert encoder.layer_depth(encoder.projection.kernel) == 0
+    assert encoder.layer_depth(encoder.transformer_layers[2].output_norm.gamma) == 3
+    with pytest.raises(ValueError, match="not a variable of encoder"):
+        encoder.layer_depth(tf.Variable(0.0))
+
+
+def test_bfloat16_keeps_float32_weights(batch):
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        encoder = build()
+        output = encoder(*map(tf.constant, batch))
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert output.dtype == tf.bfloat16
+    assert {variable.dtype for variable in encoder.variables} == {tf.float32}
+    exact = build()(*map(tf.constant, batch))
+    # bfloat16 has 8 bits of mantissa; outputs of a LayerNorm are of the order of 1.
+    difference = tokens_only(tf.cast(output, tf.float32), batch[1]) - tokens_only(exact, batch[1])
+    assert np.sqrt(np.mean(np.square(difference))) < 0.05

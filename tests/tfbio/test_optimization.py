@@ -1,0 +1,68 @@
+"""The learning rate and the optimizer against their formulas, written out in NumPy."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.optimization import Adam, WarmupLinearDecay, apply_clipped
+
+
+def test_warmup_and_decay():
+    rate = WarmupLinearDecay(peak=2e-4, num_steps=1000, num_warmup_steps=100)
+    done_before = np.array([0, 49, 99, 499, 999])
+    expected = [2e-4 * (1 - s / 1000) * min(1, s / 100) for s in done_before + 1]
+    computed = [rate(tf.constant(s, tf.int64)).numpy() for s in done_before]
+    np.testing.assert_allclose(computed, expected, rtol=1e-5)
+    assert computed[-1] == 0.0
+
+
+def test_adam_without_bias_correction_with_decay_and_multipliers():
+    random = np.random.default_rng(0)
+    kernel = tf.Variable(random.normal(size=[4, 3]).astype(np.float32), name="dense/kernel")
+    bias = tf.Variable(random.normal(size=[3]).astype(np.float32), name="dense/bias")
+    norm = tf.Variable(np.ones([3], np.float32), name="LayerNorm/gamma")
+    variables = [kernel, bias, norm]
+    multipliers = {
+        variable.ref(): m for variable, m in zip(variables, (0.5, 1.0, 2.0), strict=True)
+    }
+    optimizer = Adam(
+        0.01, epsilon=1e-6, weight_decay_rate=0.1, lr_multiplier=lambda v: multipliers[v.ref()]
+    )
+    expected = [variable.numpy().astype(np.float64) for variable in variables]
+    first = [np.zeros_like(value) for value in expected]
+    second = [np.zeros_like(value) for value in expected]
+    for _ in range(5):
+        gradients = [random.normal(size=value.shape).astype(np.float32) for value in expected]
+        apply_clipped(optimizer, [tf.constant(g) for g in gradients], variables, max_norm=1e9)
+        for i, gradient in enumerate(gradients):
+            first[i] = 0.9 * first[i] + 0.1 * gradient
+            second[i] = 0.999 * second[i] + 0.001 * gradient**2
+            update = first[i] / (np.sqrt(second[i]) + 1e-6)
+            if i == 0:  # biases and LayerNorms do not decay
+                update += 0.1 * expected[i]
+            expected[i] -= 0.01 * (0.5, 1.0, 2.0)[i] * update
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
+
+
+def test_clips_the_global_norm_and_returns_it():
+    variables = [tf.Variable([3.0, 0.0]), tf.Variable([0.0])]
+    gradients = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
+    optimizer = Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e6)  # update = gradient / 1e6
+    norm = apply_clipped(optimizer, gradients, variables, max_norm=1.0)
+    assert float(norm) == 5.0
+    np.testing.assert_allclose(variables[1], [-0.8e-6], rtol=1e-5)
+
+
+def test_gradients_of_a_table_move_every_row():
+    """An embedding's gradient is sparse; Adam's momentum moves rows that were not looked up."""
+    table = tf.Variable(tf.ones([5, 2]))
+    optimizer = Adam(0.1)
+    for rows in ([0, 1, 1], [2, 2, 2]):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, rows) * 2.0)
+        gradient = tape.gradient(loss, table)
+        assert isinstance(gradient, tf.IndexedSlices)
+        before = table.numpy()
+        optimizer.apply_gradients([(gradient, table)])
+    moved = (table.numpy() != before).any(axis=1)
+    np.testing.assert_array_equal(moved, [True, True, True, False, False])

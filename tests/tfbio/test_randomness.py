@@ -1,0 +1,58 @@
+"""The draws are what they say, and XLA draws the same."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from tfbio import randomness
+
+SEED = tf.constant([3, 4])
+
+
+def test_uniform_is_uniform():
+    draw = randomness.uniform([200, 300], SEED).numpy()
+    assert draw.min() >= 0.0 and draw.max() < 1.0
+    assert stats.kstest(draw.ravel(), "uniform").pvalue > 1e-4
+    np.testing.assert_array_equal(draw, randomness.uniform([200, 300], SEED))
+    assert (draw != randomness.uniform([200, 300], SEED + 1).numpy()).mean() > 0.99
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_keeps_the_mean_and_drops_the_share(rate):
+    inputs = tf.ones([401, 499])  # an odd number of elements
+    output = randomness.dropout(inputs, rate, SEED).numpy()
+    kept = output != 0.0
+    # Four standard deviations of a share.
+    assert abs(1.0 - kept.mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / kept.size)
+    np.testing.assert_allclose(output[kept], 1 / (1 - rate), rtol=1e-4)
+    np.testing.assert_array_equal(randomness.dropout(inputs, rate, None), inputs)
+    np.testing.assert_array_equal(randomness.dropout(inputs, 0.0, SEED), inputs)
+
+
+def test_the_gradient_passes_where_the_value_did():
+    inputs = tf.constant(np.linspace(1.0, 2.0, 1000, dtype=np.float32))
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        output = randomness.dropout(inputs, 0.3, SEED)
+    gradient = tape.gradient(output, inputs)
+    np.testing.assert_allclose(gradient * inputs, output, rtol=1e-6)
+
+
+def test_xla_draws_the_same():
+    for function in (
+        lambda: randomness.uniform([64, 33], SEED),
+        lambda: randomness.dropout(tf.ones([64, 33]), 0.1, SEED),
+    ):
+        plain, compiled = tf.function(function), tf.function(function, jit_compile=True)
+        np.testing.assert_array_equal(plain(), compiled())
+
+
+def test_replicas_take_their_rows_of_one_draw_and_drop_apart(two_devices):
+    whole = randomness.uniform([8, 3], SEED).numpy()
+    parts = two_devices.run(lambda: randomness.global_uniform([4, 3], SEED))
+    parts = two_devices.experimental_local_results(parts)
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    dropped = two_devices.run(lambda: randomness.dropout(tf.ones([1000]), 0.5, SEED))
+    first, second = two_devices.experimental_local_results(dropped)
+    assert (first.numpy() != second.numpy()).any()

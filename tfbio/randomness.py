@@ -1,0 +1,56 @@
+"""Random numbers that are functions of a seed, and the same ones on every device.
+
+All are made from the integers that `tf.random.stateless_uniform` draws over their full range:
+those agree between TensorFlow's own kernels and XLA, its floating point draws do not (tested).
+"""
+
+import math
+
+import tensorflow as tf
+
+
+def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+    """float32 `shape`, in [0, 1), of 24 random bits each; `seed` is int32 [2]."""
+    bits = tf.bitwise.right_shift(_bits(shape, seed), tf.constant(8, tf.uint32))
+    return tf.cast(bits, tf.float32) * 2.0**-24
+
+
+def global_uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+    """This replica's rows of one draw for the global batch; float32 `shape`, in [0, 1).
+
+    So what is drawn for an example does not depend on the number of replicas.
+    """
+    replica = tf.distribute.get_replica_context()
+    count = replica.num_replicas_in_sync
+    draw = uniform([shape[0] * count, *shape[1:]], seed)
+    if count == 1:
+        return draw
+    first = replica.replica_id_in_sync_group * shape[0]
+    return tf.slice(draw, [first] + [0] * (len(shape) - 1), shape)
+
+
+def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
+    """Zeroes a share `rate` of the inputs and scales the others up (Srivastava et al., 2014).
+
+    16 random bits decide on an element, in half the time that 32 take; so the rate is rounded to a
+    multiple of 2^-16.
+
+    Args:
+      inputs: any static shape, any float dtype.
+      rate: in [0, 1).
+      seed: int32 [2]; None for no dropout.
+    """
+    dropped = round(rate * 2**16)
+    if seed is None or dropped == 0:
+        return inputs
+    replica = tf.distribute.get_replica_context()
+    if replica is not None and replica.num_replicas_in_sync > 1:
+        seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
+    size = inputs.shape.num_elements()
+    halves = tf.reshape(tf.bitcast(_bits([math.ceil(size / 2)], seed), tf.uint16), [-1])
+    keep = tf.reshape(halves[:size], inputs.shape) >= tf.constant(dropped, tf.uint16)
+    return inputs * (tf.cast(keep, inputs.dtype) * (1.0 / (1.0 - dropped * 2.0**-16)))
+
+
+def _bits(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+    return tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32)
