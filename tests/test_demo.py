@@ -1,0 +1,80 @@
+"""The whole pipeline on a slice of the real files, with the commands that a user types."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfbio import report
+
+ROOT = Path(__file__).parents[1]
+
+
+def demo(folder):
+    return subprocess.run(
+        [sys.executable, "scripts/demo.py", "--small", f"--output={folder}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "small"
+    return folder, demo(folder)
+
+
+@pytest.mark.slow
+def test_runs_to_the_report(finished):
+    folder, done = finished
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == str(folder / "report" / "report.md")
+    typed = [line.partition("] ")[2] for line in lines if "] python " in line]
+    assert [command.split()[1] for command in typed] == [
+        *["-m"] * 4,
+        "run_pretraining.py",
+        *["run_finetuning.py"] * 2,
+        "-m",
+    ]
+    assert (folder / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_reports_figures_are_those_of_the_runs(finished):
+    folder, _ = finished
+    text = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    held_out = report.read_curves(folder / "pretrained" / "logs" / "heldout")
+    assert f"{held_out['loss'][-1][1]:.4f}" in text
+    for name in ("finetuned", "from_scratch"):
+        scores = json.loads((folder / name / "scores.json").read_text())
+        assert len(scores["trials"]) == 3
+        assert f"| {scores['mean']:.4f} | {scores['std']:.4f} | 3 |" in text
+        for trial in scores["trials"]:
+            path = folder / name / f"trial_{trial['seed']}" / "test_predictions.tsv"
+            rows = [row.split("\t") for row in path.read_text("utf-8").split("\n")[1:-1]]
+            right = sum(label == predicted for _, label, predicted, _ in rows)
+            assert trial["test"]["accuracy"] == pytest.approx(right / len(rows))
+
+
+@pytest.mark.slow
+def test_a_second_run_reuses_everything(finished):
+    folder, _ = finished
+
+    def made():
+        return {
+            path: path.stat().st_mtime_ns
+            for pattern in ("*/*.tfrecord", "*/ckpt-*", "*/trial_*/*", "*/*.tsv", "vocab.txt")
+            for path in folder.glob(pattern)
+        }
+
+    before = made()
+    assert len(before) > 20
+    done = demo(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert made() == before
+    assert "nothing to do" in done.stdout and done.stdout.count("is reused") >= 10

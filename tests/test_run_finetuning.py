@@ -1,0 +1,53 @@
+"""run_finetuning.py as a user types it."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*flags):
+    return subprocess.run(
+        [sys.executable, "run_finetuning.py", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_help_is_quick_and_teaches():
+    start = time.time()
+    done = run("--help")
+    assert time.time() - start < 3
+    assert "python run_finetuning.py --task=sentence_roles" in done.stdout
+    for setting in ("learning_rate = 0.0002", "layerwise_lr_decay = 0.8", "--from_scratch"):
+        assert setting in done.stdout
+
+
+ALL = ("--data_dir=no", "--init_checkpoint=no", "--output_dir=no")
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ([], ["--task is missing"]),
+        (["--task=sentence_roles"], ["--data_dir is missing"]),
+        (["--task=sentence_roles", *ALL[:2]], ["--output_dir is missing"]),
+        (["--task=sentence_roles", *ALL, "extra"], ["'extra'"]),
+        (["--task=roles", *ALL], ["'roles'", "'sentence_roles'"]),
+        (["--task=sentence_roles", *ALL], ["no/train.tsv", "python -m data_prep.sentence_roles"]),
+        (["--task=sentence_roles", *ALL, "--set", "learning_rat=1"], ["'learning_rate'"]),
+        (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
+        (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),
+    ],
+)
+def test_a_mistake_is_one_sentence(flags, words, fails_in_one_sentence):
+    line = fails_in_one_sentence(run(*flags))
+    for word in words:
+        assert word in line
+    assert not (ROOT / "no").exists()

@@ -1,0 +1,166 @@
+"""Settings: what is refused and how, and that hparams/ holds what the papers say."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tfbio import config
+from tfbio.config import ConfigError, FinetuningConfig, PretrainingConfig, load
+
+HPARAMS = Path(__file__).parents[2] / "hparams"
+FILES = [
+    *((path, PretrainingConfig) for path in sorted(HPARAMS.glob("*.json"))),
+    *((path, FinetuningConfig) for path in sorted(HPARAMS.glob("finetuning/*.json"))),
+]
+
+
+@pytest.mark.parametrize("path, kind", FILES, ids=[path.stem for path, _ in FILES])
+def test_every_file_loads_and_says_where_it_is_from(path, kind):
+    assert load(kind, str(path)).comment
+
+
+def test_all_sizes_are_there():
+    names = {path.stem for path, kind in FILES if kind is PretrainingConfig}
+    assert names >= {"quickstart", "small", "base", "large"}
+
+
+def test_no_settings_are_the_defaults():
+    assert load(PretrainingConfig) == PretrainingConfig()
+    assert load(FinetuningConfig) == FinetuningConfig()
+
+
+@pytest.mark.parametrize(
+    "name, encoder, rest",
+    [
+        # ELECTRA, Table 6.
+        (
+            "small",
+            (30522, 128, 256, 12, 4, 1024),
+            (0.25, 0.15, 50.0, 128, 0, 128, 1_000_000, 5e-4, 10_000),
+        ),
+        (
+            "large",
+            (30522, 1024, 1024, 24, 16, 4096),
+            (0.25, 0.25, 50.0, 512, 0, 2048, 400_000, 2e-4, 10_000),
+        ),
+        # BioELECTRA P, section 4.1: batch 512, a tenth of the steps at length 512.
+        (
+            "base",
+            (28895, 768, 768, 12, 12, 3072),
+            (0.33333, 0.15, 50.0, 128, 512, 512, 1_000_000, 2e-4, 10_000),
+        ),
+    ],
+)
+def test_published_values(name, encoder, rest):
+    settings = load(PretrainingConfig, str(HPARAMS / f"{name}.json"))
+    shape = settings.encoder
+    assert encoder == (
+        shape.vocab_size,
+        shape.embedding_size,
+        shape.hidden_size,
+        shape.num_hidden_layers,
+        shape.num_attention_heads,
+        shape.intermediate_size,
+    )
+    assert rest == (
+        settings.generator_hidden_fraction,
+        settings.mask_prob,
+        settings.discriminator_weight,
+        settings.sequence_length,
+        settings.final_sequence_length,
+        settings.train_batch_size,
+        settings.num_train_steps,
+        settings.learning_rate,
+        settings.num_warmup_steps,
+    )
+    assert (shape.hidden_dropout_prob, shape.attention_probs_dropout_prob) == (0.1, 0.1)
+    assert (settings.adam_beta_1, settings.adam_beta_2, settings.adam_epsilon) == (0.9, 0.999, 1e-6)
+    assert settings.weight_decay_rate == 0.01
+
+
+def test_the_base_generator_is_the_papers():
+    # 12 layers, hidden 256, feed-forward 1024, 4 heads.
+    settings = load(PretrainingConfig, str(HPARAMS / "base.json"))
+    generator = settings.generator
+    assert (generator.num_hidden_layers, generator.hidden_size) == (12, 256)
+    assert (generator.intermediate_size, generator.num_attention_heads) == (1024, 4)
+    assert settings.phases() == [(128, 900_000), (512, 1_000_000)]
+
+
+def test_fine_tuning_defaults_are_bioelectras():
+    settings = FinetuningConfig()
+    assert (settings.learning_rate, settings.train_batch_size) == (2e-4, 32)
+    assert (settings.num_train_epochs, settings.num_trials) == (5.0, 5)
+    assert (settings.layerwise_lr_decay, settings.layerwise_lr_exponent) == (0.8, "bioelectra")
+    assert (settings.warmup_proportion, settings.weight_decay_rate) == (0.1, 0.0)
+    assert (settings.hidden_dropout_prob, settings.attention_probs_dropout_prob) == (0.1, 0.1)
+
+
+@pytest.mark.parametrize(
+    "hparams, overrides, words",
+    [
+        ('{"lerning_rate": 1}', [], ["'lerning_rate'", "nearest is 'learning_rate'"]),
+        ('{"encoder": {"hiden_size": 1}}', [], ["'encoder.hiden_size'", "'encoder.hidden_size'"]),
+        ('{"hidden_size": 64}', [], ["'hidden_size'", "'encoder.hidden_size'"]),
+        ("", ["jit_compile=true"], ["'jit_compile'", "'run.jit_compile'"]),
+        ('{"learning_rate": "fast"}', [], ["learning_rate must be a number", '"fast"']),
+        ('{"num_train_steps": 1.5}', [], ["num_train_steps must be a whole number", "1.5"]),
+        ('{"num_train_steps": true}', [], ["num_train_steps must be a whole number"]),
+        ('{"run": {"jit_compile": 1}}', [], ["run.jit_compile must be true or false"]),
+        ('{"encoder": 3}', [], ["encoder is a group of settings"]),
+        ('{"mask_prob": 1.5}', [], ["mask_prob must be in (0, 1]"]),
+        ('{"sequence_length": 1024}', [], ["1024", "encoder.max_position_embeddings"]),
+        ('{"encoder": {"hidden_size": 250}}', [], ["250", "multiple"]),
+        ('{"seed": 1', [], ["not valid JSON"]),
+        ("[1]", [], ["no such file"]),
+        ("no/such/file.json", [], ["no/such/file.json", "no such file"]),
+        ("", ["learning_rate"], ["--set learning_rate", "name=value"]),
+        ("", ["seed.x=1"], ["seed"]),
+        ("", ["run.precision=half"], ["run.precision must be", "'half'"]),
+    ],
+)
+def test_a_mistake_is_named(hparams, overrides, words):
+    with pytest.raises(ConfigError) as caught:
+        load(PretrainingConfig, hparams, overrides)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_file_with_a_mistake_is_named(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('{"num_trails": 3}')
+    with pytest.raises(ConfigError, match=r"mine\.json: .*'num_trails'.*'num_trials'"):
+        load(FinetuningConfig, str(path))
+
+
+def test_overrides_win_over_the_file_and_later_over_earlier():
+    settings = load(
+        PretrainingConfig,
+        str(HPARAMS / "small.json"),
+        ["encoder.hidden_size=64", "seed=1", "seed=2", "run.precision=bfloat16", "mask_prob=1"],
+    )
+    assert (settings.encoder.hidden_size, settings.encoder.num_attention_heads) == (64, 4)
+    assert (settings.seed, settings.run.precision, settings.mask_prob) == (2, "bfloat16", 1.0)
+
+
+def test_whole_numbers_may_be_written_with_an_exponent():
+    settings = load(PretrainingConfig, '{"num_train_steps": 1e6, "learning_rate": 1}')
+    assert settings.num_train_steps == 1_000_000
+    assert isinstance(settings.num_train_steps, int)
+    assert isinstance(settings.learning_rate, float)
+
+
+def test_what_is_written_can_be_read_again():
+    settings = dataclasses.replace(
+        PretrainingConfig(), seed=3, encoder=PretrainingConfig().generator
+    )
+    assert load(PretrainingConfig, config.to_json(settings)) == settings
+    assert json.loads(config.to_json(settings))["seed"] == 3
+
+
+def test_the_description_names_every_setting():
+    text = config.describe(PretrainingConfig)
+    for name in ("learning_rate = 0.0005", "encoder.hidden_size = 256", "run.jit_compile = false"):
+        assert f"  {name}\n" in text
