@@ -70,9 +70,13 @@ def read_labelled_sentences(path: str, labels: Sequence[str]) -> list[Example]:
       TaskError: naming file and line, where the header, the columns or the label are not so.
     """
     header = "id\tlabel\tsentence"
-    with open(path, encoding="utf-8") as file:
-        # Not `splitlines`, which also splits at characters that may stand in a sentence.
-        lines = [line.rstrip("\n") for line in file]
+    try:
+        # utf-8-sig: a byte-order mark is no part of the header.
+        with open(path, encoding="utf-8-sig") as file:
+            # Not `splitlines`, which also splits at characters that may stand in a sentence.
+            lines = [line.rstrip("\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path} is not text in UTF-8: {error.reason}.") from error
     if not lines or lines[0] != header:
         raise TaskError(f"{path}, line 1: expected the header {header!r}.")
     examples = []
