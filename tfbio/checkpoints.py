@@ -63,7 +63,7 @@ def restore_encoder(folder: str, encoder: Encoder) -> int:
     # The tree by which the trainer saves: Checkpoint(model=Electra), whose `encoder` is wanted.
     tree = tf.train.Checkpoint(model=tf.train.Checkpoint(encoder=encoder))
     try:
-        tree.restore(path).expect_partial().assert_existing_objects_matched()
+        tree.read(path).expect_partial().assert_existing_objects_matched()
     except (ValueError, AssertionError) as error:
         raise CheckpointError(
             f"{path} does not fit an encoder of {encoder.config}: {_first_line(error)}"

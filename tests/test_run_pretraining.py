@@ -1,0 +1,75 @@
+"""`run_pretraining.py` as a user types it: help, and mistakes."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*flags):
+    return subprocess.run(
+        [sys.executable, "run_pretraining.py", *map(str, flags)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_help_teaches_and_does_not_import_tensorflow():
+    start = time.process_time()
+    done = run("--help")
+    assert time.process_time() - start < 3
+    for words in (
+        "python run_pretraining.py --examples=",
+        "--hparams=hparams/small.json",
+        "encoder.hidden_size = 256",
+        "run.jit_compile = false",
+    ):
+        assert words in done.stdout
+    loaded = subprocess.run(
+        [sys.executable, "-X", "importtime", "run_pretraining.py", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stderr
+    assert "absl.app" in loaded and "tensorflow" not in loaded
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--hparams=hparams/smal.json"], "hparams/smal.json: no such file"),
+        (['--hparams={"learning_rat": 1}'], "'learning_rat'; the nearest is 'learning_rate'"),
+        (["--set=learning_rate=fast"], "learning_rate must be a number"),
+        ([], "--examples is missing"),
+        (["--examples=nowhere"], "--model_dir is missing"),
+        (["hparams/small.json"], "'hparams/small.json' is not a flag"),
+    ],
+)
+def test_a_mistake_is_one_sentence(flags, words):
+    done = run(*flags)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert words in done.stderr and not done.stdout
+
+
+def test_examples_that_are_not_there_leave_nothing_behind(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for folder, words in (("nowhere", "there is no folder"), ("empty", "has no manifest.json")):
+        model_dir = tmp_path / "model"
+        done = run(f"--examples={tmp_path / folder}", f"--model_dir={model_dir}")
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert words in done.stderr and "python -m data_prep.examples" in done.stderr
+        assert not model_dir.exists()
+
+
+def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_path):
+    done = run(f"--examples={examples_folder}", f"--model_dir={tmp_path / 'model'}")
+    assert done.returncode == 1
+    assert "of length 128, but --examples gives [64]" in done.stderr
+    assert not (tmp_path / "model").exists()

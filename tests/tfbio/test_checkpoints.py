@@ -1,0 +1,77 @@
+"""What a pretraining run saved, read back; and the mistakes that are named."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio import checkpoints, config
+from tfbio.checkpoints import CheckpointError
+from tfbio.electra import Electra
+from tfbio.encoder import Encoder
+
+SHAPE = config.EncoderConfig(
+    vocab_size=50,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=12,
+)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model, and the folder it was saved in as the trainer saves it."""
+    settings = config.PretrainingConfig(
+        encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5
+    )
+    model = Electra(settings)
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
+    (tmp_path / "config.json").write_text(config.to_json(settings))
+    return model, tmp_path
+
+
+def test_the_discriminators_weights_come_back(saved):
+    model, folder = saved
+    assert checkpoints.read_encoder_config(str(folder)) == SHAPE
+    encoder = Encoder(SHAPE)
+    assert checkpoints.restore_encoder(str(folder), encoder) == 30
+    for mine, original in zip(encoder.variables, model.encoder.variables, strict=True):
+        np.testing.assert_array_equal(mine, original)
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "vocab_size", "num_hidden_layers"])
+def test_a_checkpoint_of_another_shape_is_refused(saved, field):
+    _, folder = saved
+    other = dataclasses.replace(SHAPE, **{field: 2 * getattr(SHAPE, field)})
+    with pytest.raises(CheckpointError, match=f"ckpt-30 does not fit.*{field}="):
+        checkpoints.restore_encoder(str(folder), Encoder(other))
+
+
+def test_what_is_missing_is_named(saved, tmp_path):
+    _, folder = saved
+    (folder / "checkpoint").unlink()
+    with pytest.raises(CheckpointError, match="holds no checkpoint: run run_pretraining.py first"):
+        checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
+    with pytest.raises(CheckpointError, match="nowhere holds no config.json"):
+        checkpoints.read_settings(str(folder / "nowhere"))
+    (folder / "config.json").write_text(json.dumps({"task": "x"}))
+    with pytest.raises(CheckpointError, match="names no encoder"):
+        checkpoints.read_settings(str(folder))
+    (folder / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match="not valid JSON"):
+        checkpoints.read_settings(str(folder))
+
+
+def test_a_file_that_is_no_checkpoint_is_named(saved):
+    model, folder = saved
+    with pytest.raises(CheckpointError, match="config.json is no checkpoint"):
+        checkpoints.load_original_electra(str(folder / "config.json"), model)
+    # Of this project, not of the original code.
+    with pytest.raises(CheckpointError, match="holds no electra/embeddings/word_embeddings"):
+        checkpoints.load_original_electra(str(folder / "ckpt-30"), model)
