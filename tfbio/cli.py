@@ -30,7 +30,6 @@ def run(
     # What the libraries log is not what the user asked for. TensorFlow even calls it an error that
     # there is no GPU; what really fails is raised. --verbosity=0 and the variable bring it back.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    flags.FLAGS.set_default("verbosity", logging.WARNING)
     if define_flags is not None:
         before = set(flags.FLAGS)
         define_flags()
@@ -38,6 +37,9 @@ def run(
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
     def guarded(argv: list[str]) -> int:
+        # Here and not as the flag's default, which absl's `app.run` replaces.
+        if not any(argument.startswith("--verbosity") for argument in sys.argv):
+            logging.set_verbosity(logging.WARNING)
         try:
             main(argv)
         except UserError as error:
