@@ -33,11 +33,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
-flags.DEFINE_string(
-    "strategy",
-    "auto",
-    "one_device, mirrored (all GPUs), multi_worker (TF_CONFIG), or auto.",
-)
+flags.DEFINE_string("strategy", "auto", "one_device, mirrored (all GPUs), or auto.")
 flags.DEFINE_bool("overwrite", False, "Replace what a run with other settings left.")
 
 

@@ -382,6 +382,10 @@ def _check(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Raises a UserError if the settings, the encoder and the devices do not fit together."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        raise UserError(
+            "--strategy=multi_worker: fine-tuning runs on one machine; give mirrored or one_device."
+        )
     if config.sequence_length > encoder_config.max_position_embeddings:
         raise ConfigError(
             f"sequence_length {config.sequence_length} is more than the "
