@@ -110,6 +110,11 @@ class PretrainingConfig:
     generator_weight: float = 1.0
     discriminator_weight: float = 50.0
 
+    # Start the output biases where training would take them first: the generator's at the words'
+    # log frequencies, the discriminator's at the share of masked tokens. The paper starts at 0,
+    # and a run of a few thousand steps then learns little else.
+    frequency_biases: bool = False
+
     # Share of the tokens of an example that is masked.
     mask_prob: float = 0.15
     # Share of the masked positions that become [MASK]; the others keep their token.
@@ -214,6 +219,9 @@ class FinetuningConfig:
     adam_beta_2: float = 0.999
     adam_epsilon: float = 1e-6
     max_gradient_norm: float = 1.0
+    # What the head sees of a text: "first", the output for [CLS], as in the papers; or "mean", that
+    # over all tokens, which serves an encoder whose pretraining was too short to use [CLS].
+    pooling: str = "first"
     # Dropout of the encoder while fine-tuning, and before the last layer of the head.
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
@@ -230,6 +238,10 @@ class FinetuningConfig:
             _require(getattr(self, name) > 0, f"{name} must be above 0")
         _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
         _require(0 < self.layerwise_lr_decay <= 1, "layerwise_lr_decay must be in (0, 1]")
+        _require(
+            self.pooling in ("first", "mean"),
+            f"pooling must be first or mean, not {self.pooling!r}",
+        )
         _require(
             self.layerwise_lr_exponent in ("bioelectra", "electra"),
             f"layerwise_lr_exponent must be bioelectra or electra, "

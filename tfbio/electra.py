@@ -6,6 +6,7 @@ Generators", sections 2 and 3; the details are those of the original code.
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -13,6 +14,8 @@ from tfbio.config import PretrainingConfig
 from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
 from tfbio.masking import MaskedBatch, replace_tokens
 from tfbio.randomness import global_uniform
+
+SAMPLING_BLOCK = 128
 
 
 class ElectraOutput(NamedTuple):
@@ -105,6 +108,17 @@ class Electra(keras.layers.Layer):
             is_replaced=is_replaced,
         )
 
+    def set_frequency_biases(self, counts: np.ndarray) -> None:
+        """Starts the output biases at what is known before any context is: base rates.
+
+        Args:
+          counts: [V], how often each word occurs.
+        """
+        share = (counts + 1.0) / (counts.sum() + len(counts))
+        self.generator_head.output_bias.assign(np.log(share))
+        masked = self.config.mask_prob
+        self.discriminator_output.bias.assign([np.log(masked / (1.0 - masked))])
+
     def _discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
         """[B, L, hidden] -> float32 [B, L]; positive: replaced."""
         batch, length, size = hidden.shape
@@ -148,11 +162,29 @@ def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     By inversion: the word at which the cumulated probability passes a uniform number. That takes
     one random number where Gumbel's trick takes V, compiles under XLA, which
     `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
+
+    Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
+    takes longer on a CPU than the layers of a small generator.
     """
-    uniform = global_uniform(logits.shape[:2], seed)
-    cumulated = tf.cumsum(tf.nn.softmax(logits), axis=-1)
-    threshold = uniform[:, :, tf.newaxis] * cumulated[:, :, -1:]
-    return tf.reduce_sum(tf.cast(cumulated <= threshold, tf.int32), axis=-1)
+    batch, count, words = logits.shape
+    rows = batch * count
+    probabilities = tf.nn.softmax(tf.reshape(logits, [rows, words]))
+    probabilities = tf.pad(probabilities, [[0, 0], [0, -words % SAMPLING_BLOCK]])
+    blocks = tf.reshape(probabilities, [rows, -1, SAMPLING_BLOCK])
+    sums = tf.reduce_sum(blocks, axis=-1)
+    ends = tf.cumsum(sums, axis=-1)
+    threshold = tf.reshape(global_uniform([batch, count], seed), [rows, 1]) * ends[:, -1:]
+    block = _first_above(ends, threshold)
+    before = tf.gather(ends - sums, block, batch_dims=1)
+    within = tf.cumsum(tf.gather(blocks, block, batch_dims=1), axis=-1)
+    word = block * SAMPLING_BLOCK + _first_above(within, threshold - before[:, tf.newaxis])
+    return tf.reshape(tf.minimum(word, words - 1), [batch, count])
+
+
+def _first_above(cumulated: tf.Tensor, threshold: tf.Tensor) -> tf.Tensor:
+    """Index of the first element above the threshold; [rows, n], [rows, 1] -> int32 [rows]."""
+    below = tf.reduce_sum(tf.cast(cumulated <= threshold, tf.int32), axis=-1)
+    return tf.minimum(below, cumulated.shape[-1] - 1)  # rounding can leave none above
 
 
 def global_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -37,16 +37,23 @@ NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint")
 
 
 class Classifier(keras.layers.Layer):
-    """An encoder and a dense layer on the output for [CLS].
+    """An encoder and a dense layer on one vector for the text.
 
-    The head is the original ELECTRA code's (finetune/classification/classification_tasks.py): the
-    first token's output as it is, without BERT's tanh layer, then dropout, then a dense layer.
+    With `pooling` "first" the head is the original ELECTRA code's
+    (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
+    BERT's tanh layer, then dropout, then a dense layer. "mean" takes the mean over all tokens.
     """
 
-    def __init__(self, encoder_config: EncoderConfig, num_labels: int, dropout_prob: float):
+    def __init__(
+        self,
+        encoder_config: EncoderConfig,
+        num_labels: int,
+        dropout_prob: float,
+        pooling: str = "first",
+    ):
         super().__init__(name="classifier")
         self.encoder = Encoder(encoder_config)
-        self.dropout_prob = dropout_prob
+        self.dropout_prob, self.pooling = dropout_prob, pooling
         # Logits are float32 whatever the encoder computes in.
         self.head = keras.layers.Dense(num_labels, name="head", dtype="float32")
         self.head.build([None, encoder_config.hidden_size])
@@ -67,8 +74,13 @@ class Classifier(keras.layers.Layer):
         output = self.encoder(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed=encoder_seed
         )
-        first = tf.cast(output[:, 0], tf.float32)
-        return self.head(dropout(first, self.dropout_prob, head_seed))
+        output = tf.cast(output, tf.float32)
+        if self.pooling == "mean":
+            mask = tf.cast(batch["input_mask"], tf.float32)[:, :, tf.newaxis]
+            pooled = tf.reduce_sum(output * mask, axis=1) / tf.reduce_sum(mask, axis=1)
+        else:
+            pooled = output[:, 0]
+        return self.head(dropout(pooled, self.dropout_prob, head_seed))
 
 
 def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
@@ -158,6 +170,7 @@ class Finetuner:
             ),
             num_labels,
             config.hidden_dropout_prob,
+            config.pooling,
         )
         with strategy.scope():
             self.model = Classifier(*self.arguments)

@@ -237,6 +237,11 @@ def pretrain(
         f"{count_parameters(trainer.model.encoder) / 1e6:.1f} M parameters.",
         flush=True,
     )
+    if config.frequency_biases and not step:
+        counts = pretraining_data.word_counts(*data[config.sequence_length])
+        counts[trainer.special_ids] = 0  # never hidden
+        with strategy.scope():
+            trainer.model.set_frequency_biases(counts)
     progress.start()
     phase_start = 0
     for sequence_length, phase_end in config.phases():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tfbio.records import DataError, Manifest, Shard, read_manifest
+from tfbio.records import DataError, Manifest, Shard, parse_example, read_manifest, read_shard
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 
@@ -78,6 +78,19 @@ def held_out_dataset(folder: str, manifest: Manifest, batch_size: int) -> tf.dat
         )
     files = [str(Path(folder) / shard.file) for shard in shards]
     return _batches(tf.data.TFRecordDataset(files), batch_size, manifest)
+
+
+def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
+    """int64 [vocab_size]: how often each token occurs in the first shard, which is a fair sample.
+
+    The examples of all shards are shuffled together when they are made.
+    """
+    shard = _non_empty(manifest.shards_of("train"), folder, "training")[0]
+    counts = np.zeros([manifest.settings["vocab_size"]], np.int64)
+    for record in read_shard(folder, shard):
+        example = parse_example(record)
+        np.add.at(counts, np.array(example["input_ids"])[np.array(example["input_mask"]) == 1], 1)
+    return counts
 
 
 def _non_empty(shards: list[Shard], folder: str, split: str) -> list[Shard]:

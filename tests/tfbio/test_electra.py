@@ -134,16 +134,24 @@ def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
         np.testing.assert_array_equal(variable, old)
 
 
-def test_samples_follow_the_generators_distribution():
-    probabilities = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
-    logits = tf.tile(tf.math.log(probabilities)[None, None], [100, 200, 1])
+@pytest.mark.parametrize("words", [4, 300, 1024])
+def test_samples_follow_the_generators_distribution(words):
+    from scipy import stats
+
+    scores = np.random.default_rng(0).normal(size=words)
+    probabilities = np.exp(scores) / np.exp(scores).sum()
+    logits = tf.tile(tf.constant(scores[None, None], tf.float32), [100, 400, 1])
     draws = electra.sample(logits, tf.constant([3, 4])).numpy()
-    shares = np.bincount(draws.ravel(), minlength=4) / draws.size
-    # Four standard deviations of a share over 20,000 draws.
-    np.testing.assert_allclose(shares, probabilities, atol=4 * np.sqrt(0.25 / draws.size))
-    again = electra.sample(logits, tf.constant([3, 4]))
-    np.testing.assert_array_equal(draws, again)
+    counts = np.bincount(draws.ravel(), minlength=words)
+    assert stats.chisquare(counts, probabilities * draws.size).pvalue > 1e-4
+    np.testing.assert_array_equal(draws, electra.sample(logits, tf.constant([3, 4])))
     assert (draws != electra.sample(logits, tf.constant([3, 5])).numpy()).any()
+
+
+def test_a_certain_word_is_always_sampled():
+    certain = np.random.default_rng(1).integers(0, 300, [50, 20])
+    logits = tf.one_hot(certain, 300, on_value=200.0, off_value=0.0)
+    np.testing.assert_array_equal(electra.sample(logits, tf.constant([0, 1])), certain)
 
 
 def test_parameter_counts_are_hugging_faces_and_the_published_ones():

@@ -213,6 +213,28 @@ def test_bfloat16_learns_too(settings, examples_folder, cpu):
     np.testing.assert_allclose(half, single, rtol=0.02)
 
 
+def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_folder, cpu):
+    """The untrained generator then has the loss of a guess by frequency, not of a blind one."""
+    manifest = records.read_manifest(examples_folder, "examples")
+    counts = pretraining_data.word_counts(str(examples_folder), manifest)
+    vocab = tokenization.read_vocab(examples_folder / "vocab.txt")
+    shard = manifest.shards_of("train")[0]
+    assert counts[vocab["[CLS]"]] == shard.records and counts[vocab["[PAD]"]] == 0
+    counts[[vocab["[CLS]"], vocab["[SEP]"]]] = 0
+
+    trainer = pretraining.ElectraTrainer(without_dropout, vocab, cpu)
+    dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
+    trainer.eval_dataset = cpu.experimental_distribute_dataset(dataset)
+    blind = trainer.evaluate(tf.constant(-1))
+    assert float(blind["generator_loss"]) == pytest.approx(np.log(len(vocab)), rel=0.02)
+    trainer.model.set_frequency_biases(counts)
+    guess = trainer.evaluate(tf.constant(-1))
+    shares = counts / counts.sum()
+    entropy = -np.sum(shares[shares > 0] * np.log(shares[shares > 0]))
+    assert float(guess["generator_loss"]) == pytest.approx(entropy, rel=0.1)
+    assert float(guess["discriminator_loss"]) < 0.45 < float(blind["discriminator_loss"])
+
+
 def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_devices, tmp_path):
     odd = dataclasses.replace(settings, train_batch_size=15)
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2 devices"):
