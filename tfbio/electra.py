@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio import randomness
 from tfbio.config import PretrainingConfig
 from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
 from tfbio.masking import MaskedBatch, replace_tokens
-from tfbio.randomness import global_uniform
 
 SAMPLING_BLOCK = 128
 
@@ -69,7 +69,7 @@ class Electra(keras.layers.Layer):
           corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
         """
         config = self.config
-        sample_seed, generator_seed, discriminator_seed = tf.unstack(tf.random.split(seed, 3))
+        sample_seed, generator_seed, discriminator_seed = randomness.split(seed, 3)
         if not training:
             generator_seed = discriminator_seed = None
         input_mask, segment_ids = batch["input_mask"], batch["segment_ids"]
@@ -173,7 +173,9 @@ def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     blocks = tf.reshape(probabilities, [rows, -1, SAMPLING_BLOCK])
     sums = tf.reduce_sum(blocks, axis=-1)
     ends = tf.cumsum(sums, axis=-1)
-    threshold = tf.reshape(global_uniform([batch, count], seed), [rows, 1]) * ends[:, -1:]
+    threshold = (
+        tf.reshape(randomness.global_uniform([batch, count], seed), [rows, 1]) * ends[:, -1:]
+    )
     block = _first_above(ends, threshold)
     before = tf.gather(ends - sums, block, batch_dims=1)
     within = tf.cumsum(tf.gather(blocks, block, batch_dims=1), axis=-1)

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.config import EncoderConfig
-from tfbio.randomness import dropout
+from tfbio.randomness import dropout, split
 
 LAYER_NORM_EPSILON = 1e-12  # BERT's
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.
@@ -152,12 +152,8 @@ class Encoder(keras.layers.Layer):
         batch, length = input_ids.shape
         layer_seeds = [None] * len(self.transformer_layers)
         if seed is not None:
-            seeds = tf.random.split(seed, 1 + 3 * len(layer_seeds))
-            seed = seeds[0]
-            layer_seeds = [
-                tf.unstack(three)
-                for three in tf.unstack(tf.reshape(seeds[1:], [len(layer_seeds), 3, 2]))
-            ]
+            seed, *seeds = split(seed, 1 + 3 * len(layer_seeds))
+            layer_seeds = [seeds[i : i + 3] for i in range(0, len(seeds), 3)]
         hidden = self.embeddings(input_ids, segment_ids, seed=seed)
         if self.projection is not None:
             hidden = self.projection(hidden)

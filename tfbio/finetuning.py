@@ -21,11 +21,10 @@ import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from tfbio import checkpoints, distribution, optimization, records, tokenization
+from tfbio import checkpoints, distribution, optimization, randomness, records, tokenization
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
 from tfbio.encoder import Encoder
-from tfbio.randomness import dropout
 from tfbio.tasks import SPLITS, Example, Task, find
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
@@ -70,7 +69,7 @@ class Classifier(keras.layers.Layer):
         """
         encoder_seed = head_seed = None
         if seed is not None:
-            encoder_seed, head_seed = tf.unstack(tf.random.split(seed, 2))
+            encoder_seed, head_seed = randomness.split(seed, 2)
         output = self.encoder(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed=encoder_seed
         )
@@ -80,7 +79,7 @@ class Classifier(keras.layers.Layer):
             pooled = tf.reduce_sum(output * mask, axis=1) / tf.reduce_sum(mask, axis=1)
         else:
             pooled = output[:, 0]
-        return self.head(dropout(pooled, self.dropout_prob, head_seed))
+        return self.head(randomness.dropout(pooled, self.dropout_prob, head_seed))
 
 
 def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
@@ -257,9 +256,7 @@ class Finetuner:
         return self.strategy.reduce("SUM", losses, axis=None)
 
     def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        step_seed = tf.random.fold_in(
-            tf.stack([seed, DROPOUT_STREAM]), tf.cast(self.optimizer.iterations, tf.int32)
-        )
+        step_seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
         with tf.GradientTape() as tape:
             logits = self.model(batch, seed=step_seed)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbio.randomness import global_uniform
+from tfbio import randomness
 
 
 class MaskedBatch(NamedTuple):
@@ -49,12 +49,12 @@ def mask_tokens(
     """
     batch, length = input_ids.shape
     limit = max_predictions(length, mask_prob)
-    position_seed, token_seed = tf.unstack(tf.random.split(seed, 2))
+    position_seed, token_seed = randomness.split(seed, 2)
 
     hideable = tf.cast(input_mask, tf.bool)
     for special in special_ids:
         hideable &= input_ids != special
-    scores = tf.where(hideable, global_uniform([batch, length], position_seed), -1.0)
+    scores = tf.where(hideable, randomness.global_uniform([batch, length], position_seed), -1.0)
     top_scores, positions = tf.math.top_k(scores, limit)
 
     tokens = tf.cast(tf.reduce_sum(input_mask, axis=1), tf.float32)
@@ -63,7 +63,9 @@ def mask_tokens(
     positions = tf.where(hidden, positions, 0)
     ids = tf.gather(input_ids, positions, batch_dims=1)
 
-    becomes_mask = hidden & (global_uniform([batch, limit], token_seed) < mask_token_prob)
+    becomes_mask = hidden & (
+        randomness.global_uniform([batch, limit], token_seed) < mask_token_prob
+    )
     return MaskedBatch(
         input_ids=replace_tokens(input_ids, positions, tf.where(becomes_mask, mask_id, ids)),
         positions=positions,

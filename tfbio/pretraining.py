@@ -19,7 +19,15 @@ import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from tfbio import distribution, masking, optimization, pretraining_data, records, tokenization
+from tfbio import (
+    distribution,
+    masking,
+    optimization,
+    pretraining_data,
+    randomness,
+    records,
+    tokenization,
+)
 from tfbio.cli import UserError
 from tfbio.config import PretrainingConfig
 from tfbio.electra import Electra
@@ -53,6 +61,8 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
                 epsilon=config.adam_epsilon,
                 weight_decay_rate=config.weight_decay_rate,
             )
+            # Here, and not in the first step: several replicas cannot make variables in a graph.
+            self.optimizer._create_all_weights(self.model.trainable_variables)
             self.train_metrics = PretrainingMetrics()
             self.gradient_norm = keras.metrics.Mean("gradient_norm")
             self.eval_metrics = PretrainingMetrics()
@@ -80,8 +90,8 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self.strategy.run(self._step, args=(next(iterator),))
 
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
-        step_seed = tf.random.fold_in([self.config.seed, TRAINING_STREAM], self.global_step)
-        mask_seed, model_seed = tf.unstack(tf.random.split(step_seed, 2))
+        step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], self.global_step)
+        mask_seed, model_seed = randomness.split(step_seed, 2)
         masked = self._mask(batch, mask_seed)
         with tf.GradientTape() as tape:
             output = self.model(batch, masked, seed=model_seed, training=True)
@@ -111,8 +121,8 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def _replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
         # Keyed by the batch and not by the step: every evaluation hides the same tokens.
-        seed = tf.random.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
-        mask_seed, model_seed = tf.unstack(tf.random.split(seed, 2))
+        seed = randomness.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
+        mask_seed, model_seed = randomness.split(seed, 2)
         masked = self._mask(batch, mask_seed)
         output = self.model(batch, masked, seed=model_seed, training=False)
         self.eval_metrics.update(batch, masked, output)

@@ -1,12 +1,25 @@
 """Random numbers that are functions of a seed, and the same ones on every device.
 
-All are made from the integers that `tf.random.stateless_uniform` draws over their full range:
-those agree between TensorFlow's own kernels and XLA, its floating point draws do not (tested).
+All are made from integers drawn over their full range by Philox (Salmon et al., 2011), named
+outright: those agree between TensorFlow's own kernels and XLA. Floating point draws do not, nor
+does what TensorFlow selects by itself, for a seed with a negative number (tested).
 """
 
 import math
 
 import tensorflow as tf
+
+ALGORITHM = "philox"
+
+
+def split(seed: tf.Tensor, count: int) -> list[tf.Tensor]:
+    """`count` seeds of which none tells another; int32 [2] each."""
+    return tf.unstack(tf.random.split(seed, count, alg=ALGORITHM))
+
+
+def fold_in(seed: tf.Tensor | list[int], number: tf.Tensor) -> tf.Tensor:
+    """The seed for a number, such as a step's or a replica's; int32 [2]."""
+    return tf.random.fold_in(seed, tf.cast(number, tf.int32), alg=ALGORITHM)
 
 
 def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
@@ -45,7 +58,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
         return inputs
     replica = tf.distribute.get_replica_context()
     if replica is not None and replica.num_replicas_in_sync > 1:
-        seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
+        seed = fold_in(seed, replica.replica_id_in_sync_group)
     size = inputs.shape.num_elements()
     halves = tf.reshape(tf.bitcast(_bits([math.ceil(size / 2)], seed), tf.uint16), [-1])
     keep = tf.reshape(halves[:size], inputs.shape) >= tf.constant(dropped, tf.uint16)
@@ -53,4 +66,6 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
 
 
 def _bits(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
-    return tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32)
+    return tf.random.stateless_uniform(
+        shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg=ALGORITHM
+    )

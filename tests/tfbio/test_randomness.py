@@ -39,13 +39,16 @@ def test_the_gradient_passes_where_the_value_did():
     np.testing.assert_allclose(gradient * inputs, output, rtol=1e-6)
 
 
-def test_xla_draws_the_same():
-    for function in (
-        lambda: randomness.uniform([64, 33], SEED),
-        lambda: randomness.dropout(tf.ones([64, 33]), 0.1, SEED),
-    ):
-        plain, compiled = tf.function(function), tf.function(function, jit_compile=True)
-        np.testing.assert_array_equal(plain(), compiled())
+@pytest.mark.parametrize("seed", [[3, 4], [-1245250765, 3], [2**31 - 1, -(2**31)]])
+def test_xla_draws_the_same(seed):
+    def draw():
+        first, second = randomness.split(randomness.fold_in(seed, tf.constant(7, tf.int64)), 2)
+        dropped = randomness.dropout(tf.ones([64, 33]), 0.1, second)
+        return first, second, randomness.uniform([64, 33], first), dropped
+
+    plain, compiled = tf.function(draw)(), tf.function(draw, jit_compile=True)()
+    for one, other in zip(plain, compiled, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_replicas_take_their_rows_of_one_draw_and_drop_apart(two_devices):
