@@ -20,6 +20,7 @@ import tf_keras as keras
 import tqdm
 
 from tfbio import (
+    checkpoints,
     distribution,
     masking,
     optimization,
@@ -340,9 +341,9 @@ def _prepare_model_dir(
         "vocab_sha256": manifest.settings["vocab_sha256"],
     }
     path = os.path.join(model_dir, "config.json")
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            before = json.load(file)
+    # A start that failed before its first checkpoint binds nobody to its settings.
+    if tf.train.latest_checkpoint(model_dir):
+        before = checkpoints.read_settings(model_dir)
         # What only changes the speed may change when a run is continued.
         for name in settings.keys() - {"comment", "run"}:
             if settings[name] != before.get(name):

@@ -129,6 +129,16 @@ def test_other_settings_in_the_same_folder_are_refused(finished, settings, examp
         pretraining.pretrain(other, [str(examples_folder)], finished, cpu)
 
 
+def test_a_start_that_failed_does_not_bind_the_next(settings, examples_folder, cpu, tmp_path):
+    folder = str(tmp_path / "model")
+    too_large = dataclasses.replace(settings, train_batch_size=4096)
+    with pytest.raises(UserError, match="fewer than one batch of 4096"):
+        pretraining.pretrain(too_large, [str(examples_folder)], folder, cpu)
+    short = dataclasses.replace(settings, num_train_steps=2)
+    pretraining.pretrain(short, [str(examples_folder)], folder, cpu)
+    assert tf.train.latest_checkpoint(folder).endswith("ckpt-2")
+
+
 def test_two_phases(settings, examples_folder, documents_folder, cpu, tmp_path):
     longer = tmp_path / "examples_96"
     examples.make_examples(
