@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,7 @@ def run(*flags):
 
 
 def test_help_teaches_and_does_not_import_tensorflow():
-    start = time.process_time()
     done = run("--help")
-    assert time.process_time() - start < 3
     for words in (
         "python run_pretraining.py --examples=",
         "--hparams=hparams/small.json",
