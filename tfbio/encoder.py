@@ -212,7 +212,7 @@ class LayerNorm(keras.layers.Layer):
 
 @tf.custom_gradient
 def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
-    """LayerNorm with its gradient in closed form: half the passes that TensorFlow derives."""
+    """LayerNorm with its gradient in closed form, in fewer passes than TensorFlow derives."""
     centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)

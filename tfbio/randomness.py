@@ -45,8 +45,8 @@ def global_uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     """Zeroes a share `rate` of the inputs and scales the others up (Srivastava et al., 2014).
 
-    16 random bits decide on an element, in half the time that 32 take; so the rate is rounded to a
-    multiple of 2^-16.
+    16 random bits decide on an element, which takes half the draws that 32 would; so the rate is
+    rounded to a multiple of 2^-16.
 
     Args:
       inputs: any static shape, any float dtype.
