@@ -290,11 +290,6 @@ def load(config_class: type, hparams: str = "", overrides: Sequence[str] = ()):
         raise ConfigError(f"{origin}: {error}.") from error
 
 
-def to_json(config) -> str:
-    """The effective configuration as JSON text, as it is written beside the checkpoints."""
-    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
-
-
 def describe(config_class: type, prefix: str = "") -> str:
     """One line for each setting, `name = default`, for a command's `--help`."""
     lines = []

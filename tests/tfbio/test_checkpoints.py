@@ -32,7 +32,7 @@ def saved(tmp_path):
     model = Electra(settings)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
-    (tmp_path / "config.json").write_text(config.to_json(settings))
+    (tmp_path / "config.json").write_text(json.dumps(dataclasses.asdict(settings)))
     return model, tmp_path
 
 
