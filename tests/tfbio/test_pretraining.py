@@ -197,9 +197,8 @@ def test_the_step_compiles_under_xla_with_static_shapes(without_dropout, example
     plain, _ = step_losses(without_dropout, examples_folder, cpu, steps=3)
     compiled, _ = step_losses(without_dropout, examples_folder, cpu, steps=3, jit_compile=True)
     np.testing.assert_allclose(compiled[0, 0], plain[0, 0], rtol=1e-5)
-    # A sample can fall on the other side of a rounded border: one token of about 900 is then
-    # replaced by another word, of which the rest follows.
-    np.testing.assert_allclose(compiled, plain, rtol=2e-3)
+    # Seen: 2e-5. A sample on the other side of a rounded border would change one label of 900.
+    np.testing.assert_allclose(compiled, plain, rtol=2e-4)
 
 
 def test_two_devices_train_as_one(without_dropout, examples_folder, cpu, two_devices):
