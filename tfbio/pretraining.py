@@ -212,7 +212,8 @@ def pretrain(
             f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices."
         )
     precision = distribution.set_precision(config.run.precision, strategy)
-    data = _find_examples(config, example_folders)
+    lengths = [length for length, _ in config.phases()]
+    data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
     vocab_file = _prepare_model_dir(config, data, model_dir)
     trainer = ElectraTrainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
@@ -302,32 +303,6 @@ def _train_phase(
         with _without_orbit_lines():
             controller.train(step, checkpoint_at_completion=False)
             controller.evaluate()
-
-
-def _find_examples(
-    config: PretrainingConfig, folders: list[str]
-) -> dict[int, tuple[str, records.Manifest]]:
-    """Sequence length -> (folder, manifest), one for each phase."""
-    found = {}
-    for folder in folders:
-        length = records.read_manifest(folder, "examples").settings["sequence_length"]
-        found[length] = folder
-    data = {}
-    for length, _ in config.phases():
-        if length not in found:
-            raise records.DataError(
-                f"the settings ask for examples of length {length}, but --examples gives "
-                f"{sorted(found) or 'none'}: make them with "
-                f"`python -m data_prep.examples --sequence_length={length}`."
-            )
-        folder = found[length]
-        vocab_size = config.encoder.vocab_size
-        manifest = pretraining_data.read_examples_manifest(folder, length, vocab_size)
-        data[length] = (folder, manifest)
-    vocabularies = {manifest.settings["vocab_sha256"] for _, manifest in data.values()}
-    if len(vocabularies) > 1:
-        raise records.DataError("the folders of --examples were made with different vocabularies.")
-    return data
 
 
 def _prepare_model_dir(

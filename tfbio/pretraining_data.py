@@ -11,25 +11,37 @@ from tfbio.records import DataError, Manifest, Shard, parse_example, read_manife
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 
 
-def read_examples_manifest(folder: str, sequence_length: int, vocab_size: int) -> Manifest:
-    """The manifest of a folder of examples, checked against what the model expects.
+def find_examples(
+    folders: list[str], sequence_lengths: list[int], vocab_size: int
+) -> dict[int, tuple[str, Manifest]]:
+    """The folder of examples for each sequence length, and its manifest.
 
     Raises:
-      DataError: if the folder holds no complete examples, or of another length or vocabulary.
+      DataError: if a folder holds no complete examples, or examples of another vocabulary, or if
+        there is none for a length.
     """
-    manifest = read_manifest(folder, "examples")
-    length, words = manifest.settings["sequence_length"], manifest.settings["vocab_size"]
-    if length != sequence_length:
-        raise DataError(
-            f"{folder} holds examples of length {length}, the settings ask for {sequence_length}: "
-            f"make them with `python -m data_prep.examples --sequence_length={sequence_length}`."
-        )
-    if words != vocab_size:
-        raise DataError(
-            f"{folder} was made with a vocabulary of {words} tokens, the settings say "
-            f"{vocab_size}: give --set encoder.vocab_size={words}, or other examples."
-        )
-    return manifest
+    found = {}
+    for folder in folders:
+        manifest = read_manifest(folder, "examples")
+        found[manifest.settings["sequence_length"]] = (folder, manifest)
+    for length in sequence_lengths:
+        if length not in found:
+            raise DataError(
+                f"the settings ask for examples of length {length}, but --examples gives "
+                f"{sorted(found) or 'none'}: make them with "
+                f"`python -m data_prep.examples --sequence_length={length}`."
+            )
+        folder, manifest = found[length]
+        words = manifest.settings["vocab_size"]
+        if words != vocab_size:
+            raise DataError(
+                f"{folder} was made with a vocabulary of {words} tokens, the settings say "
+                f"{vocab_size}: give --set encoder.vocab_size={words}, or other examples."
+            )
+    data = {length: found[length] for length in sequence_lengths}
+    if len({manifest.settings["vocab_sha256"] for _, manifest in data.values()}) > 1:
+        raise DataError("the folders of --examples were made with different vocabularies.")
+    return data
 
 
 def training_dataset(

@@ -74,16 +74,16 @@ def test_a_shard_that_was_cut_is_named(examples_folder, manifest, tmp_path):
     path = folder / shard.file
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(records.DataError, match=f"{shard.file} has .* bytes instead of"):
-        pretraining_data.read_examples_manifest(str(folder), 64, manifest.settings["vocab_size"])
+        pretraining_data.find_examples([str(folder)], [64], manifest.settings["vocab_size"])
 
 
 def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
     words = manifest.settings["vocab_size"]
-    read = pretraining_data.read_examples_manifest
-    with pytest.raises(records.DataError, match="of length 64, the settings ask for 128"):
-        read(str(examples_folder), 128, words)
+    find = pretraining_data.find_examples
+    with pytest.raises(records.DataError, match=r"of length 128, but --examples gives \[64\]"):
+        find([str(examples_folder)], [128], words)
     with pytest.raises(records.DataError, match=f"--set encoder.vocab_size={words}"):
-        read(str(examples_folder), 64, words + 1)
+        find([str(examples_folder)], [64], words + 1)
     with pytest.raises(records.DataError, match="fewer than one batch of 4096"):
         pretraining_data.held_out_dataset(str(examples_folder), manifest, 4096)
     empty = dataclasses.replace(manifest, shards=[])
