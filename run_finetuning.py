@@ -10,7 +10,7 @@ same command again to continue an interrupted run: finished trials are kept. Oth
   --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
   --set learning_rate=1e-4 --set num_trials=3    change single settings
-  --tpu=NAME, --strategy=mirrored    a TPU; all GPUs of this machine
+  --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
 """
 
 from absl import flags
@@ -34,6 +34,12 @@ flags.DEFINE_string(
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
 flags.DEFINE_string("strategy", "auto", "one_device, mirrored (all GPUs), or auto.")
+flags.DEFINE_integer(
+    "cpu_devices",
+    1,
+    "Where there is no GPU: divide the CPU into so many devices of one thread each, which share "
+    "every batch. The number of cores suits a small model, 1 (each product on all cores) a large.",
+)
 flags.DEFINE_bool("overwrite", False, "Replace what a run with other settings left.")
 
 
@@ -59,7 +65,7 @@ def main(argv: list[str]) -> None:
         init_checkpoint=FLAGS.init_checkpoint,
         from_scratch=FLAGS.from_scratch,
         output_dir=FLAGS.output_dir,
-        strategy=distribution.make_strategy(FLAGS.tpu, FLAGS.strategy),
+        strategy=distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices),
         overwrite=FLAGS.overwrite,
     )
 

@@ -10,7 +10,7 @@ command again to continue an interrupted run. Other ways to say it:
   --hparams='{"encoder": {"hidden_size": 128}}'    settings as inline JSON
   --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
   --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
-  --tpu=NAME, --strategy=mirrored    a TPU; all GPUs of this machine
+  --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
 """
 
 from absl import flags
@@ -34,6 +34,12 @@ flags.DEFINE_string(
     "auto",
     "one_device, mirrored (all GPUs), multi_worker (TF_CONFIG), or auto.",
 )
+flags.DEFINE_integer(
+    "cpu_devices",
+    1,
+    "Where there is no GPU: divide the CPU into so many devices of one thread each, which share "
+    "every batch. The number of cores suits a small model, 1 (each product on all cores) a large.",
+)
 
 
 def main(argv: list[str]) -> None:
@@ -47,7 +53,7 @@ def main(argv: list[str]) -> None:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import distribution, pretraining
 
-    strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy)
+    strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices)
     pretraining.pretrain(settings, FLAGS.examples, FLAGS.model_dir, strategy)
 
 

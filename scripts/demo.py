@@ -22,7 +22,6 @@ SMALL_DOCUMENTS = ["--max_articles=1000"]
 SMALL_VOCABULARY = 2000
 SMALL_PRETRAINING = [
     "--set encoder.vocab_size=2000",
-    "--set encoder.num_hidden_layers=2",
     "--set train_batch_size=8",
     "--set num_train_steps=40",
     "--set num_warmup_steps=10",
@@ -44,7 +43,7 @@ def commands(folder: str, small: bool) -> list[str]:
     finetuning = (
         f"python run_finetuning.py --task=sentence_roles --data_dir={folder}/sentence_roles "
         f"--init_checkpoint={folder}/pretrained "
-        "--hparams=hparams/finetuning/sentence_roles.json"
+        "--hparams=hparams/finetuning/sentence_roles.json --cpu_devices=2"
     )
     extra = " ".join(["", *SMALL_FINETUNING]) if small else ""
     return [
@@ -53,11 +52,11 @@ def commands(folder: str, small: bool) -> list[str]:
         f"python -m data_prep.vocabulary --documents={folder}/documents "
         f"--output={folder}/vocab.txt --size={SMALL_VOCABULARY if small else 8192}",
         f"python -m data_prep.examples --documents={folder}/documents "
-        f"--vocab={folder}/vocab.txt --output={folder}/examples --sequence_length=128",
+        f"--vocab={folder}/vocab.txt --output={folder}/examples --sequence_length=64",
         f"python -m data_prep.sentence_roles --documents={folder}/documents "
         f"--output={folder}/sentence_roles",
         f"python run_pretraining.py --examples={folder}/examples "
-        f"--hparams=hparams/quickstart.json --model_dir={folder}/pretrained"
+        f"--hparams=hparams/quickstart.json --model_dir={folder}/pretrained --cpu_devices=2"
         + (" ".join(["", *SMALL_PRETRAINING]) if small else ""),
         f"{finetuning} --output_dir={folder}/finetuned{extra}",
         f"{finetuning} --output_dir={folder}/from_scratch --from_scratch{extra}",

@@ -1,10 +1,15 @@
 """`run_pretraining.py` as a user types it: help, and mistakes."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
+
+from tfbio import records
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,3 +75,35 @@ def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_pa
     assert done.returncode == 1
     assert "of length 128, but --examples gives [64]" in done.stderr
     assert not (tmp_path / "model").exists()
+
+
+def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_path):
+    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    flags = [
+        f"--examples={examples_folder}",
+        "--hparams=hparams/quickstart.json",
+        f"--set=encoder.vocab_size={words}",
+        "--set=sequence_length=64",
+        "--set=num_train_steps=8",
+        "--set=run.steps_per_loop=2",
+        "--set=run.save_checkpoints_steps=4",
+        "--cpu_devices=2",
+    ]
+    undisturbed, stopped = tmp_path / "undisturbed", tmp_path / "stopped"
+    done = run(*flags, f"--model_dir={undisturbed}")
+    assert done.returncode == 0, done.stderr
+    assert "on 2 device" in done.stdout
+
+    shutil.copytree(undisturbed, stopped)
+    for path in stopped.glob("ckpt-8*"):
+        path.unlink()
+    (stopped / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"\n')
+    done = run(*flags, f"--model_dir={stopped}")
+    assert done.returncode == 0, done.stderr
+
+    expected, continued = (tf.train.load_checkpoint(f"{x}/ckpt-8") for x in (undisturbed, stopped))
+    for name in expected.get_variable_to_shape_map():
+        if name.startswith(("model/", "optimizer/")):
+            np.testing.assert_array_equal(
+                continued.get_tensor(name), expected.get_tensor(name), err_msg=name
+            )

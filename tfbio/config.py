@@ -107,6 +107,9 @@ class PretrainingConfig:
     encoder: EncoderConfig = EncoderConfig()
     # The generator's hidden size, feed-forward size and heads as a share of the discriminator's.
     generator_hidden_fraction: float = 0.25
+    # false: the discriminator's own layers also serve as the generator, at full size (section 3.2,
+    # "weight sharing", all weights tied); generator_hidden_fraction is then not used.
+    untied_generator: bool = True
     generator_weight: float = 1.0
     discriminator_weight: float = 50.0
 
@@ -161,6 +164,8 @@ class PretrainingConfig:
     @property
     def generator(self) -> EncoderConfig:
         """The generator's encoder; the same rounding as the original code's."""
+        if not self.untied_generator:
+            return self.encoder
         hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
         return dataclasses.replace(
             self.encoder,

@@ -8,17 +8,21 @@ from tfbio.cli import UserError
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
-def make_strategy(tpu: str = "", strategy: str = "auto") -> tf.distribute.Strategy:
-    """The strategy that the flags `--tpu` and `--strategy` ask for.
+def make_strategy(
+    tpu: str = "", strategy: str = "auto", cpu_devices: int = 1
+) -> tf.distribute.Strategy:
+    """The strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
     Args:
       tpu: a TPU's name, its grpc:// address, or "local"; "" for none.
       strategy: "one_device": the first GPU, or the CPU; "mirrored": all GPUs of this machine (all
         logical CPUs where there is none); "multi_worker": all machines that TF_CONFIG names;
-        "auto": mirrored where there are several GPUs, one_device otherwise.
+        "auto": mirrored where there are several GPUs or CPU devices, one_device otherwise.
+      cpu_devices: where there is no GPU, divide the CPU into so many devices, of one thread each.
 
     Raises:
-      UserError: if the strategy's name is not one of these, or the TPU cannot be found.
+      UserError: if the strategy's name is not one of these, the number of devices is below 1, or
+        the TPU cannot be found.
     """
     if strategy not in STRATEGIES:
         raise UserError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
@@ -31,17 +35,34 @@ def make_strategy(tpu: str = "", strategy: str = "auto") -> tf.distribute.Strate
             reason = str(error).strip().splitlines()[0]
             raise UserError(f"--tpu={tpu}: no such TPU can be reached ({reason}).") from error
         return tf.distribute.TPUStrategy(resolver)
+    if cpu_devices < 1:
+        raise UserError(f"--cpu_devices={cpu_devices}: expected at least 1.")
     if not tf.config.list_physical_devices("GPU"):
-        # One operation at a time, on all cores: faster for large products than two side by side,
-        # and the only way to get the same bits twice on a CPU.
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+        _set_up_cpu(cpu_devices)
     gpus = tf.config.list_logical_devices("GPU")
     if strategy == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
-    if strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
+    if strategy == "auto" and len(gpus or range(cpu_devices)) > 1:
+        strategy = "mirrored"
+    if strategy == "mirrored":
         devices = gpus or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def _set_up_cpu(devices: int) -> None:
+    """Divides the CPU so that a run that is done again gives the same bits.
+
+    One device does one operation at a time, on all cores. A small model's operations are hardly
+    worth dividing; it trains faster on several devices, each with one thread for its part of the
+    batch.
+    """
+    tf.config.threading.set_inter_op_parallelism_threads(devices)
+    if devices > 1:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        parts = [tf.config.LogicalDeviceConfiguration() for _ in range(devices)]
+        tf.config.set_logical_device_configuration(cpu, parts)
 
 
 def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:

@@ -34,7 +34,8 @@ class Electra(keras.layers.Layer):
     """Generator and discriminator on one block of embeddings.
 
     The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
-    token embeddings again as the generator's output weights.
+    token embeddings again as the generator's output weights. With `untied_generator` false, the
+    layers are shared too.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -42,7 +43,9 @@ class Electra(keras.layers.Layer):
         self.config = config
         shape, deviation = config.encoder, config.encoder.initializer_range
         self.encoder = Encoder(shape, name="discriminator")
-        self.generator = Encoder(config.generator, self.encoder.embeddings, name="generator")
+        self.generator = self.encoder
+        if config.untied_generator:
+            self.generator = Encoder(config.generator, self.encoder.embeddings, name="generator")
         self.generator_head = MaskedLanguageModelHead(config)
         self.discriminator_dense = Dense(
             shape.hidden_size, shape.hidden_size, deviation, "discriminator_predictions/dense"

@@ -1,5 +1,7 @@
 """ELECTRA against the numbers recorded from its original code, and against its own claims."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -120,8 +122,6 @@ def test_four_optimizer_steps_of_the_original_code(model, recording):
 
 @needs_recording
 def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
-    import dataclasses
-
     config = recorded_config()
     config = dataclasses.replace(
         config, encoder=dataclasses.replace(config.encoder, intermediate_size=64)
@@ -132,6 +132,29 @@ def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
         load_original_electra(str(FOLDER / "model.ckpt-0"), model)
     for variable, old in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(variable, old)
+
+
+@needs_recording
+@pytest.mark.parametrize("untied", [True, False])
+def test_who_learns_from_the_generators_loss(recording, untied):
+    """Its own layers, or with the generator tied the discriminator's, and always the embeddings."""
+    model = electra.Electra(dataclasses.replace(recorded_config(), untied_generator=untied))
+    with tf.GradientTape() as tape:
+        output = model(recording.batch, recording.masked(0), NO_SEED)
+    learns = {
+        variable.ref(): gradient is not None
+        for variable, gradient in zip(
+            model.trainable_variables,
+            tape.gradient(output.generator_loss, model.trainable_variables),
+            strict=True,
+        )
+    }
+    assert (model.generator is model.encoder) == (not untied)
+    assert learns[model.encoder.embeddings.position.ref()]
+    for layer in model.encoder.transformer_layers:
+        assert all(learns[variable.ref()] == (not untied) for variable in layer.variables)
+    for layer in model.generator.transformer_layers:
+        assert all(learns[variable.ref()] for variable in layer.variables)
 
 
 @pytest.mark.parametrize("words", [4, 300, 1024])
