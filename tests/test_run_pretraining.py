@@ -86,7 +86,7 @@ def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_pat
         "--set=sequence_length=64",
         "--set=num_train_steps=8",
         "--set=run.steps_per_loop=2",
-        "--set=run.save_checkpoints_steps=4",
+        "--set=run.save_checkpoints_steps=2",
         "--cpu_devices=2",
     ]
     undisturbed, stopped = tmp_path / "undisturbed", tmp_path / "stopped"
@@ -100,6 +100,7 @@ def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_pat
     (stopped / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"\n')
     done = run(*flags, f"--model_dir={stopped}")
     assert done.returncode == 0, done.stderr
+    assert "continuing at step 4:" in done.stdout
 
     expected, continued = (tf.train.load_checkpoint(f"{x}/ckpt-8") for x in (undisturbed, stopped))
     for name in expected.get_variable_to_shape_map():
