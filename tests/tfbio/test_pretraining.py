@@ -235,12 +235,13 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
     dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
     trainer.eval_dataset = cpu.experimental_distribute_dataset(dataset)
     blind = trainer.evaluate(tf.constant(-1))
-    assert float(blind["generator_loss"]) == pytest.approx(np.log(len(vocab)), rel=0.02)
+    assert float(blind["generator_loss"]) == pytest.approx(np.log(len(vocab)), rel=0.005)
     trainer.model.set_frequency_biases(counts)
     guess = trainer.evaluate(tf.constant(-1))
     shares = counts / counts.sum()
     entropy = -np.sum(shares[shares > 0] * np.log(shares[shares > 0]))
-    assert float(guess["generator_loss"]) == pytest.approx(entropy, rel=0.1)
+    # Seen: 3.5 % more, since these are other articles than those that were counted.
+    assert float(guess["generator_loss"]) == pytest.approx(entropy, rel=0.05)
     assert float(guess["discriminator_loss"]) < 0.45 < float(blind["discriminator_loss"])
 
 
