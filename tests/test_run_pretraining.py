@@ -1,13 +1,11 @@
-"""`run_pretraining.py` as a user types it: help, and mistakes."""
+"""`run_pretraining.py` as a user types it: help, mistakes, and a run that was interrupted."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from tfbio import records
 
@@ -83,7 +81,6 @@ def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_pat
         f"--examples={examples_folder}",
         "--hparams=hparams/quickstart.json",
         f"--set=encoder.vocab_size={words}",
-        "--set=sequence_length=64",
         "--set=num_train_steps=8",
         "--set=run.steps_per_loop=2",
         "--set=run.save_checkpoints_steps=2",
@@ -102,9 +99,5 @@ def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "continuing at step 4:" in done.stdout
 
-    expected, continued = (tf.train.load_checkpoint(f"{x}/ckpt-8") for x in (undisturbed, stopped))
-    for name in expected.get_variable_to_shape_map():
-        if name.startswith(("model/", "optimizer/")):
-            np.testing.assert_array_equal(
-                continued.get_tensor(name), expected.get_tensor(name), err_msg=name
-            )
+    for name in ("ckpt-8.index", "ckpt-8.data-00000-of-00001"):
+        assert (stopped / name).read_bytes() == (undisturbed / name).read_bytes()
