@@ -32,14 +32,7 @@ flags.DEFINE_string(
     "hparams", "", "JSON file (see hparams/finetuning/) or inline JSON object; empty: BioELECTRA's."
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
-flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
-flags.DEFINE_string("strategy", "auto", "one_device, mirrored (all GPUs), or auto.")
-flags.DEFINE_integer(
-    "cpu_devices",
-    1,
-    "Where there is no GPU: divide the CPU into so many devices of one thread each, which share "
-    "every batch. The number of cores suits a small model, 1 (each product on all cores) a large.",
-)
+cli.define_device_flags()
 flags.DEFINE_bool("overwrite", False, "Replace what a run with other settings left.")
 
 

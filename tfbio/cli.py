@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+# The flags defined here are those of the command that asks for them, and shown by its --help.
+flags.disclaim_key_flags()
+
 
 class UserError(ValueError):
     """Something the user can put right; its message is one sentence that says what and how."""
@@ -51,6 +54,22 @@ def run(
         return 0
 
     app.run(guarded, **({"flags_parser": flags_parser} if flags_parser else {}))
+
+
+def define_device_flags() -> None:
+    """Defines the flags that say where to compute; `distribution.make_strategy` takes them."""
+    flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
+    flags.DEFINE_string(
+        "strategy",
+        "auto",
+        "one_device, mirrored (all GPUs), multi_worker (TF_CONFIG; pretraining only), or auto.",
+    )
+    flags.DEFINE_integer(
+        "cpu_devices",
+        1,
+        "Where there is no GPU: divide the CPU into so many devices of one thread each, which "
+        "share every batch. Faster than 1 for a small model, such as hparams/quickstart.json.",
+    )
 
 
 def no_arguments(argv: list[str]) -> None:
