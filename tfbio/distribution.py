@@ -21,8 +21,8 @@ def make_strategy(
       cpu_devices: where there is no GPU, divide the CPU into so many devices, of one thread each.
 
     Raises:
-      UserError: if the strategy's name is not one of these, the number of devices is below 1, or
-        the TPU cannot be found.
+      UserError: if the strategy's name is not one of these, does not go with the number of
+        devices, or the TPU cannot be found.
     """
     if strategy not in STRATEGIES:
         raise UserError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
@@ -35,16 +35,17 @@ def make_strategy(
             reason = str(error).strip().splitlines()[0]
             raise UserError(f"--tpu={tpu}: no such TPU can be reached ({reason}).") from error
         return tf.distribute.TPUStrategy(resolver)
-    if cpu_devices < 1:
-        raise UserError(f"--cpu_devices={cpu_devices}: expected at least 1.")
+    if cpu_devices < 1 or (cpu_devices > 1 and strategy in ("one_device", "multi_worker")):
+        raise UserError(
+            f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
+        )
     if not tf.config.list_physical_devices("GPU"):
         _set_up_cpu(cpu_devices)
     gpus = tf.config.list_logical_devices("GPU")
     if strategy == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
-    if strategy == "auto" and len(gpus or range(cpu_devices)) > 1:
-        strategy = "mirrored"
-    if strategy == "mirrored":
+    several = len(gpus) > 1 or (not gpus and cpu_devices > 1)
+    if strategy == "mirrored" or (strategy == "auto" and several):
         devices = gpus or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")

@@ -25,6 +25,14 @@ def test_an_unknown_strategy_is_named():
         distribution.make_strategy(strategy="mirored")
 
 
+@pytest.mark.parametrize(
+    ("strategy", "devices"), [("auto", 0), ("one_device", 2), ("multi_worker", 2)]
+)
+def test_devices_that_do_not_go_with_the_strategy_are_refused(strategy, devices):
+    with pytest.raises(UserError, match=f"--cpu_devices={devices}: expected 1, or more with"):
+        distribution.make_strategy(strategy=strategy, cpu_devices=devices)
+
+
 def test_a_tpu_is_resolved_connected_and_initialised_in_this_order(monkeypatch):
     calls = []
     monkeypatch.setattr(
