@@ -114,8 +114,8 @@ class PretrainingConfig:
     discriminator_weight: float = 50.0
 
     # Start the output biases where training would take them first: the generator's at the words'
-    # log frequencies, the discriminator's at the share of masked tokens. The paper starts at 0,
-    # and a run of a few thousand steps then learns little else.
+    # log frequencies, the discriminator's at the share of masked tokens. The paper starts at 0, and
+    # a short run then spends its first steps on that.
     frequency_biases: bool = False
 
     # Share of the tokens of an example that is masked.
@@ -225,7 +225,7 @@ class FinetuningConfig:
     adam_epsilon: float = 1e-6
     max_gradient_norm: float = 1.0
     # What the head sees of a text: "first", the output for [CLS], as in the papers; or "mean", that
-    # over all tokens, which serves an encoder whose pretraining was too short to use [CLS].
+    # over all tokens.
     pooling: str = "first"
     # Dropout of the encoder while fine-tuning, and before the last layer of the head.
     hidden_dropout_prob: float = 0.1
