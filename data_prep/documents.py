@@ -26,7 +26,7 @@ from typing import Any
 
 from absl import flags
 
-from data_prep import pipeline, pubmed, sentences
+from data_prep import markup, pipeline, pubmed, sentences
 from tfbio import cli, records
 
 SHIPPED = ("pubmed20n0014.xml.gz", "pubmed21n1298.xml.gz")
@@ -194,7 +194,7 @@ def _read_file(
             pmid, deleted = citation.pmid, citation.deleted
             row = (index, position, pmid, deleted, citation.title, citation.sections)
             yield _shard_of(pmid, shards), row
-    except pubmed.BadFile as error:
+    except markup.BadFile as error:
         problem = str(error)
         # What was yielded before the fault was found is dropped by whoever has this list.
         yield pvalue.TaggedOutput("bad", index)
@@ -275,7 +275,8 @@ def _split(
         counts["documents"] += 1
         counts["sentences"] += len(texts)
         counts["words"] += sum(len(text.split()) for text in (title, *texts))
-        yield records.Document(f"pmid:{pmid}", sources[file], title, texts, labels)
+        id_ = f"pmid:{pmid}"
+        yield records.Document(id_, id_, sources[file], title, texts, labels)
 
 
 @functools.cache

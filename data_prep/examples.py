@@ -231,7 +231,7 @@ def _read_shard(
     )
     counts: Counter[str] = Counter()
     for document in records.read_documents(documents, [shard]):
-        split = "heldout" if records.is_held_out(document.id, held_out_fraction) else "train"
+        split = "heldout" if records.is_held_out(document.article, held_out_fraction) else "train"
         counts["documents"] += 1
         counts[f"{split}_documents"] += 1
         texts = [document.title, *document.sentences]

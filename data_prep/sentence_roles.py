@@ -26,11 +26,11 @@ LABELS = ("background", "objective", "methods", "results", "conclusions")
 SPLITS = ("train", "dev", "test")
 
 
-def split_of(document_id: str, held_out_fraction: float) -> str:
+def split_of(article: str, held_out_fraction: float) -> str:
     """The split of an article: a pure function of its id."""
-    if not records.is_held_out(document_id, held_out_fraction):
+    if not records.is_held_out(article, held_out_fraction):
         return "train"
-    return "dev" if records.hash_fraction(f"dev {document_id}") < 0.5 else "test"
+    return "dev" if records.hash_fraction(f"dev {article}") < 0.5 else "test"
 
 
 def roles(document: records.Document) -> list[str] | None:
@@ -88,7 +88,7 @@ def make_sentence_roles(
             labels = roles(document)
             if labels is None:
                 continue
-            split = split_of(document.id, held_out_fraction)
+            split = split_of(document.article, held_out_fraction)
             articles[split] += 1
             labels_of[split].update(labels)
             for label, sentence in zip(labels, document.sentences, strict=True):

@@ -41,10 +41,12 @@ class DataError(cli.UserError):
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """One article.
+    """One text of an article: its abstract or its full text.
 
     Attributes:
-      id: where it is known under, such as "pmid:123".
+      id: what it is known under, such as "pmid:123" or "pmcid:PMC45"; no two are the same.
+      article: what its article is known under. An article's abstract and its full text are two
+        documents of one article, and are held out together.
       source: base name of the file that it was read from.
       title: its title, which is not among the sentences.
       sentences: the sentences of its abstract, in order.
@@ -53,6 +55,7 @@ class Document:
     """
 
     id: str
+    article: str
     source: str
     title: str
     sentences: list[str]
@@ -62,6 +65,7 @@ class Document:
         """The document as a serialized `tf.train.Example` of bytes features."""
         fields = {
             "id": [self.id],
+            "article": [self.article],
             "source": [self.source],
             "title": [self.title],
             "sentences": self.sentences,
@@ -75,6 +79,7 @@ class Document:
         fields = {k: [x.decode() for x in v] for k, v in parse_example(record).items()}
         return cls(
             id=fields["id"][0],
+            article=fields["article"][0],
             source=fields["source"][0],
             title=fields["title"][0],
             sentences=fields["sentences"],
@@ -111,13 +116,13 @@ class Manifest:
         return [shard for shard in self.shards if shard.split == split]
 
 
-def is_held_out(document_id: str, fraction: float) -> bool:
-    """Whether a document belongs to the held-out part: a pure function of its id.
+def is_held_out(article: str, fraction: float) -> bool:
+    """Whether an article belongs to the held-out part: a pure function of its id.
 
     Pretraining's held-out text and the test articles of tasks made from the same documents are
     chosen by this one rule, so that no model is pretrained on the text that it is tested on.
     """
-    return hash_fraction(f"held-out {document_id}") < fraction
+    return hash_fraction(f"held-out {article}") < fraction
 
 
 def hash_fraction(text: str) -> float:

@@ -6,7 +6,7 @@ import re
 import pubmed_parser
 import pytest
 
-from data_prep import documents, pubmed
+from data_prep import documents, markup, pubmed
 
 NESTED = """<?xml version="1.0" encoding="utf-8"?>
 <PubmedArticleSet><PubmedArticle><MedlineCitation>
@@ -133,7 +133,7 @@ DEEP = f"<PubmedArticleSet>{'<i>' * 5000}{'</i>' * 5000}</PubmedArticleSet>"
 def test_bad_files_are_refused(tmp_path, content, expected):
     path = tmp_path / "bad.xml"
     path.write_bytes(content)
-    with pytest.raises(pubmed.BadFile, match=expected) as caught:
+    with pytest.raises(markup.BadFile, match=expected) as caught:
         list(pubmed.read_citations(path))
     assert "\n" not in str(caught.value)
 
