@@ -46,9 +46,9 @@ PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
 
 # One article is held in memory, at about 7 times its size. The longest file of the shipped ones is
 # 0.1 MB, eLife's longest here 0.5 MB; PMC's longest, nearly all tables, are some 10 MB.
-MAX_ARTICLE_BYTES = 100_000_000
-# The headers between two members of a package are held in memory too.
-MAX_HEADER_BYTES = 10_000_000
+MAX_ARTICLE_BYTES = 50_000_000
+# So are what comes before a file's first element, and the headers between a package's members.
+MAX_HEADER_BYTES = 1_000_000
 # XML shrinks to about a fifth, and zeros, with gzip, to a thousandth: what shrinks this far over
 # this length is no text.
 MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
@@ -72,14 +72,17 @@ BLOCKS = (
 FLOATS = BLOCKS[-10:]
 # A table's rows and a box's paragraphs are not its caption.
 CAPTIONED = tuple(set(FLOATS) - {"table", "array", "boxed-text"})
-SECTIONS = ("sec", "boxed-text", "statement", "app")
+SECTIONS = ("sec", "boxed-text", "statement")
 # What introduces the paragraph after it: a term its definition, a speaker the speech.
 LEADS = ("term", "speaker")
 MARKS = ("bibr", "fn", "table-fn")
 # What may stand between the marks of one superscript.
 SEPARATORS = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
 NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
-MATHML = "http://www.w3.org/1998/Math/MathML"
+FOREIGN = etree.XPath(
+    "descendant-or-self::*[namespace-uri() and"
+    " namespace-uri() != 'http://www.w3.org/1998/Math/MathML']"
+)
 # PMC's words for the link to a supplement, the same in every article.
 DOWNLOAD = re.compile(r"\(?Click here for (?:additional data )?file\.?\)?", re.IGNORECASE)
 RETRACTED = re.compile(r"\W*(?:retracted|withdrawn)(?: article)?\s*[:\])]", re.IGNORECASE)
@@ -117,7 +120,7 @@ class FullText:
     """One article.
 
     Attributes:
-      name: the file or member of a package that it was read from, without its folders; in a set
+      name: the base name of the file, or the member of a package, that it was read from; in a set
         of articles with its number, as in "set.xml#3".
       pmcid: as in "PMC123", or "".
       pmid: PubMed's number, or "".
@@ -211,10 +214,9 @@ class _Tape:
 def _read_archive(path: str | os.PathLike) -> Iterator[FullText | Problem]:
     articles = 0
     try:
-        with open(path, "rb") as raw, open_file(path) as stream:
-            # What gzip reads is counted, and its checksum is verified, which "r|gz" would not do.
-            raw = getattr(stream, "fileobj", None) or stream
-            tape = _Tape(stream, raw)
+        # tarfile's own "r|gz" would not verify gzip's checksum.
+        with open_file(path) as stream:
+            tape = _Tape(stream, stream.fileobj if isinstance(stream, gzip.GzipFile) else stream)
             tape.allow(MAX_HEADER_BYTES)
             with tarfile.open(fileobj=tape, mode="r|") as archive:
                 while (member := archive.next()) is not None:
@@ -247,7 +249,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[
         try:
             if not member.size:
                 raise BadFile("the file is empty.")
-            yield from _read_xml(archive.extractfile(member), path.name)
+            yield from _read_xml(archive.extractfile(member), member.name)
         except BadFile as error:
             yield Problem(member.name, str(error))
         except etree.XMLSyntaxError as error:
@@ -258,29 +260,27 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[
 
 
 class _Source:
-    """A stream for a parser, which may go back to its start once and no further than its limit."""
+    """A stream for a parser: its head can be looked at first, and its length has a limit."""
 
     def __init__(self, stream: BinaryIO):
         self._stream = stream
-        self._head = b""
+        self._head = bytearray()
         self.position, self.limit = 0, MAX_ARTICLE_BYTES
 
     def peek(self, size: int) -> bytes:
         data = self._stream.read(size)
         self._head += data
-        if len(self._head) > self.limit:
-            self._too_long()
+        if len(self._head) > MAX_HEADER_BYTES:
+            raise BadFile(f"its first {MAX_HEADER_BYTES:,} bytes hold no element.")
         return data
 
     def read(self, size: int) -> bytes:
-        data, self._head = self._head or self._stream.read(size), b""
+        data = bytes(self._head) or self._stream.read(size)
+        self._head.clear()
         self.position += len(data)
         if self.position > self.limit:
-            self._too_long()
+            raise BadFile(f"an article in it is longer than {MAX_ARTICLE_BYTES:,} bytes.")
         return data
-
-    def _too_long(self):
-        raise BadFile(f"an article in it is longer than {MAX_ARTICLE_BYTES:,} bytes.")
 
 
 def _read_xml(stream: BinaryIO, name: str) -> Iterator[FullText | Problem]:
@@ -311,7 +311,8 @@ def _root(source: _Source) -> str:
     while event is None:
         data = source.peek(4096)
         if not data:
-            parser.close()  # raises: no element has begun
+            parser.close()
+            raise BadFile("it holds no element.")
         parser.feed(data)
         event = next(parser.read_events(), None)
     root = event[1]
@@ -328,7 +329,7 @@ def _root(source: _Source) -> str:
 def _full_text(article: etree._Element, name: str) -> FullText:
     """Reads an article, and uses up its tree."""
     # Only MathML's namespace says what an element is.
-    for element in article.xpath(f"//*[namespace-uri() and namespace-uri() != '{MATHML}']"):
+    for element in FOREIGN(article):
         element.tag = etree.QName(element).localname
     meta = article.find("front/article-meta")
     if meta is None:
@@ -337,7 +338,9 @@ def _full_text(article: etree._Element, name: str) -> FullText:
     ids: dict[str, str] = {}
     for element in meta.iterfind("article-id"):
         ids.setdefault(element.get("pub-id-type", ""), text(element))
-    pmcid = re.fullmatch(r"(?:PMC)?(\d+)", ids.get("pmc") or ids.get("pmcid") or "", re.IGNORECASE)
+    pmcid = re.fullmatch(
+        r"(?:PMC)?(\d+)(?:\.\d+)?", ids.get("pmc") or ids.get("pmcid") or "", re.IGNORECASE
+    )
 
     titles = [meta.find(f"title-group/{tag}") for tag in ("article-title", "subtitle")]
     titles = [title for title in titles if title is not None]
