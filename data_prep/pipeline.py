@@ -97,7 +97,7 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     try:
         if not resumes:
             (folder / records.MANIFEST).unlink(missing_ok=True)
-            for shard in folder.glob("*-?????-of-?????.tfrecord"):
+            for shard in folder.glob("*-?????*-?????.tfrecord"):
                 shard.unlink()
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
@@ -161,7 +161,7 @@ def run(
     workers: int,
     beam_args: Sequence[str],
     work: Path,
-    steps: dict[str, int],
+    steps: dict[str, int | str],
 ) -> None:
     """Runs a Beam pipeline to its end, showing progress.
 
@@ -171,7 +171,8 @@ def run(
       workers: processes of the local runner; 0 means one a core.
       beam_args: flags for Beam.
       work: the working folder, in which steps note that they are finished.
-      steps: how many steps there will be, by the prefix of their names.
+      steps: how many steps there will be, by the prefix of their names; a pattern of the working
+        folder's files where their number is only known once other steps are done.
 
     Raises:
       UserError: a flag in `beam_args` that Beam does not know either.
@@ -242,19 +243,24 @@ def _check_flags(args: Sequence[str]) -> None:
 
 
 @contextmanager
-def _progress(work: Path, steps: dict[str, int]) -> Iterator[None]:
+def _progress(work: Path, steps: dict[str, int | str]) -> Iterator[None]:
     """Watches the working folder from a thread: a bar on a terminal, else a line now and then."""
     from tqdm import tqdm
 
     stop = threading.Event()
     terminal = sys.stderr.isatty()
-    bar = tqdm(total=sum(steps.values()), disable=not terminal, unit="step")
+    bar = tqdm(disable=not terminal, unit="step")
     said = ""
 
     def show() -> None:
         nonlocal said
         done = {prefix: len(_steps(work, prefix)) for prefix in steps}
-        text = ", ".join(f"{prefix} {n}/{steps[prefix]}" for prefix, n in done.items())
+        totals = {
+            prefix: len(list(work.glob(total))) if isinstance(total, str) else total
+            for prefix, total in steps.items()
+        }
+        text = ", ".join(f"{prefix} {n}/{totals[prefix]}" for prefix, n in done.items())
+        bar.total = sum(totals.values())
         bar.set_description(text, refresh=False)
         bar.update(sum(done.values()) - bar.n)
         if not terminal and text != said:

@@ -44,9 +44,8 @@ class Document:
     """One text of an article: its abstract or its full text.
 
     Attributes:
-      id: what it is known under, such as "pmid:123" or "pmcid:PMC45"; no two are the same.
-      article: what its article is known under. An article's abstract and its full text are two
-        documents of one article, and are held out together.
+      id: what it is known under: its article's id, such as "pmid:123", of an abstract, and the
+        same with the part that it is, such as "pmid:123#body", of another text. No two are equal.
       source: base name of the file that it was read from.
       title: its title, which is not among the sentences.
       sentences: the sentences of its abstract, in order.
@@ -55,17 +54,20 @@ class Document:
     """
 
     id: str
-    article: str
     source: str
     title: str
     sentences: list[str]
     sections: list[str]
 
+    @property
+    def article(self) -> str:
+        """The id of its article, all of whose texts are held out together, or none."""
+        return self.id.partition("#")[0]
+
     def serialize(self) -> bytes:
         """The document as a serialized `tf.train.Example` of bytes features."""
         fields = {
             "id": [self.id],
-            "article": [self.article],
             "source": [self.source],
             "title": [self.title],
             "sentences": self.sentences,
@@ -79,7 +81,6 @@ class Document:
         fields = {k: [x.decode() for x in v] for k, v in parse_example(record).items()}
         return cls(
             id=fields["id"][0],
-            article=fields["article"][0],
             source=fields["source"][0],
             title=fields["title"][0],
             sentences=fields["sentences"],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import documents, pubmed
+from data_prep import boilerplate, documents, pubmed
 from tfbio import cli, records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def article_set(path, *parts):
 
 
 def make(inputs, output, **settings):
-    settings = {"shards": 2, "workers": 1, "sentence_splitter": "scispacy"} | settings
+    settings = {"workers": 1, "sentence_splitter": "scispacy"} | settings
     return documents.make_documents(documents.find_files(inputs), output, **settings)
 
 
@@ -39,15 +39,17 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
     expected = {f"pmid:{c.pmid}": c for c in read if c.sections}  # the later one wins
     assert found.keys() == expected.keys()
     assert manifest.counts["documents"] == len(found) == sum(s.records for s in manifest.shards)
-    assert manifest.counts["citations"] == len(read) == 300
+    assert manifest.counts["citation"] == len(read) == 300
+    assert sum(manifest.counts["left_out"].values()) == len(read) - len(found)
     assert manifest.counts["sentences"] == sum(len(d.sentences) for d in found.values())
-    assert {d.source for d in found.values()} == set(documents.SHIPPED)
+    assert {d.source for d in found.values()} == {path.name for path in pubmed_slice.iterdir()}
     for id_, document in found.items():
         citation = expected[id_]
         assert document.title == citation.title
         # Sentences keep to their section, and together are its text.
         pairs = list(zip(document.sections, document.sentences, strict=True))
-        for category, text in citation.sections:
+        for _, category, text in citation.sections:
+            text = boilerplate.without_boilerplate(text)
             rest = text.replace(" ", "")
             while rest:
                 section, sentence = pairs.pop(0)
@@ -55,9 +57,10 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
                 assert rest.startswith(sentence.replace(" ", ""))
                 rest = rest[len(sentence.replace(" ", "")) :]
         assert not pairs
-    for shard in manifest.shards:
-        ids = [d.id for d in records.read_documents(documents_folder, [shard])]
-        assert ids == sorted(ids)
+    # In the order of the files, and there of the articles.
+    newest = {id_: index for index, id_ in enumerate(f"pmid:{c.pmid}" for c in read)}
+    order = [newest[d.id] for d in records.read_documents(documents_folder)]
+    assert order == sorted(order) and len(manifest.shards) > 3
 
 
 def test_the_newest_version_wins_and_deletions_count(tmp_path):
@@ -86,10 +89,12 @@ def test_the_newest_version_wins_and_deletions_count(tmp_path):
         "pmid:6": "late 6",
     }
     counts = manifest.counts
-    assert (counts["citations"], counts["documents"]) == (11, 4)
-    assert counts["superseded"] == 4  # 2, 4, 5, 6
-    assert counts["deleted"] == 1  # 3
-    assert counts["without_abstract"] == 2  # 5, 7
+    assert (counts["citation"], counts["deletion"], counts["documents"]) == (11, 3, 4)
+    assert counts["left_out"] == {
+        "superseded": 4,  # 2, 4, 5, 6
+        "deleted": 1,  # 3
+        "without_text": 2,  # 5, 7
+    }
 
 
 def test_bad_files_are_left_out_whole_and_named(tmp_path, capsys):
@@ -135,15 +140,15 @@ def test_finished_output_is_reused_or_defended(tmp_path, capsys):
     make([source], tmp_path / "out")
     assert "is complete and is reused" in capsys.readouterr().out
     assert (tmp_path / "out/manifest.json").stat().st_mtime_ns == before
-    with pytest.raises(records.DataError, match="shards=2, not 3.*--overwrite"):
-        make([source], tmp_path / "out", shards=3)
+    with pytest.raises(records.DataError, match="shard_megabytes=2.0, not 3.0.*--overwrite"):
+        make([source], tmp_path / "out", shard_megabytes=3.0)
     article_set(tmp_path / "a.xml", article(1, "one, corrected"))
     with pytest.raises(records.DataError, match="inputs="):
         make([source], tmp_path / "out")
-    make([source], tmp_path / "out", shards=3, overwrite=True)
+    make([source], tmp_path / "out", shard_megabytes=3.0, overwrite=True)
     (document,) = records.read_documents(tmp_path / "out")
     assert document.title == "one, corrected"
-    assert len(list((tmp_path / "out").iterdir())) == 4  # nothing of the earlier run is left
+    assert len(list((tmp_path / "out").iterdir())) == 2  # nothing of the earlier run is left
 
 
 def test_the_command_teaches_and_reports(command, fails_in_one_sentence, pubmed_slice, tmp_path):
@@ -155,8 +160,10 @@ def test_the_command_teaches_and_reports(command, fails_in_one_sentence, pubmed_
 
     gone = command("documents", "--input=gone.xml.gz", f"--output={tmp_path}/out")
     assert "gone.xml.gz does not exist" in fails_in_one_sentence(gone)
-    typo = command("documents", f"--input={pubmed_slice}", f"--output={tmp_path}/out", "--shard=3")
-    assert "did you mean --shards?" in fails_in_one_sentence(typo)
+    typo = command(
+        "documents", f"--input={pubmed_slice}", f"--output={tmp_path}/out", "--shard_megabyte=3"
+    )
+    assert "did you mean --shard_megabytes?" in fails_in_one_sentence(typo)
     bad = tmp_path / "bad.xml"
     bad.write_text("<PubmedArticleSet>")
     done = command("documents", f"--input={bad}", f"--output={tmp_path}/out", "--workers=1")
@@ -164,41 +171,67 @@ def test_the_command_teaches_and_reports(command, fails_in_one_sentence, pubmed_
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
-def test_bytes_do_not_depend_on_workers_or_on_being_killed(
-    command, pubmed_slice, documents_folder, files_of, tmp_path
-):
-    flags = [f"--input={pubmed_slice}", "--shards=4"]
-    undisturbed = files_of(documents_folder)  # made by one worker
-
-    done = command("documents", *flags, "--workers=2", f"--output={tmp_path}/two")
+@pytest.fixture(scope="module")
+def undisturbed(command, pubmed_slice, documents_folder, files_of, tmp_path_factory):
+    """The files that one worker made, and two."""
+    output = tmp_path_factory.mktemp("two") / "documents"
+    done = command(
+        "documents",
+        f"--input={pubmed_slice}",
+        "--shard_megabytes=0.1",
+        "--workers=2",
+        f"--output={output}",
+    )
     assert done.returncode == 0, done.stderr
-    assert files_of(tmp_path / "two") == undisturbed
     assert "Beam" not in done.stderr and "WARNING" not in done.stderr
+    assert files_of(output) == files_of(documents_folder)
+    return files_of(output)
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["input-*.json", "documents-*.json"])
+def test_a_killed_run_ends_with_the_same_bytes(
+    command, pubmed_slice, undisturbed, files_of, tmp_path, moment
+):
+    flags = [f"--input={pubmed_slice}", "--shard_megabytes=0.1", "--workers=1"]
     output = tmp_path / "killed"
     process = subprocess.Popen(
-        [sys.executable, "-m", "data_prep.documents", *flags, "--workers=1", f"--output={output}"],
+        [sys.executable, "-m", "data_prep.documents", *flags, f"--output={output}"],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
-    while not (finished := sorted(output.glob(".work/documents-*.json"))):
+    while not list(output.glob(f".work/{moment}")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (output / "manifest.json").exists()
+    finished = sorted(output.glob(f".work/{moment}"))
     assert len(finished) < 4, "it was killed too late to show anything"
     with pytest.raises(records.DataError, match="no finished documents"):
         records.read_manifest(output, "documents")
 
-    kept = {path.stem: (output / path.stem).stat().st_mtime_ns for path in finished}
-    (output / "documents-00003-of-00004.tfrecord.1.tmp").write_bytes(b"half of a shard")
-    done = command("documents", *flags, "--workers=1", f"--output={output}")
-    assert done.returncode == 0, done.stderr
+    # What was finished is not done again: neither the shards, nor the units that were read.
+    kept = [output / f"{path.stem}.tfrecord" for path in finished if "documents" in path.name]
+    kept += list(output.glob(".work/unit-*.likes.npy")) if not kept else []
+    times = {path: path.stat().st_mtime_ns for path in kept}
+    (output / "documents-00003-00004.tfrecord.1.tmp").write_bytes(b"half of a shard")
+    watched = {}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "data_prep.documents", *flags, f"--output={output}"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None:
+        for path in kept:
+            if path.exists():
+                watched[path] = path.stat().st_mtime_ns
+        time.sleep(0.005)
+    assert process.returncode == 0, process.stderr.read()
     assert files_of(output) == undisturbed
-    for name, time_ in kept.items():
-        assert (output / name).stat().st_mtime_ns == time_, "a finished shard was made again"
+    assert kept and watched == times

@@ -7,7 +7,7 @@ from tfbio import records
 
 
 def document(sections, id_="pmid:1"):
-    return records.Document(id_, id_, "a.xml", "T", ["It is."] * len(sections), sections)
+    return records.Document(id_, "a.xml", "T", ["It is."] * len(sections), sections)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from tfbio import records
 
 DOCUMENT = records.Document(
-    "pmid:1", "pmid:1", "a.xml.gz", "On p\u2080 \U0001f9ec", ["It is.", "Is it?"], ["", "METHODS"]
+    "pmid:1", "a.xml.gz", "On p\u2080 \U0001f9ec", ["It is.", "Is it?"], ["", "METHODS"]
 )
 EXAMPLE = {"input_ids": [2, 30521, 3, 0], "input_mask": [1, 1, 1, 0], "segment_ids": [0] * 4}
 
@@ -60,7 +60,7 @@ def test_bytes_are_those_that_tensorflow_writes_and_reads(tmp_path):
 
 
 def test_neither_tensorflow_nor_beam_is_imported():
-    code = "import sys, tfbio.records as r; r.Document('', '', '', '', [], []).serialize();" + (
+    code = "import sys, tfbio.records as r; r.Document('', '', '', [], []).serialize();" + (
         "print({'tensorflow', 'apache_beam'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,319 @@
+"""How fast the corpus is made, against what people use now, in one run on the same input.
+
+    python benchmarks/data_prep.py --vocab=pubmedbert_uncased.txt
+
+Prints Markdown tables: articles per core-second from XML to sentence-split documents, against
+`pubmed_parser` followed by scispaCy's `pysbd_sentencizer`, each used as its README shows; tokens
+per core-second from documents to examples, against the original ELECTRA script's way, a tokenizer
+and an example builder in plain Python; what a second core adds; the memory of the largest process.
+
+A core-second is a second of processor time, of a command with all of its worker processes. A
+command takes a while to start, whatever its input: so each of ours is run on a small and on a
+large input, and its rate is of the difference. The peers are timed without their imports, too.
+The machine may be shared: rounds alternate, medians and their ratios are what to read.
+
+Without --vocab a vocabulary is learnt first. It takes about 15 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What a command took: seconds on the clock and of processors, and its largest process."""
+
+    wall: float
+    cpu: float
+    megabytes: float
+
+
+def cost_of(command: list[str]) -> Cost:
+    """Runs a command to its end, with all of its child processes."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} failed with exit code {process.returncode}")
+    wall = time.perf_counter() - start
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def stage(name: str, *flags: str) -> list[str]:
+    return [sys.executable, "-m", f"data_prep.{name}", "--overwrite", *flags]
+
+
+# --- The peers, each run in a process of its own -------------------------------------------------
+
+
+def peer_documents(path: str) -> tuple[int, float]:
+    """pubmed_parser, then scispaCy's rules: articles with an abstract, processor seconds."""
+    import pubmed_parser
+    import scispacy.custom_sentence_segmenter  # noqa: F401  (registers the component)
+    import spacy
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("pysbd_sentencizer")
+    start = time.process_time()
+    articles = 0
+    for article in pubmed_parser.parse_medline_xml(path):
+        if article["abstract"]:
+            sentences = [sentence.text for sentence in nlp(article["abstract"]).sents]
+            articles += bool(sentences)
+    return articles, time.process_time() - start
+
+
+def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
+    """The original ELECTRA script's way: tokens in the documents' text, processor seconds."""
+    import tensorflow as tf
+    from official.nlp.tools.tokenization import FullTokenizer
+
+    from tfbio import records
+
+    tokenizer = FullTokenizer(vocab)  # the BERT authors' own, which ELECTRA's repository copies
+    texts = [[d.title, *d.sentences] for d in records.read_documents(documents)]
+    rng = random.Random(0)
+    ids_of = tokenizer.convert_tokens_to_ids
+    start = time.process_time()
+    tokens = 0
+    writers = [tf.io.TFRecordWriter(f"{output}/{n}.tfrecord") for n in range(16)]
+
+    def write(sentences: list[list[int]], target: int) -> None:
+        first_target = 100_000 if rng.random() < 0.1 else (target - 3) // 2
+        first: list[int] = []
+        second: list[int] = []
+        for sentence in sentences:
+            if (
+                not first
+                or len(first) + len(sentence) < first_target
+                or (not second and len(first) < first_target and rng.random() < 0.5)
+            ):
+                first += sentence
+            else:
+                second += sentence
+        first = first[:126]
+        second = second[: max(0, 128 - len(first) - 3)]
+        ids = ids_of(["[CLS]"]) + first + ids_of(["[SEP]"])
+        segments = [0] * len(ids)
+        if second:
+            ids += second + ids_of(["[SEP]"])
+            segments += [1] * (len(second) + 1)
+        mask = [1] * len(ids)
+        features = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+        example = tf.train.Example()
+        for name, values in features.items():
+            values += [0] * (128 - len(values))
+            example.features.feature[name].int64_list.value.extend(values)
+        rng.choice(writers).write(example.SerializeToString())
+
+    for document in texts:
+        gathered: list[list[int]] = []
+        length, target = 0, 128
+        for text in document:
+            ids = ids_of(tokenizer.tokenize(text))
+            tokens += len(ids)
+            gathered.append(ids)
+            length += len(ids)
+            if length >= target:
+                write(gathered, target)
+                gathered, length = [], 0
+                target = 5 + int(rng.random() * 124) if rng.random() < 0.05 else 128
+        if gathered:
+            write(gathered, target)
+    for writer in writers:
+        writer.close()
+    return tokens, time.process_time() - start
+
+
+def run_peer(name: str, *arguments: str) -> tuple[int, float]:
+    command = [sys.executable, __file__, "--peer", name, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+    units, seconds = json.loads(done.stdout.splitlines()[-1])
+    return units, seconds
+
+
+# --- Inputs --------------------------------------------------------------------------------------
+
+
+def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
+    """Writes PubMed files anew as files of so many citations each, as there are 1,200 of PubMed."""
+    import gzip
+
+    written = []
+    for path in paths:
+        with gzip.open(path, "rt", encoding="utf-8") as stream:
+            part: list[str] = []
+            count = 0
+            for line in stream:
+                if "<PubmedArticle>" in line or part:
+                    part.append(line)
+                count += "</PubmedArticle>" in line
+                if count == citations:
+                    target = folder / f"pubmed30n{len(written):04d}.xml.gz"
+                    text = f"<PubmedArticleSet>{''.join(part)}</PubmedArticleSet>"
+                    target.write_bytes(gzip.compress(text.encode(), 6))
+                    written.append(target)
+                    part, count = [], 0
+    return written
+
+
+def copy_documents(source: Path, folder: Path, copies: int) -> None:
+    """A corpus with the documents of another so many times, each time under other ids."""
+    from tfbio import records
+
+    folder.mkdir()
+    manifest = records.read_manifest(source, "documents")
+    shards = []
+    for copy in range(copies):
+        for shard in manifest.shards:
+            documents = (
+                dataclasses.replace(d, id=f"{d.article}-{copy}")
+                for d in records.read_documents(source, [shard])
+            )
+            name = shard.file.replace("documents-", f"documents-{copy}")
+            shards.append(
+                records.write_shard(folder / name, (document.serialize() for document in documents))
+            )
+    records.write_manifest(folder / records.MANIFEST, dataclasses.replace(manifest, shards=shards))
+
+
+# --- The comparison ------------------------------------------------------------------------------
+
+
+def compare(
+    title: str,
+    unit: str,
+    ours: Callable[[str, int], tuple[float, Cost]],
+    peer: Callable[[], float],
+    rounds: int,
+) -> None:
+    """Prints a table of rates.
+
+    Args:
+      title: what is compared.
+      unit: what is counted.
+      ours: (size of the input, workers) -> (units in it, what the command took).
+      peer: -> units per core-second.
+      rounds: how often everything is done.
+    """
+    one, two, theirs, speedups, startups, memory = [], [], [], [], [], []
+    for _ in range(rounds):
+        theirs.append(peer())
+        walls = []
+        for workers, rates in ((1, one), (2, two)):
+            (few, small), (many, large) = ours("small", workers), ours("large", workers)
+            rates.append((many - few) / (large.cpu - small.cpu))
+            walls.append(large.wall - small.wall)
+            startups.append(small.cpu - few / rates[-1])
+            memory.append(large.megabytes)
+        speedups.append(walls[0] / walls[1])
+    median = statistics.median
+    print(f"\n## {title}\n")
+    print(f"| | {unit} per core-second, median of {rounds} | ratio |")
+    print("|---|--:|--:|")
+    print(f"| peer | {median(theirs):,.0f} | 1 |")
+    print(f"| tfbio, one worker | {median(one):,.0f} | {median(one) / median(theirs):.2f} |")
+    print(f"| tfbio, two workers | {median(two):,.0f} | {median(two) / median(theirs):.2f} |")
+    print(
+        f"\nTwo workers are {median(speedups):.2f} times as fast as one by the clock. A run begins "
+        f"with {median(startups):.0f} core-seconds that do not depend on its input. Its largest "
+        f"process had {max(memory):,.0f} MiB.",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--vocab", help="vocab.txt to encode with; default: learnt here")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.peer:
+        name, *rest = arguments.peer
+        peers = {"documents": peer_documents, "examples": peer_examples}
+        print(json.dumps(peers[name](*rest)))
+        return
+
+    from data_prep import documents as documents_stage
+    from tfbio import records
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shipped = [p for p in documents_stage.shipped_files() if p.endswith(".xml.gz")]
+        (folder / "xml").mkdir()
+        files = divide_xml(shipped, folder / "xml", citations=1000)
+        # One file in ten, from both, for what must be small.
+        sample = files[::10]
+
+        def documents(size: str, workers: int) -> tuple[int, Cost]:
+            paths = ",".join(map(str, files if size == "large" else sample))
+            output = folder / f"documents_{size}"
+            cost = cost_of(
+                stage("documents", f"--input={paths}", f"--output={output}", f"--workers={workers}")
+            )
+            return records.read_manifest(output, "documents").counts["documents"], cost
+
+        def documents_peer() -> float:
+            results = [run_peer("documents", str(path)) for path in sample]
+            return sum(n for n, _ in results) / sum(seconds for _, seconds in results)
+
+        compare("XML to documents", "articles", documents, documents_peer, arguments.rounds)
+
+        vocab = arguments.vocab or str(folder / "vocab.txt")
+        made, few = folder / "documents_large", folder / "documents_small"
+        if not arguments.vocab:
+            cost_of(stage("vocabulary", f"--documents={made}", f"--output={vocab}"))
+        copy_documents(made, folder / "documents_many", copies=4)
+
+        def examples(size: str, workers: int, *flags: str) -> tuple[int, Cost]:
+            source = folder / ("documents_many" if size == "large" else "documents_large")
+            output = folder / "examples"
+            cost = cost_of(
+                stage(
+                    "examples",
+                    f"--documents={source}",
+                    f"--vocab={vocab}",
+                    f"--output={output}",
+                    f"--workers={workers}",
+                    *flags,
+                )
+            )
+            counts = records.read_manifest(output, "examples").counts
+            return counts["tokens"] + counts["dropped_tokens"], cost
+
+        def examples_peer() -> float:
+            (folder / "peer").mkdir(exist_ok=True)
+            tokens, seconds = run_peer("examples", str(few), vocab, str(folder / "peer"))
+            return tokens / seconds
+
+        compare(
+            "Documents to examples of 128 tokens",
+            "tokens",
+            examples,
+            examples_peer,
+            arguments.rounds,
+        )
+
+
+if __name__ == "__main__":
+    main()

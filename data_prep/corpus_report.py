@@ -1,0 +1,204 @@
+"""What a corpus holds, and what was left out of it: one page of Markdown with plots.
+
+    python -m data_prep.corpus_report --documents=out/documents --output=out/corpus_report
+    python -m data_prep.corpus_report --documents=out/documents --vocab=out/vocab.txt \\
+        --output=out/corpus_report
+
+Writes report.md and report.png: articles in, articles left out and why, documents, sentences,
+words, words of a document, and, with a vocabulary, tokens per word.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from data_prep import pipeline
+from tfbio import cli, records, tokenization
+
+# Documents that are encoded in one call.
+_BATCH = 1000
+
+ABSTRACTS, BODIES = "abstracts", "full texts"
+
+
+def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = True) -> dict:
+    """Counts what a folder of documents holds.
+
+    Args:
+      documents: the folder.
+      vocab: a vocabulary for the tokens per word, or "".
+      lower_case: as in `tokenization.load_encoder`.
+
+    Returns:
+      "words" and "sentences": for `ABSTRACTS` and `BODIES` an int64 array with an entry for each
+      document (titles count as words, not as sentences); "tokens": their number; "unknown": how
+      many of them are the unknown token.
+
+    Raises:
+      DataError, VocabularyError: the folder or the vocabulary cannot be used.
+    """
+    from tqdm import tqdm
+
+    encoder = tokenization.load_encoder(vocab, lower_case) if vocab else None
+    manifest = records.read_manifest(documents, "documents")
+    words: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
+    sentences: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
+    tokens = unknown = 0
+    found = records.read_documents(documents, manifest.shards)
+    total = manifest.counts.get("documents")
+    for batch in _batches(tqdm(found, "documents", total, disable=None, unit=" documents")):
+        for document in batch:
+            kind = BODIES if document.id.endswith("#body") else ABSTRACTS
+            texts = (document.title, *document.sentences)
+            words[kind].append(sum(len(text.split()) for text in texts))
+            sentences[kind].append(len(document.sentences))
+        if encoder:
+            texts = [text for document in batch for text in (document.title, *document.sentences)]
+            ids, _ = encoder(texts)
+            tokens += len(ids)
+            unknown += int((ids == encoder.unk_id).sum())
+    return {
+        "words": {kind: np.array(values, np.int64) for kind, values in words.items()},
+        "sentences": {kind: np.array(values, np.int64) for kind, values in sentences.items()},
+        "tokens": tokens,
+        "unknown": unknown,
+    }
+
+
+def _batches(documents: Iterator[records.Document]) -> Iterator[list[records.Document]]:
+    batch: list[records.Document] = []
+    for document in documents:
+        batch.append(document)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def write_report(
+    documents: str | os.PathLike,
+    output: str | os.PathLike,
+    *,
+    vocab: str = "",
+    lower_case: bool = True,
+) -> Path:
+    """Writes report.md and report.png into `output`.
+
+    Returns:
+      The path of report.md.
+    """
+    manifest = records.read_manifest(documents, "documents")
+    found = measure(documents, vocab, lower_case)
+    try:
+        Path(output).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cli.UserError(f"cannot write to {output}: {error.strerror}.") from error
+    _plot(manifest.counts, found, Path(output) / "report.png")
+    path = Path(output) / "report.md"
+    records.write_text(path, "\n".join(_lines(manifest, found, vocab)) + "\n")
+    return path
+
+
+def _lines(manifest: records.Manifest, found: dict[str, Any], vocab: str) -> Iterator[str]:
+    counts = manifest.counts
+    left_out: dict[str, int] = counts["left_out"]
+    texts = {
+        "PubMed citations": counts.get("citation", 0),
+        "abstracts of full texts": counts.get("abstract", 0),
+        "bodies of full texts": counts.get("body", 0),
+    }
+    yield "# Corpus"
+    yield ""
+    yield (
+        f"{counts['input_files']:,} input files, {counts.get('bad_input_files', 0):,} of them bad "
+        f"(and {counts.get('bad_archive_members', 0):,} bad files in archives)."
+    )
+    yield ""
+    yield "| texts | |"
+    yield "|---|--:|"
+    for name, number in texts.items():
+        yield f"| {name} | {number:,} |"
+    for name, number in sorted(left_out.items(), key=lambda item: (-item[1], item[0])):
+        yield f"| - {name.replace('_', ' ')} | {number:,} |"
+    extra = counts.get("documents", 0) + sum(left_out.values()) - sum(texts.values())
+    if extra:
+        yield f"| + other abstracts | {extra:,} |"
+    yield f"| = documents | {counts.get('documents', 0):,} |"
+    yield ""
+    yield "| documents | number | words | words each: mean | median | 90 % below | sentences |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for kind, words in found["words"].items():
+        if len(words):
+            middle, high = np.percentile(words, [50, 90])
+            yield (
+                f"| {kind} | {len(words):,} | {words.sum():,} | {words.mean():.1f} "
+                f"| {middle:.0f} | {high:.0f} | {found['sentences'][kind].sum():,} |"
+            )
+    yield ""
+    yield "Words are runs without white space; titles are counted in, but are no sentences."
+    total = sum(int(words.sum()) for words in found["words"].values())
+    if found["tokens"]:
+        yield ""
+        yield (
+            f"Tokens per word with {os.path.basename(vocab)}: {found['tokens'] / total:.3f} "
+            f"({found['tokens']:,} tokens, {found['unknown'] / found['tokens']:.4%} unknown)."
+        )
+    yield ""
+    yield "![words of a document, and texts left out](report.png)"
+    yield ""
+    yield "Settings: " + ", ".join(f"{name}={value}" for name, value in manifest.settings.items())
+    if manifest.problems:
+        yield ""
+        yield "## Input that could not be used"
+        yield ""
+        yield from (f"- {problem}" for problem in manifest.problems)
+
+
+def _plot(counts: dict[str, Any], found: dict[str, Any], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 3.8), layout="constrained")
+    words_axis, sentences_axis, reasons_axis = figure.subplots(1, 3)
+    for axis, name in ((words_axis, "words"), (sentences_axis, "sentences")):
+        arrays = {kind: array for kind, array in found[name].items() if len(array)}
+        most = max((int(array.max()) for array in arrays.values()), default=1)
+        bins = np.geomspace(1, max(most, 2), 40)
+        for kind, array in arrays.items():
+            axis.hist(np.maximum(array, 1), bins, label=f"{len(array):,} {kind}", alpha=0.7)
+        axis.set(xscale="log", xlabel=f"{name} of a document", ylabel="documents")
+        axis.legend()
+    reasons = Counter(counts["left_out"]).most_common()[::-1] or [("none", 0)]
+    names = [name.replace("_", " ") for name, _ in reasons]
+    bars = reasons_axis.barh(names, [number for _, number in reasons])
+    reasons_axis.bar_label(bars, [f"{number:,}" for _, number in reasons], padding=2)
+    reasons_axis.set(title="texts left out", xlabel="texts")
+    reasons_axis.margins(x=0.2)
+    figure.savefig(path, dpi=120)
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
+    flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+    flags.DEFINE_string("vocab", "", "A vocabulary, for the tokens per word.")
+    flags.DEFINE_bool("lower_case", True, "Lower-case the text and strip accents (uncased).")
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    path = write_report(flag.documents, flag.output, vocab=flag.vocab, lower_case=flag.lower_case)
+    pipeline.say(str(path))
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
