@@ -192,7 +192,10 @@ def _read_file(
                 break
             articles += not citation.deleted
             pmid, deleted = citation.pmid, citation.deleted
-            row = (index, position, pmid, deleted, citation.title, citation.sections)
+            sections = tuple(
+                (s.category or ("UNASSIGNED" if s.label else ""), s.text) for s in citation.sections
+            )
+            row = (index, position, pmid, deleted, citation.title, sections)
             yield _shard_of(pmid, shards), row
     except markup.BadFile as error:
         problem = str(error)

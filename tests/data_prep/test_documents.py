@@ -47,7 +47,8 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
         assert document.title == citation.title
         # Sentences keep to their section, and together are its text.
         pairs = list(zip(document.sections, document.sentences, strict=True))
-        for category, text in citation.sections:
+        for label, category, text in citation.sections:
+            category = category or ("UNASSIGNED" if label else "")
             rest = text.replace(" ", "")
             while rest:
                 section, sentence = pairs.pop(0)
