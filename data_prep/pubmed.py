@@ -1,60 +1,125 @@
 """Citations from one PubMed XML file, streamed.
 
-`pubmed_parser` finds the ids. It is not used for text: its `stringify_children` loses what is
-nested two tags deep (`<i>p<sub>0</sub></i>` becomes `p`), and reads a whole file into memory.
+`pubmed_parser` finds the PMID of an article. Its other functions lose part of what is asked for,
+so that it is read here; `tests/data_prep/test_pubmed.py` shows each loss, and that everything
+else is the same:
+
+- `stringify_children`, its reader of titles and abstracts, loses what is nested two tags deep
+  (`<i>p<sub>0</sub></i>` becomes `p`).
+- `parse_article_info` puts sections into one text, with the label or the category of each but not
+  both, with neither where there is one section only, and mixes up labels and texts of one line. It
+  has nothing of other abstracts, versions, revisions and retractions.
+- `parse_publication_types` and the reading of languages fail at an empty element.
+- `parse_medline_xml` knows no older root, and its memory grows with the file.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
 
 from lxml import etree
 
 from data_prep.markup import SAFE, BadFile, check_no_entities, faults, open_file, text
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
+RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="RetractionIn"]'
+
+
+class Section(NamedTuple):
+    """A part of an abstract.
+
+    Attributes:
+      label: its heading as printed, such as "METHODS AND MATERIALS"; "" where it has none.
+      category: NLM's category for it, in upper case (BACKGROUND, OBJECTIVE, METHODS, RESULTS,
+        CONCLUSIONS, UNASSIGNED); "" where NLM gave none.
+      text: what it says, in one line, never empty.
+    """
+
+    label: str
+    category: str
+    text: str
+
+
+class OtherAbstract(NamedTuple):
+    """A further abstract: a translation, a summary in plain language, another data base's.
+
+    Attributes:
+      kind: NLM's Type, such as "Publisher", "plain-language-summary" or "PIP".
+      language: three letters, such as "spa".
+      sections: at least one.
+    """
+
+    kind: str
+    language: str
+    sections: tuple[Section, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Citation:
-    """What one file says about one PMID.
+    """What one file says about one version of one PMID.
 
     Attributes:
       pmid: PubMed's number for the article.
-      title: its title, as plain text.
-      sections: (NLM category, text) of every part of the abstract. The category is "" in an
-        abstract without sections, and "UNASSIGNED" where a section has a label but no category.
-      deleted: the file withdraws the PMID; there is no text then.
+      version: PubMed's version of it: 1, but for a few journals that publish several.
+      revised: day of its last revision as YYYYMMDD, or else of its completion or creation; "" if
+        there is none.
+      title: its title, as plain text; one that was translated stands in brackets.
+      sections: its abstract, without empty sections; nothing, if it has none.
+      other_abstracts: further abstracts that are not empty.
+      languages: of the article, three letters each, such as "eng".
+      publication_types: NLM's names, such as "Review".
+      retracted: it says of itself that it was retracted.
+      deleted: the file withdraws this version of the PMID; it says nothing else about it.
     """
 
     pmid: str
+    version: int = 1
+    revised: str = ""
     title: str = ""
-    sections: tuple[tuple[str, str], ...] = ()
+    sections: tuple[Section, ...] = ()
+    other_abstracts: tuple[OtherAbstract, ...] = ()
+    languages: tuple[str, ...] = ()
+    publication_types: tuple[str, ...] = ()
+    retracted: bool = False
     deleted: bool = False
+
+
+def edition(name: str | os.PathLike) -> tuple[int, int] | None:
+    """(year, number) of a file that is named as NLM does, which puts NLM's files in order.
+
+    Baseline and update files of a year are numbered through: `pubmed21n1298.xml.gz` is
+    (2021, 1298), and older than (2021, 1299). Any other name gives None.
+    """
+    found = re.match(r"(?:pubmed|medline)(\d\d)n(\d{4,})(?!\d)", os.path.basename(name))
+    return (2000 + int(found[1]), int(found[2])) if found else None
 
 
 def read_citations(path: str | os.PathLike) -> Iterator[Citation]:
     """Yields the citations of a PubMed `.xml` or `.xml.gz` file in their order.
 
     Memory does not grow with the file. Both roots are read: `PubmedArticleSet`, and the older
-    `MedlineCitationSet` without `PubmedArticle`.
+    `MedlineCitationSet` without `PubmedArticle`. Chapters of books (`PubmedBookArticle`, which
+    NLM's baseline and update files have none of) are left out.
 
     Raises:
-      BadFile: cut short, not XML, not PubMed's, or it declares or uses entities. Citations that
-        came before the fault have been yielded by then: whoever reads on must discard them.
+      BadFile: cut short, not XML, not PubMed's, or it declares or uses entities, or has a text of
+        more than 10 MB. Citations that came before the fault have been yielded by then: whoever
+        reads on must discard them.
     """
     with faults():
         if os.path.getsize(path) == 0:
             raise BadFile("the file is empty.")
         with open_file(path) as stream:
             _check_root(stream)
-        with open_file(path) as stream:
+            stream.seek(0)
             yield from _read(stream)
 
 
-def _check_root(stream) -> None:
+def _check_root(stream: BinaryIO) -> None:
     """Refuses a foreign root, or entity declarations, before the body is parsed."""
     _, root = next(etree.iterparse(stream, events=("start",), **SAFE))
     if root.tag not in ROOTS:
@@ -62,14 +127,14 @@ def _check_root(stream) -> None:
     check_no_entities(root)
 
 
-def _read(stream) -> Iterator[Citation]:
+def _read(stream: BinaryIO) -> Iterator[Citation]:
     done = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
     for _, element in etree.iterparse(stream, events=("end",), tag=done, **SAFE):
         if element.tag == "MedlineCitation":
             yield _citation(element)
         elif element.tag == "DeleteCitation":
             for pmid in element.iterfind("PMID"):
-                yield Citation(pmid=text(pmid), deleted=True)
+                yield Citation(pmid=text(pmid), version=_version(pmid), deleted=True)
         # What was read is forgotten, and so are the emptied elements before it.
         element.clear()
         while element.getprevious() is not None:
@@ -82,15 +147,57 @@ def _citation(element: etree._Element) -> Citation:
     parent = element.getparent()
     in_article = parent is not None and parent.tag == "PubmedArticle"
     pmid = parse_pmid(parent) if in_article else element.findtext("PMID")
-    title = element.find("Article/ArticleTitle")
-    sections = []
-    for part in element.iterfind("Article/Abstract/AbstractText"):
-        content = text(part)
-        if content:
-            category = part.get("NlmCategory") or ("UNASSIGNED" if part.get("Label") else "")
-            sections.append((category.upper(), content))
+    article = element.find("Article")
+    if article is None:
+        article = etree.Element("Article")
+    title = article.find("ArticleTitle")
+    types = _texts(article.iterfind("PublicationTypeList/PublicationType"))
+    other_abstracts = (
+        OtherAbstract(other.get("Type", ""), other.get("Language", ""), _sections(other))
+        for other in element.iterfind("OtherAbstract")
+    )
     return Citation(
         pmid=(pmid or "").strip(),
+        version=_version(element.find("PMID")),
+        revised=_revised(element),
         title="" if title is None else text(title),
-        sections=tuple(sections),
+        sections=_sections(article.find("Abstract")),
+        other_abstracts=tuple(other for other in other_abstracts if other.sections),
+        languages=_texts(article.iterfind("Language")),
+        publication_types=types,
+        retracted="Retracted Publication" in types or element.find(RETRACTED_BY) is not None,
     )
+
+
+def _sections(abstract: etree._Element | None) -> tuple[Section, ...]:
+    if abstract is None:
+        return ()
+    sections = (
+        Section(
+            " ".join(part.get("Label", "").split()), part.get("NlmCategory", "").upper(), text(part)
+        )
+        for part in abstract.iterfind("AbstractText")
+    )
+    return tuple(section for section in sections if section.text)
+
+
+def _texts(elements: Iterable[etree._Element]) -> tuple[str, ...]:
+    return tuple(filter(None, map(text, elements)))
+
+
+def _version(pmid: etree._Element | None) -> int:
+    stated = "" if pmid is None else pmid.get("Version", "")
+    return int(stated) if re.fullmatch("[0-9]{1,9}", stated) else 1
+
+
+def _revised(element: etree._Element) -> str:
+    for tag in ("DateRevised", "DateCompleted", "DateCreated"):
+        date = element.find(tag)
+        if date is not None:
+            year, month, day = (
+                date.findtext(part, "").strip() for part in ("Year", "Month", "Day")
+            )
+            day = f"{year:0>4}{month:0>2}{day:0>2}"
+            if re.fullmatch("[0-9]{8}", day):
+                return day
+    return ""
