@@ -7,13 +7,11 @@ byte-level BPE (`vocab.json` with `merges.txt`), which `python -m data_prep.voca
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import os
 import re
 from array import array
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,11 +170,11 @@ class _Remembered(dict[str, bytes]):
     Text repeats its words: to look them up is several times as fast as to tokenize them again.
     """
 
-    def __init__(self, encode_word: Callable[[str], Sequence[int]]):
-        self._encode_word = encode_word
+    def __init__(self, encode: Callable[[str], bytes]):
+        self._encode = encode
 
     def __missing__(self, word: str) -> bytes:
-        ids = array("i", self._encode_word(word)).tobytes()
+        ids = self._encode(word)
         # The frequent words come early, so the first so many are as good as any.
         if len(self) < _REMEMBERED_WORDS:
             self[word] = ids
@@ -184,11 +182,15 @@ class _Remembered(dict[str, bytes]):
 
 
 def _by_word(
-    split: Callable[[str], list[str]], encode_word: Callable[[str], Sequence[int]]
+    split: Callable[[str], list[str]], encode_word: Callable[[str], bytes]
 ) -> Callable[[Sequence[str]], list[bytes]]:
     """An encoder of batches of texts, for a tokenizer that never looks across words."""
     look_up = _Remembered(encode_word).__getitem__
     return lambda texts: [b"".join(map(look_up, split(text))) for text in texts]
+
+
+def _bytes(ids: Iterable[int]) -> bytes:
+    return array("i", ids).tobytes()
 
 
 # What BERT takes for whitespace. Python's `\s` has also control characters, which BERT removes,
@@ -208,16 +210,17 @@ def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
     """
     tokenizer = wordpiece(vocab, lower_case)
 
-    @functools.lru_cache(1 << 16)
-    def encode_piece(piece: str) -> list[int]:
+    def encode_piece(piece: str) -> bytes:
         if piece.isascii() and piece.isprintable():
             # Nothing to normalize but case: half of the time saved.
             tokens = tokenizer.model.tokenize(piece.lower() if lower_case else piece)
-            return [token.id for token in tokens]
-        return tokenizer.encode(piece, add_special_tokens=False).ids
+            return _bytes([token.id for token in tokens])
+        return _bytes(tokenizer.encode(piece, add_special_tokens=False).ids)
 
-    def encode_word(word: str) -> list[int]:
-        return list(chain.from_iterable(map(encode_piece, _PIECE.findall(word))))
+    look_up = _Remembered(encode_piece).__getitem__
+
+    def encode_word(word: str) -> bytes:
+        return b"".join(map(look_up, _PIECE.findall(word)))
 
     def split(text: str) -> list[str]:
         # The only printable whitespace is " ", and there is no faster way to cut at it.
@@ -250,17 +253,20 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
 
     def encode(texts: Sequence[str]) -> list[bytes]:
         found = processor.encode(list(texts), num_threads=1)
-        return [array("i", ids).tobytes() for ids in found]
+        return list(map(_bytes, found))
 
     # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
     # probabilities.
-    scores = map(processor.get_score, range(processor.get_piece_size()))
-    kind = "bpe" if all(map(float.is_integer, scores)) else "unigram"
-    # BPE's merges never reach over whitespace. Nor do the pieces of a unigram model, but it adds
-    # up probabilities over the whole text, and which of two equally likely ways to cut a word
-    # wins ("66" + "6" or "6" + "66") may turn on the last bit of that sum.
-    if kind == "bpe":
-        encode = _by_word(str.split, processor.encode)
+    pieces = range(processor.get_piece_size())
+    kind = "bpe" if all(processor.get_score(i).is_integer() for i in pieces) else "unigram"
+    # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
+    # a unigram model, but it adds up probabilities over the whole text, and which of two equally
+    # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
+    if kind == "bpe" and not any("\u2581" in processor.id_to_piece(i)[1:] for i in pieces):
+        encode = _by_word(
+            lambda text: text.split() if text.isprintable() else [text],
+            lambda word: _bytes(processor.encode(word)),
+        )
     return Encoder(kind, processor.get_piece_size(), *special, encode)
 
 
@@ -282,8 +288,8 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         ) from error
     _check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
 
-    def encode_word(word: str) -> list[int]:
-        return tokenizer.encode(word, add_special_tokens=False).ids
+    def encode_word(word: str) -> bytes:
+        return _bytes(tokenizer.encode(word, add_special_tokens=False).ids)
 
     def split(text: str) -> list[str]:
         # A word carries the space before it. Other whitespace is a word of its own.
