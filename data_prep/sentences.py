@@ -23,7 +23,6 @@ from tfbio import cli
 
 if TYPE_CHECKING:
     import spacy
-    import thinc.api
 
 # From the best to the one that is always there; `auto` takes the first that is installed.
 # biosenter: boundary F1 0.989 on PMC articles, en_core_sci_sm 0.976 (as biosenter's authors
@@ -219,10 +218,9 @@ class _Senter:
     def _starts(self, text: str) -> np.ndarray:
         """Where sentences begin in texts between edges, int64[starts], in characters."""
         words, begins = _words_near_ends(text, self._reach)
-        unknown = [word for word in dict.fromkeys(words) if word not in self._known]
-        if unknown and len(self._vectors) > _MOST_TOKENS:
+        if len(self._vectors) > _MOST_TOKENS:
             self._forget()
-            unknown = list(dict.fromkeys(words))
+        unknown = [word for word in dict.fromkeys(words) if word not in self._known]
         if unknown:
             self._learn(unknown)
 
@@ -279,7 +277,7 @@ class _Senter:
         count = np.bincount(word, minlength=len(words))
         first = len(self._vectors) + np.cumsum(count) - count
 
-        self._known.update(zip(words, range(len(self._known), len(self._known) + len(words))))
+        self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
         self._words.append(np.stack([first, count], axis=1))
         ends = [_END.search(token) is not None for _, token in tokens]
         closes = [_LETTER.search(token) is None for _, token in tokens]
