@@ -1,11 +1,23 @@
-"""Sentence splitters: spaCy pipelines, stripped to what finds sentence boundaries."""
+"""Sentence splitters: spaCy pipelines, stripped to what finds sentence boundaries.
+
+`load` gives a function from texts to their sentences. A text's sentences depend on that text
+alone, not on the texts beside it, and no text is too long.
+
+Two ways lead there. Any spaCy pipeline reads one text after another (`_split_texts`). One that is
+nothing but spaCy's small sentence model, as biosenter is, is read by `_Senter`, which asks the
+model's own layers about the few words that can begin a sentence and not about all of them.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tfbio import cli
 
@@ -20,13 +32,42 @@ BEST_FIRST = ("biosenter", "en_core_sci_sm", "scispacy")
 # Components that say nothing about sentences.
 _IDLE = ("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "ner", "entity_linker")
 
-# Texts in one call of the model: 8 to 128 are equally fast, 1 and 1,000 a quarter slower.
-_BATCH = 64
-
 # spaCy keeps every word that it has met. A pipeline that has met so many is loaded anew, between
-# two streams of texts: half a second for a bound on memory. (`Language.memory_zone`, which also
-# bounds it, turns the tokenizer's cache off, and takes a third longer.)
+# two texts: half a second for a bound on memory. (`Language.memory_zone`, which also bounds it,
+# turns the tokenizer's cache off, and takes a third longer.)
 _MOST_WORDS = 1_000_000
+
+# Characters that a pipeline reads at once: hundreds of times an abstract's, and little enough
+# that rules whose time grows with the square of the length end within seconds.
+_PIECE = 20_000
+
+# What `_Senter` keeps of the words that it has met (their tokens' vectors: 260 bytes each) before
+# it forgets them all.
+_MOST_TOKENS = 500_000
+
+# Characters of texts that `_Senter` takes in hand at once.
+_AT_ONCE = 128_000
+
+# Rows in one matrix product, always. The last bit of a product's row depends on how many rows
+# there are, and a boundary on the last bit, if seldom: so a batch is filled up with zeros.
+_ROWS = 64
+
+# A longer run without a space is read in parts: the tokenizer's time grows with its square.
+_LONGEST_WORD = 1_000
+
+# What a sentence's last token has one of, and what the tokens between it and the next have not.
+_END = re.compile(r"[.?!\u2026]")
+_LETTER = re.compile(r"[^\W\d_]")
+
+# The model that `_Senter` can read: spaCy's HashEmbedCNN without word vectors, and its Tagger.
+_SENTER = re.compile(
+    r"extract_features>>list2ragged>>with_array\((ints-getitem>>hashembed\|?)+\)"
+    r">>with_array\(maxout>>layernorm>>dropout\)>>ragged2list>>with_array\("
+    r"(residual\(expand_window>>maxout>>layernorm>>dropout\)(>>)?)+\)>>with_array\(softmax\)"
+)
+
+# Stands between texts. XML cannot hold the character.
+_EDGE = " \0 "
 
 Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
 
@@ -55,20 +96,15 @@ def load(name: str) -> Splitter:
     """Loads a splitter: a function from texts to the sentences of each text, in order.
 
     Sentences are stripped of white space around them; none is empty, and nothing else is lost.
+    The texts may be a stream: some hundred are held at a time.
 
     Raises:
       UserError: the package is not a spaCy pipeline that finds sentences.
     """
     nlp = _pipeline(name)
-
-    def split(texts: Iterable[str]) -> Iterator[list[str]]:
-        nonlocal nlp
-        if len(nlp.vocab.strings) > _MOST_WORDS:
-            nlp = _pipeline(name)
-        for doc in nlp.pipe(texts, batch_size=_BATCH):
-            yield [text for sentence in doc.sents if (text := sentence.text.strip())]
-
-    return split
+    if nlp.pipe_names == ["senter"] and _SENTER.fullmatch(nlp.get_pipe("senter").model.name):
+        return _Senter(nlp).split
+    return lambda texts: _split_texts(name, nlp, texts)
 
 
 def _pipeline(name: str) -> spacy.Language:
@@ -91,6 +127,240 @@ def _pipeline(name: str) -> spacy.Language:
             raise cli.UserError(f"{name!r} is not a spaCy pipeline: {error}") from error
         if not any(pipe in nlp.pipe_names for pipe in ("senter", "sentencizer", "parser")):
             raise cli.UserError(f"the spaCy pipeline {name!r} does not find sentences.")
-    nlp.max_length = 1 << 30  # no abstract, however long, is refused
     nlp.tokenizer.max_cache_size = _MOST_WORDS
     return nlp
+
+
+# --- Any pipeline ------------------------------------------------------------------------------
+
+
+def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterator[list[str]]:
+    """Splits one text after another.
+
+    In batches, which `Language.pipe` would make, a text's boundaries could depend on its batch.
+    """
+    for text in texts:
+        if len(nlp.vocab.strings) > _MOST_WORDS:
+            nlp = _pipeline(name)
+        yield _cut(text, _starts(nlp, text))
+
+
+def _starts(nlp: spacy.Language, text: str) -> list[int]:
+    """Where the sentences of a text begin, but for the first, in characters.
+
+    A text longer than a piece is read piece by piece. The end of a piece is no end of a sentence:
+    the next piece begins with the last sentence of the one before.
+    """
+    starts: list[int] = []
+    begin = 0
+    while begin < len(text):
+        end = len(text)
+        if end - begin > _PIECE:
+            end = text.rfind(" ", begin + 1, begin + _PIECE) + 1 or begin + _PIECE
+        found = [begin + s.start_char for s in nlp(text[begin:end]).sents][1:]
+        starts += found
+        begin = found[-1] if found and end < len(text) else end
+        if begin == end < len(text):
+            starts.append(end)
+    return starts
+
+
+def _cut(text: str, starts: Iterable[int]) -> list[str]:
+    ends = (0, *starts, len(text))
+    return [part for a, b in pairwise(ends) if (part := text[a:b].strip())]
+
+
+# --- The small sentence model, asked only where a sentence can begin -----------------------------
+
+
+class _Senter:
+    """A pipeline of one `senter`, computed for the tokens after a sentence-ending character.
+
+    spaCy's model says of every token whether a sentence begins there, from the four tokens (in
+    biosenter) on either side. Here it is asked only about tokens that follow one with . ? ! or an
+    ellipsis in it, at once or after one more without a letter: a bracket, a quote, a citation's
+    number. Only these and the words around them are tokenized, and each word once: spaCy's
+    tokenizer reads what stands between two spaces by itself, and a token's vector, before its
+    neighbours come in, depends on nothing but the token. So words and vectors are kept.
+
+    The tokenizer, the vectors and the layers are spaCy's own. `benchmarks/sentences.py` measures
+    what this gains and how many boundaries differ: those where the model begins a sentence in
+    mid-air.
+    """
+
+    def __init__(self, nlp: spacy.Language):
+        from spacy.attrs import IDS
+
+        model = nlp.get_pipe("senter").model
+        embed, encode = model.get_ref("tok2vec").layers
+        self._nlp = nlp
+        self._features = embed.layers[0].attrs["columns"]
+        # spaCy finds out 23 properties of every new word (does it look like an address?), of which
+        # the model reads 4: without the others a new word takes half the time.
+        getters = nlp.vocab.lex_attr_getters
+        nlp.vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
+        self._hashed = embed.layers[2].layers[0]
+        self._mixed = embed.layers[3].layers[0]
+        self._convolutions = [residual.layers[0].layers for residual in encode.layers[0].layers]
+        self._output = model.layers[-1].layers[0]
+        self._reach = encode.attrs["pad"]  # tokens on either side; zeros beyond a text's ends
+        self._forget()
+
+    def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        """Yields the sentences of each text."""
+        for batch in _batches(texts):
+            starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
+            begins = np.cumsum([len(_EDGE)] + [len(text) + len(_EDGE) for text in batch])
+            cuts = np.searchsorted(starts, begins)
+            for text, begin, (a, b) in zip(batch, begins.tolist(), pairwise(cuts), strict=False):
+                yield _cut(text, (starts[a:b] - begin).tolist())
+
+    def _starts(self, text: str) -> np.ndarray:
+        """Where sentences begin in texts between edges, int64[starts], in characters."""
+        words, begins = _words_near_ends(text, self._reach)
+        if len(self._vectors) > _MOST_TOKENS:
+            self._forget()
+        unknown = [word for word in dict.fromkeys(words) if word not in self._known]
+        if unknown:
+            self._learn(unknown)
+
+        # From words to their tokens: `token` are rows of the tables, `place` characters of `text`.
+        known = np.fromiter(map(self._known.__getitem__, words), np.int64, len(words))
+        first, count = self._words[known].T
+        upto = np.cumsum(count)
+        token = np.repeat(first - (upto - count), count) + np.arange(count.sum())
+        offset, ends, closes = self._tokens[token].T
+        place = np.repeat(begins, count) + offset
+
+        can_begin = np.zeros(len(token), bool)
+        can_begin[2:] = (ends[1:-1] | (closes[1:-1] & ends[:-2])).astype(bool)
+        can_begin &= token >= self._reach  # a text's edge is no token
+        asked = np.flatnonzero(can_begin)
+        window = np.arange(-self._reach, self._reach + 1)
+        does_begin = [
+            self._begins(self._vectors[token[rows[:, None] + window]])
+            for rows in _blocks(asked, fill=self._reach)
+        ]
+        return place[asked[np.concatenate([*does_begin, np.zeros(0, bool)])[: len(asked)]]]
+
+    def _begins(self, x: np.ndarray) -> np.ndarray:
+        """Whether a sentence begins with the middle token of each window.
+
+        Args:
+          x: vectors of the windows' tokens, float32[_ROWS, 2 * reach + 1, width].
+
+        Returns:
+          bool[_ROWS].
+        """
+        for expand, *layers in self._convolutions:
+            size = expand.attrs["window_size"]
+            rows, length, width = x.shape
+            kept = length - 2 * size
+            seen = [x[:, shift : shift + kept] for shift in range(2 * size + 1)]
+            y = np.concatenate(seen, axis=2).reshape(rows * kept, -1)
+            for layer in layers:
+                y = layer.predict(y)
+            x = x[:, size:-size] + y.reshape(rows, kept, width)
+        return self._output.predict(x[:, 0]).argmax(axis=1) == 1
+
+    def _learn(self, words: list[str]) -> None:
+        """Adds words to what is known: their tokens, and the tokens' vectors."""
+        text = " ".join(words)
+        with self._nlp.memory_zone():  # spaCy need not keep them
+            doc = self._nlp.tokenizer(text)
+            features = doc.to_array(self._features)
+            tokens = [(token.idx, token.text) for token in doc]
+        lengths = np.array([len(word) for word in words])
+        begins = np.cumsum(lengths + 1) - lengths - 1
+        place = np.array([place for place, _ in tokens])
+        word = np.searchsorted(begins, place, side="right") - 1
+        count = np.bincount(word, minlength=len(words))
+        first = len(self._vectors) + np.cumsum(count) - count
+
+        self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
+        self._words.append(np.stack([first, count], axis=1))
+        ends = [_END.search(token) is not None for _, token in tokens]
+        closes = [_LETTER.search(token) is None for _, token in tokens]
+        self._tokens.append(np.stack([place - begins[word], ends, closes], axis=1))
+        hashed = self._hashed.predict(features)
+        mixed = [self._mixed.predict(block) for block in _blocks(hashed, fill=0)]
+        self._vectors.append(np.concatenate(mixed)[: len(hashed)])
+
+    def _forget(self) -> None:
+        """Empties what is known, but for the edge of a text: as many zeros as the model sees."""
+        width = self._mixed.get_dim("nO")
+        self._known = {_EDGE.strip(): 0}
+        self._words = _Table(np.array([[0, self._reach]]))
+        self._tokens = _Table(np.zeros((self._reach, 3), np.int32))
+        self._vectors = _Table(np.zeros((self._reach, width), np.float32))
+
+
+class _Table:
+    """Rows of numbers that grow in number."""
+
+    def __init__(self, rows: np.ndarray):
+        self._rows = rows
+        self._used = len(rows)
+
+    def __len__(self) -> int:
+        return self._used
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        return self._rows[index]
+
+    def append(self, rows: np.ndarray) -> None:
+        while self._used + len(rows) > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._used : self._used + len(rows)] = rows
+        self._used += len(rows)
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yields lists of texts of at least `_AT_ONCE` characters together, but for the last."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= _AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
+    """The words from which a model that sees so many tokens can tell where sentences begin.
+
+    A word is what stands between spaces, or `_LONGEST_WORD` characters of it.
+
+    Args:
+      text: begins and ends with a space.
+
+    Returns:
+      (words, the character at which each begins as int64[words]).
+    """
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    space = codes == ord(" ")
+    begins = np.flatnonzero(space[:-1] & ~space[1:]) + 1
+    ends = np.flatnonzero(~space[:-1] & space[1:]) + 1
+    for i in np.flatnonzero(ends - begins > _LONGEST_WORD)[::-1]:
+        inside = np.arange(begins[i] + _LONGEST_WORD, ends[i], _LONGEST_WORD)
+        begins = np.insert(begins, i + 1, inside)
+        ends = np.insert(ends, i, inside)
+
+    marks = [match.start() for match in _END.finditer(text)]
+    marked = np.searchsorted(begins, marks, side="right") - 1
+    near = np.zeros(len(begins), bool)
+    for shift in range(-reach, reach + 3):  # a sentence begins in the marked word or the next two
+        near[np.clip(marked + shift, 0, len(near) - 1)] = True
+    begins, ends = begins[near], ends[near]
+    return [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)], begins
+
+
+def _blocks(rows: np.ndarray, fill: int) -> Iterator[np.ndarray]:
+    """Yields `_ROWS` rows at a time; the last are filled up."""
+    for i in range(0, len(rows), _ROWS):
+        block = np.full((_ROWS, *rows.shape[1:]), fill, rows.dtype)
+        block[: len(rows) - i] = rows[i : i + _ROWS]
+        yield block
