@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from lxml import etree
+
 from data_prep import boilerplate, exclusion, markup, pmc, pubmed
 from tfbio import cli, records
 
@@ -124,7 +126,7 @@ def read(
       BadFile: the file is of no kind that is known, or damaged; what was yielded before must be
         discarded.
     """
-    if not pmc.is_archive(path) and markup.root_tag(path) in pubmed.ROOTS:
+    if not pmc.is_archive(path) and _is_pubmed(path):
         for position, citation in enumerate(pubmed.read_citations(path)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
@@ -133,6 +135,14 @@ def read(
             yield article
         else:
             yield from _of_full_text(article, path, selection, excluded)
+
+
+def _is_pubmed(path: str) -> bool:
+    if os.path.getsize(path) == 0:
+        raise markup.BadFile("the file is empty.")
+    with markup.faults(), markup.open_file(path) as stream:
+        _, root = next(etree.iterparse(stream, events=("start",), **markup.SAFE))
+    return root.tag in pubmed.ROOTS
 
 
 def _of_citation(
@@ -162,7 +172,7 @@ def _of_citation(
     if reason:
         return candidate(reason)
     id_ = f"pmid:{citation.pmid}"
-    documents = [_document(id_, source, citation.title, citation.sections, selection)]
+    documents = [_document(id_, source, citation.title, _kinds(citation.sections), selection)]
     if not documents[0].sentences:
         return candidate("without_text")
     if _words(documents[0]) < selection.min_words:
@@ -171,7 +181,7 @@ def _of_citation(
         for number, other in enumerate(citation.other_abstracts, start=1):
             if selection.other_abstracts == "all" or other.language == "eng":
                 name = f"{id_}#other_abstract{number}"
-                documents.append(_document(name, source, "", other.sections, selection))
+                documents.append(_document(name, source, "", _kinds(other.sections), selection))
     reason = _excluded(excluded, (id_,), documents)
     return candidate(reason, () if reason else tuple(documents))
 
@@ -271,6 +281,12 @@ def _document(
         if not texts[-1]:
             del texts[-1], kinds[-1]
     return records.Document(id_, source, title, texts, kinds)
+
+
+def _kinds(sections: Iterable[pubmed.Section]) -> Iterator[tuple[str, str, str]]:
+    """Sections as `_document` takes them: their kind is NLM's category."""
+    for label, category, text in sections:
+        yield label, category or ("UNASSIGNED" if label else ""), text
 
 
 def _sections(paragraphs: Iterable[pmc.Paragraph]) -> Iterator[tuple[str, str, str]]:

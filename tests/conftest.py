@@ -51,7 +51,7 @@ def documents_folder(pubmed_slice, tmp_path_factory):
     """Documents of the slice, made in this process."""
     folder = tmp_path_factory.mktemp("made") / "documents"
     paths = documents.find_files([str(pubmed_slice)])
-    documents.make_documents(paths, folder, shard_megabytes=0.1, workers=1)
+    documents.make_documents(paths, folder, shard_megabytes=0.07, workers=1)
     return folder
 
 

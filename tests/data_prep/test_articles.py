@@ -12,8 +12,8 @@ CITATION = """<PubmedArticle><MedlineCitation><PMID Version="2">5</PMID>
 </Abstract><Language>eng</Language><Language>fre</Language>
 <PublicationTypeList><PublicationType UI="D016428">Journal Article</PublicationType>
 {types}</PublicationTypeList></Article>
-<OtherAbstract Type="plain-language-summary" Language="eng"><AbstractText>We like rats.</AbstractText>
-</OtherAbstract>
+<OtherAbstract Type="plain-language-summary" Language="eng">
+<AbstractText>We like rats.</AbstractText></OtherAbstract>
 <OtherAbstract Type="Publisher" Language="fre"><AbstractText>Nous aimons les rats.</AbstractText>
 </OtherAbstract>
 </MedlineCitation></PubmedArticle>"""
