@@ -463,6 +463,8 @@ def _walk(
         return _rows(element, section, found, depth)
     if element.tag in CAPTIONED:
         kind = CAPTION
+    if _is_flat(element):
+        return _append(element, section, kind, found)
     floats: list[etree._Element] = []
     if element.tag == "p":
         floats = [f for f in element.iterdescendants(*FLOATS) if not _is_inside(f, element)]
@@ -485,7 +487,7 @@ def _walk(
     run = etree.Element("p")
     run.text = element.text
     for child in list(element):
-        if child.tag in BLOCKS or next(child.iterdescendants(*BLOCKS), None) is not None:
+        if child.tag in BLOCKS or not _is_flat(child):
             _append(run, section, kind, found)
             run = etree.Element("p")
             run.text, child.tail = child.tail, None
@@ -504,6 +506,11 @@ def _walk(
         found.append(Paragraph(section, kind, lead))
     for float_ in floats:
         _walk(float_, section, kind, found, depth + 1)
+
+
+def _is_flat(element: etree._Element) -> bool:
+    """Whether an element holds no other than inline markup."""
+    return not len(element) or next(element.iterdescendants(*BLOCKS), None) is None
 
 
 def _is_inside(float_: etree._Element, paragraph: etree._Element) -> bool:

