@@ -1,0 +1,177 @@
+"""The stages over Beam's portable protocol, on which Flink and Spark run them, on loopback.
+
+A job service in one process, worker pools in two others that share nothing with the command: not
+its process, its current folder, nor its environment. Each pool starts a process for its worker.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+
+pytestmark = pytest.mark.slow
+
+# Every worker process notes what it renamed to its final name, in a file named by the process that
+# started it and by itself: who did the work is told by the work.
+RECORDER = """
+import os, sys
+
+def note(event, arguments):
+    if event == "os.rename":
+        name = f"{os.getppid()}-{os.getpid()}"
+        with open(os.path.join(os.environ["RENAMED"], name), "a") as stream:
+            print(os.fspath(arguments[1]), file=stream)
+
+sys.addaudithook(note)
+"""
+
+
+class Cluster(NamedTuple):
+    """What a test needs to know of the processes."""
+
+    flags: list[str]  # for a command
+    pools: list[subprocess.Popen]
+    renamed: Path  # the workers' notes
+
+    def files_by_pool(self, folder):
+        """The files in `folder` that workers finished, as {process id of the pool: names}."""
+        found = defaultdict(set)
+        for notes in self.renamed.iterdir():
+            for path in map(Path, notes.read_text().splitlines()):
+                if path.parent == Path(folder):
+                    found[int(notes.name.split("-")[0])].add(path.name)
+        return found
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for(condition, process, seconds=60):
+    """Waits until `condition()` is true, at most so long, and only while the process lives."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert process.poll() is None, f"{process.args} ended with {process.returncode}"
+        assert time.monotonic() < deadline, f"{process.args} took more than {seconds} s"
+        time.sleep(0.01)
+    return result
+
+
+def answers(port):
+    with contextlib.suppress(OSError), socket.create_connection(("localhost", port), 1):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def running(command, folder, log, **environment):
+    """A process with all that it starts, until the end of the block."""
+    with open(log, "wb") as stream:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path_factory):
+    """Two worker pools, and a job service that takes a worker of each for every job."""
+    folder = tmp_path_factory.mktemp("cluster")
+    renamed = folder / "renamed"
+    renamed.mkdir()
+    # Pools call `python`; what a user's virtual environment has first on the path is not always it.
+    (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python").chmod(0o755)
+    (folder / "sitecustomize.py").write_text(RECORDER)
+    loopback = {"no_proxy": "localhost", "no_grpc_proxy": "localhost"}
+    environment = {
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
+        "RENAMED": str(renamed),
+        **loopback,
+    }
+    module = "apache_beam.runners.worker.worker_pool_main"
+    with contextlib.ExitStack() as stack:
+        ports = [free_port() for _ in range(2)]
+        pools = []
+        for port in ports:
+            command = [sys.executable, "-m", module, f"--service_port={port}"]
+            log = folder / f"pool-{port}.log"
+            pools.append(stack.enter_context(running(command, folder, log, **environment)))
+        ports_file = folder / "ports"
+        command = [sys.executable, HERE / "beam_cluster.py", ports_file, *map(str, ports)]
+        log = folder / "job_service.log"
+        service = stack.enter_context(running(command, folder, log, **loopback))
+        wait_for(ports_file.exists, service)
+        for port, pool in zip(ports, pools, strict=True):
+            wait_for(lambda port=port: answers(port), pool)
+        job_port, front_port = ports_file.read_text().split()
+        flags = [
+            "--runner=PortableRunner",
+            f"--job_endpoint=localhost:{job_port}",
+            "--environment_type=EXTERNAL",
+            f"--environment_config=localhost:{front_port}",
+        ]
+        yield Cluster(flags, pools, renamed)
+
+
+def test_bytes_are_those_of_the_local_runner(
+    command, cluster, pubmed_slice, vocab_file, files_of, tmp_path
+):
+    runners = {"one": ["--workers=1"], "two": ["--workers=2"], "portable": cluster.flags}
+
+    def make(stage, *flags):
+        """The files that each runner wrote."""
+        written = {}
+        for name, runner in runners.items():
+            output = tmp_path / f"{stage}_{name}"
+            done = command(stage, *flags, *runner, f"--output={output}")
+            assert done.returncode == 0, done.stderr
+            written[name] = files_of(output)
+        # Both pools did some of the work and no one else did any.
+        by_pool = cluster.files_by_pool(output)
+        assert by_pool.keys() == {pool.pid for pool in cluster.pools}
+        shards = {name for name in written["portable"] if name.endswith(".tfrecord")}
+        assert set.union(*by_pool.values()) == shards
+        assert written["portable"] == written["one"] == written["two"]
+
+    make("documents", f"--input={pubmed_slice}", "--shards=4")
+    documents = tmp_path / "documents_portable"
+    make("examples", f"--documents={documents}", f"--vocab={vocab_file}", "--shards=4")
+
+
+def test_a_killed_command_continues(
+    command, cluster, pubmed_slice, documents_folder, files_of, tmp_path
+):
+    flags = [f"--input={pubmed_slice}", "--shards=4", *cluster.flags, f"--output={tmp_path}/out"]
+    line = [sys.executable, "-m", "data_prep.documents", *flags]
+    with running(line, ROOT, tmp_path / "log") as process:
+        wait_for(lambda: list((tmp_path / "out").glob(".work/documents-*.json")), process)
+    assert not (tmp_path / "out/manifest.json").exists(), "it was killed too late"
+    done = command("documents", *flags)
+    assert done.returncode == 0, done.stderr
+    assert files_of(tmp_path / "out") == files_of(documents_folder)
