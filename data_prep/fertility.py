@@ -1,0 +1,202 @@
+"""Into how many tokens do vocabularies cut a word? A table, as BioMegatron's Table 3.
+
+    python -m data_prep.fertility --vocab=out/vocab.txt,out/30k.model --documents=out/documents
+    python -m data_prep.fertility --vocab=a/vocab.txt,b/vocab.json \\
+        --mentions=BC5CDR-chem/train.tsv,BC5CDR-disease/train.tsv --output=fertility.md
+
+For each vocabulary (`python -m data_prep.vocabulary` makes them) and each text, it prints the
+tokens per word (fertility), the share of the words that stay in one token, and the share of the
+tokens that are unknown. What counts as a word is said under the table.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import flags
+
+from data_prep import pipeline
+from tfbio import cli, records, tokenization
+
+DEFINITION = """\
+A word of documents is what stands between whitespace in a title or a sentence, with the punctuation
+that touches it ("(p<0.05)," is one word). A word of a benchmark file is one of its lines, as its
+authors cut the text ("(", "p", "<" are three); those whose tag is not O are inside of mentions.
+Every occurrence counts. A word is encoded as it stands in a text, after a space."""
+
+
+class Fertility(NamedTuple):
+    """How a vocabulary cuts the words of a text.
+
+    Attributes:
+      tokens_per_word: mean number of tokens of a word.
+      whole: share of the words that are one token, and not the unknown one.
+      unknown: share of the tokens that are unknown.
+    """
+
+    tokens_per_word: float
+    whole: float
+    unknown: float
+
+
+def measure(encoder: tokenization.Encoder, words: Counter[str]) -> Fertility:
+    """Measures words, each as often as it was counted.
+
+    Raises:
+      UserError: there are no words.
+    """
+    if not words:
+        raise cli.UserError("there are no words to measure: the documents or the file are empty.")
+    tokens = whole = unknown = 0
+    for word, count in words.items():
+        ids = _inside(encoder, word)
+        tokens += count * len(ids)
+        unknown += count * ids.count(encoder.unk_id)
+        whole += count * (len(ids) == 1 and ids[0] != encoder.unk_id)
+    return Fertility(tokens / words.total(), whole / words.total(), unknown / max(1, tokens))
+
+
+def _inside(encoder: tokenization.Encoder, word: str) -> list[int]:
+    """The ids of a word that is not the first of its text.
+
+    It matters to byte-level BPE alone, where a word carries the space before it.
+    """
+    ids, _ = encoder([f" {word}" if encoder.kind == "byte_bpe" else word])
+    return ids.tolist()
+
+
+def document_words(folder: str | os.PathLike) -> Counter[str]:
+    """The words of the titles and sentences of a folder of documents, with their counts.
+
+    Raises:
+      DataError: it is no whole folder of documents.
+    """
+    from tqdm import tqdm
+
+    manifest = records.read_manifest(folder, "documents")
+    words: Counter[str] = Counter()
+    found = records.read_documents(folder, manifest.shards)
+    total = manifest.counts.get("documents")
+    for document in tqdm(found, "words", total, disable=None, unit=" documents"):
+        words.update(document.title.split())
+        for sentence in document.sentences:
+            words.update(sentence.split())
+    return words
+
+
+def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
+    """The words of a file of tagged words, with their counts: all, and those inside of mentions.
+
+    Args:
+      path: a file (also gzipped) of one word and its tag a line, a tab between; the tag is the
+        last column, and "O" outside of mentions. Sentences are set apart by empty lines.
+
+    Raises:
+      UserError: the file cannot be read, a line has no tag, or no word is inside a mention.
+    """
+    every: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    try:
+        with (gzip.open if str(path).endswith(".gz") else open)(
+            path, "rt", encoding="utf-8"
+        ) as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip() or line.startswith("-DOCSTART-"):
+                    continue
+                word, *columns = line.rstrip("\r\n").split("\t")
+                if not word or not columns or not columns[-1]:
+                    raise cli.UserError(
+                        f"{path}, line {number}: a word, a tab and its tag were expected."
+                    )
+                every[word] += 1
+                inside[word] += columns[-1] != "O"
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise cli.UserError(f"--mentions: {path} cannot be read: {error}.") from error
+    inside = +inside  # without those that never are
+    if not inside:
+        raise cli.UserError(f"--mentions: {path} has no word inside of a mention.")
+    return every, inside
+
+
+def report(
+    vocabularies: Sequence[str],
+    lower_case: bool = True,
+    documents: str | None = None,
+    mentions: Sequence[str] = (),
+) -> str:
+    """The table for some vocabularies, in Markdown, with what it means; arguments as the flags.
+
+    Raises:
+      UserError: there is nothing to measure, or a file is not what it should be.
+    """
+    texts: dict[str, Counter[str]] = {}
+    if documents:
+        texts[f"documents {documents}"] = document_words(documents)
+    for path in mentions:
+        every, inside = mention_words(path)
+        texts[f"{path}: all words"] = every
+        texts[f"{path}: inside mentions"] = inside
+    if not texts:
+        raise cli.UserError("there is nothing to measure: give --documents or --mentions, or both.")
+    columns = ("vocabulary", "kind", "size", "text", "words")
+    lines = [
+        _row((*columns, "tokens per word", "words kept whole", "tokens unknown")),
+        _row(("---", "---", "---:", "---", "---:", "---:", "---:", "---:")),
+    ]
+    for path in vocabularies:
+        encoder = tokenization.load_encoder(path, lower_case)
+        for name, words in texts.items():
+            found = measure(encoder, words)
+            lines.append(
+                _row(
+                    (
+                        path,
+                        encoder.kind,
+                        f"{encoder.vocab_size:,}",
+                        name,
+                        f"{words.total():,}",
+                        f"{found.tokens_per_word:.3f}",
+                        f"{found.whole:.1%}",
+                        f"{found.unknown:.2%}",
+                    )
+                )
+            )
+    return "\n".join([*lines, "", DEFINITION, ""])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_list(
+        "vocab", None, "Vocabularies: vocab.txt, *.model, or vocab.json.", required=True
+    )
+    flags.DEFINE_bool("lower_case", True, "Whether the vocab.txt are of lower-cased text.")
+    flags.DEFINE_string("documents", None, "Folder of documents to measure.")
+    flags.DEFINE_list("mentions", [], "Files of tagged words to measure: word, tab, tag.")
+    flags.DEFINE_string("output", None, "File to write the table to, besides printing it.")
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    text = report(flag.vocab, flag.lower_case, flag.documents, flag.mentions)
+    pipeline.say(text.rstrip("\n"))
+    if flag.output:
+        try:
+            Path(flag.output).parent.mkdir(parents=True, exist_ok=True)
+            records.write_text(flag.output, text)
+        except OSError as error:
+            raise cli.UserError(f"cannot write {flag.output}: {error.strerror}.") from error
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
