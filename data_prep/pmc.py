@@ -253,7 +253,8 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[
         except BadFile as error:
             yield Problem(member.name, str(error))
         except etree.XMLSyntaxError as error:
-            yield Problem(member.name, f"it is not well-formed XML ({error.msg}).")
+            reason = " ".join(str(error.msg).split())
+            yield Problem(member.name, f"it is not well-formed XML ({reason}).")
 
 
 # Files of XML.
@@ -289,10 +290,13 @@ def _read_xml(stream: BinaryIO, name: str) -> Iterator[FullText | Problem]:
     count = 0
     for _, article in etree.iterparse(source, events=("end",), tag="{*}article", **SAFE):
         count += 1
+        called = name if root == "article" else f"{name}#{count}"
         try:
-            found = _full_text(article, name if root == "article" else f"{name}#{count}")
+            found = _full_text(article, called)
         except BadFile as error:
-            found = Problem(name if root == "article" else f"{name}#{count}", str(error))
+            found = Problem(called, str(error))
+        except RecursionError:
+            found = Problem(called, "its markup is nested too deeply.")
         yield found
         # What was read is forgotten, and so is what came before it.
         article.clear()
