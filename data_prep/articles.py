@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
-from data_prep import boilerplate, exclusion, markup, pmc, pubmed
+from data_prep import boilerplate, exclusion, fingerprints, markup, pmc, pubmed
 from tfbio import cli, records
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
@@ -182,7 +182,7 @@ def _of_citation(
             if selection.other_abstracts == "all" or other.language == "eng":
                 name = f"{id_}#other_abstract{number}"
                 documents.append(_document(name, source, "", _kinds(other.sections), selection))
-    reason = _excluded(excluded, (id_,), documents)
+    reason = _excluded(excluded, documents, key)
     return candidate(reason, () if reason else tuple(documents))
 
 
@@ -213,7 +213,7 @@ def _of_full_text(
             title = "" if abstract else article.title
             body = _document(f"{id_}#body", source, title, sections, selection)
         texts = [document for document in (abstract, body) if document]
-        reason = _excluded(excluded, (id_, article.id), texts)
+        reason = _excluded(excluded, texts, int(article.pmid or 0), int(number[1]) if number else 0)
 
     def candidate(
         kind: str, key: int, document: records.Document | None, min_words: int = 0
@@ -249,14 +249,15 @@ def _unwanted(
 
 def _excluded(
     excluded: exclusion.Exclusion | None,
-    ids: Iterable[str],
     documents: Iterable[records.Document],
+    pmid: int,
+    pmcid: int = 0,
 ) -> str:
     """Whether an article is one that the user excludes, by its ids or by any of its texts."""
     if excluded is None:
         return ""
     text = "\n".join(part for d in documents for part in (d.title, *d.sentences))
-    reason = excluded.reason(ids, text)
+    reason = excluded.reason(fingerprints.words(text), pmid, pmcid)
     return f"excluded_by_{reason}" if reason else ""
 
 

@@ -155,7 +155,7 @@ def make_documents(
 
     work = pipeline.open_work(output, settings, overwrite)
     if excluded:
-        excluded.save(work / "exclusion.npz")
+        np.savez(work / "exclusion.npz", **dataclasses.asdict(excluded))
     inputs = list(enumerate(_divide(paths, sizes)))
     partitions = 1 + sum(sizes) // _PARTITION_BYTES
     reader = _Reader(
@@ -437,7 +437,8 @@ def _place(unit: int) -> str:
 @functools.cache
 def _exclusion(work: str) -> exclusion.Exclusion:
     """Loaded once in each worker process."""
-    return exclusion.Exclusion.read(Path(work) / "exclusion.npz")
+    with np.load(Path(work) / "exclusion.npz") as arrays:
+        return exclusion.Exclusion(**arrays)
 
 
 # --- Deciding: the newest versions, then the duplicates among them -------------------------------

@@ -1,0 +1,2 @@
+def without_boilerplate(text):
+    return text
