@@ -109,9 +109,9 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
 
     - Runs of white space of every kind become one space; blocks (`BLOCKS`) are set apart by one.
       Subscripts and superscripts stay where they are: "H2O", "10-3". So do all other inline
-      elements, except emphasised headings run into a sentence (`measured.<i>Methods.</i>We`, 117
-      times), which are set apart.
-    - MathML is written in a line: "(a+b)/c", "√3"; what it says twice (TeX annotations) once.
+      elements, except emphasised headings run into a sentence (`measured.<i>Methods.</i>We`, in
+      90 texts), which are set apart.
+    - MathML is written in a line: "(a + b)/c", "√3"; what it says twice (TeX annotations) once.
     - References that were escaped twice (`&amp;lt;`: 58 times, 15 of them in English text) are
       resolved, and tags that were escaped (`&lt;p&gt;`, in one abstract) are removed.
     - Unicode is normalised to NFC, which changes no appearance; not NFKC, which makes 10⁵ 105. The
@@ -247,8 +247,9 @@ def _math(node: etree._Element) -> str:
         commas = node.get("separators", ",")[:1]
         return node.get("open", "(") + commas.join(parts) + node.get("close", ")")
     if tag in ("mover", "munder", "munderover"):
-        # An accent belongs to its letter; limits of a sum do not.
-        return "".join(p if len(p) < 2 and not p.isalnum() else f" {p} " for p in parts)
+        # An accent belongs to its letter; the limits of a sum do not.
+        others = (p if len(p) < 2 and not p.isalnum() else f" {p} " for p in parts[1:])
+        return "".join((*parts[:1], *others))
     if tag in ("msub", "msup", "msubsup", "mmultiscripts"):
         return "".join(parts)
     if tag in ("mtable", "mtr", "mlabeledtr"):

@@ -10,7 +10,7 @@ else is the same:
   both, with neither where there is one section only, and mixes up labels and texts of one line. It
   has nothing of other abstracts, versions, revisions and retractions.
 - `parse_publication_types` and the reading of languages fail at an empty element.
-- `parse_medline_xml` knows no older root, and its memory grows with the file.
+- `parse_medline_xml` passes over deletions, and over articles under the older root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 
 from lxml import etree
 
-from data_prep.markup import SAFE, BadFile, check_no_entities, faults, open_file, text
+from data_prep.markup import SAFE, BadFile, check_no_entities, clean, faults, open_file, text
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
 RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="RetractionIn"]'
@@ -173,9 +173,7 @@ def _sections(abstract: etree._Element | None) -> tuple[Section, ...]:
     if abstract is None:
         return ()
     sections = (
-        Section(
-            " ".join(part.get("Label", "").split()), part.get("NlmCategory", "").upper(), text(part)
-        )
+        Section(clean(part.get("Label", "")), part.get("NlmCategory", "").upper(), text(part))
         for part in abstract.iterfind("AbstractText")
     )
     return tuple(section for section in sections if section.text)

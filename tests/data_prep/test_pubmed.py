@@ -1,12 +1,22 @@
 import gzip
-import html
 import itertools
+import os
 import re
+import subprocess
+import sys
+import unicodedata
+import xml.etree.ElementTree
+from collections import Counter
+from pathlib import Path
 
 import pubmed_parser
 import pytest
 
 from data_prep import documents, markup, pubmed
+from data_prep.pubmed import OtherAbstract, Section
+
+ROOT = Path(__file__).resolve().parents[2]
+MATH = "{http://www.w3.org/1998/Math/MathML}math"
 
 NESTED = """<?xml version="1.0" encoding="utf-8"?>
 <PubmedArticleSet><PubmedArticle><MedlineCitation>
@@ -43,45 +53,227 @@ def test_nested_markup_is_read_where_pubmed_parser_loses_it(tmp_path):
     assert article.pmid == "1"
     assert article.title == "Effects of p0 on H2O"
     assert article.sections == (
-        ("OBJECTIVE", "The value p0 < 1 & more."),
-        ("UNASSIGNED", "It is x2."),
+        Section("AIM", "OBJECTIVE", "The value p0 < 1 & more."),
+        Section("OTHER", "", "It is x2."),
     )
-    assert [(c.pmid, c.deleted) for c in deleted] == [("7", True), ("8", True)]
+    assert [(c.pmid, c.version, c.deleted) for c in deleted] == [("7", 1, True), ("8", 2, True)]
 
     # The loss that is the reason for an own reading: when this fails, use pubmed_parser's.
     compressed = tmp_path / "nested.xml.gz"
     compressed.write_bytes(gzip.compress(NESTED.encode()))
     (theirs, *_) = pubmed_parser.parse_medline_xml(str(compressed))
     assert "p0" not in theirs["title"] + theirs["abstract"]
+    assert "AIM" in theirs["abstract"] and "OBJECTIVE" not in theirs["abstract"]
+    assert "Autre." not in str(theirs)
 
 
-def plain(xml):
-    """Text of a piece of XML without a parser: tags out, references resolved."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", xml)).split())
+EVERYTHING = """<PubmedArticleSet>
+<PubmedBookArticle><BookDocument><PMID Version="1">5</PMID><ArticleTitle>A chapter</ArticleTitle>
+<Abstract><AbstractText>Of a book.</AbstractText></Abstract></BookDocument></PubmedBookArticle>
+<PubmedArticle><MedlineCitation><PMID Version="2"> 10 </PMID>
+<DateCompleted><Year>2019</Year><Month>12</Month><Day>31</Day></DateCompleted>
+<DateRevised><Year>2020</Year><Month>2</Month><Day>03</Day></DateRevised>
+<Article><Journal/><ArticleTitle>One.</ArticleTitle>
+<Abstract><AbstractText/><AbstractText Label="AIM"> </AbstractText>
+<AbstractText Label="METHODS  AND MATERIALS" NlmCategory="Methods">Done.</AbstractText></Abstract>
+<Language>eng</Language><Language>fre</Language><Language/>
+<PublicationTypeList><PublicationType UI="D016428">Journal Article</PublicationType>
+<PublicationType UI="D016441">Retracted Publication</PublicationType><PublicationType/>
+</PublicationTypeList></Article>
+<OtherAbstract Type="Publisher" Language="fre"><AbstractText Label="BUT">Autre.</AbstractText>
+<CopyrightInformation>Droits.</CopyrightInformation></OtherAbstract>
+<OtherAbstract Type="Publisher" Language="ger"><AbstractText/></OtherAbstract>
+</MedlineCitation></PubmedArticle>
+<PubmedArticle><MedlineCitation><PMID>11</PMID><Article><ArticleTitle/></Article>
+<CommentsCorrectionsList><CommentsCorrections RefType="RetractionIn"><PMID>12</PMID>
+</CommentsCorrections></CommentsCorrectionsList></MedlineCitation></PubmedArticle>
+<PubmedArticle><MedlineCitation><PMID Version="x">12</PMID><Article>
+<PublicationTypeList><PublicationType>Retraction of Publication</PublicationType>
+</PublicationTypeList></Article>
+<CommentsCorrectionsList><CommentsCorrections RefType="RetractionOf"><PMID>11</PMID>
+</CommentsCorrections></CommentsCorrectionsList></MedlineCitation></PubmedArticle>
+<PubmedArticle><MedlineCitation><PMID>13</PMID></MedlineCitation></PubmedArticle>
+<PubmedArticle><MedlineCitation></MedlineCitation></PubmedArticle>
+</PubmedArticleSet>"""
 
 
-@pytest.mark.parametrize("name", documents.SHIPPED)
-def test_real_text_equals_an_independent_reading(pubmed_slice, name):
-    with gzip.open(pubmed_slice / name, "rt", encoding="utf-8") as stream:
-        articles = re.findall(r"<PubmedArticle>.*?</PubmedArticle>", stream.read(), re.S)
-    citations = list(pubmed.read_citations(pubmed_slice / name))
-    assert len(citations) == len(articles) >= 100
-    for citation, xml in zip(citations, articles, strict=True):
-        assert citation.pmid == re.search(r"<PMID[^>]*>(\d+)<", xml)[1]
-        title = re.search(r"<ArticleTitle[^>]*>(.*?)</ArticleTitle>", xml, re.S)
-        assert citation.title == (plain(title[1]) if title else "")
-        abstract = re.search(r"<Abstract>(.*?)</Abstract>", xml, re.S)
-        parts = re.findall(
-            r"<AbstractText([^>]*)>(.*?)</AbstractText>", abstract[1] if abstract else "", re.S
-        )
-        assert [text for _, text in citation.sections] == [plain(text) for _, text in parts]
-        for (category, _), (attributes, _) in zip(citation.sections, parts, strict=True):
-            stated = re.search(r'NlmCategory="(\w+)"', attributes)
-            unstated = "UNASSIGNED" if "Label=" in attributes else ""
-            assert category == (stated[1] if stated else unstated)
+def test_everything_that_a_citation_can_say(tmp_path):
+    path = write(tmp_path / "all.xml", EVERYTHING)
+    one, retracted, retraction, bare, nothing = pubmed.read_citations(path)
+    assert one == pubmed.Citation(
+        pmid="10",
+        version=2,
+        revised="20200203",
+        title="One.",
+        sections=(Section("METHODS AND MATERIALS", "METHODS", "Done."),),
+        other_abstracts=(OtherAbstract("Publisher", "fre", (Section("BUT", "", "Autre."),)),),
+        languages=("eng", "fre"),
+        publication_types=("Journal Article", "Retracted Publication"),
+        retracted=True,
+    )
+    assert retracted == pubmed.Citation(pmid="11", retracted=True)
+    assert (retraction.version, retraction.retracted) == (1, False)
+    assert bare == pubmed.Citation(pmid="13")
+    assert nothing == pubmed.Citation(pmid="")
+
+    # pubmed_parser stops at an empty element; when this fails, it may read these two fields.
+    compressed = tmp_path / "all.xml.gz"
+    compressed.write_bytes(gzip.compress(EVERYTHING.encode()))
+    with pytest.raises((TypeError, AttributeError)):
+        list(pubmed_parser.parse_medline_xml(str(compressed)))
 
 
-def test_the_older_root_without_pubmed_article(tmp_path, shared):
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pubmed21n1298.xml.gz", (2021, 1298)),
+        ("medline16n0902_subset.xml.gz", (2016, 902)),
+        ("ftp/pubmed/baseline/pubmed25n0001.xml", (2025, 1)),
+        ("pubmed21n12980.xml.gz", (2021, 12980)),
+        ("pubmed21n129.xml.gz", None),
+        ("my_pubmed21n1298.xml.gz", None),
+        ("articles.xml", None),
+    ],
+)
+def test_edition(name, expected):
+    assert pubmed.edition(name) == expected
+
+
+# The independent reading: Python's own XML parser, and another way to the same text.
+
+# What nobody sees, and what is seen as something else; the rest of Unicode stays as it is.
+SEEN = {code: None for code in (0xAD, 0x200B, 0x200C, 0x2062, 0xFEFF)}
+SEEN |= {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFF01, 0xFF5F)}
+SEEN |= dict(zip(range(0xFB00, 0xFB05), ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+SEEN |= {0x97: "—"}
+
+
+def words(text):
+    """A text's words, and where they begin in the text without white space."""
+    found = text.split()
+    return found, set(itertools.accumulate(map(len, found)))
+
+
+def compare(ours, element):
+    """Asserts that a text has every word of an element, and gives what had to be mended."""
+    raw = "".join(element.itertext()) if element is not None else ""
+    if ours == " ".join(raw.split()):
+        return None
+    theirs = re.sub(
+        r"&(nbsp|lt|gt|rsquo|#\d+);", lambda m: ENTITIES.get(m[1]) or chr(int(m[1][1:])), raw
+    )
+    theirs = re.sub(r"</?(o:)?p>", " ", theirs).translate(SEEN)
+    if next(element.iter(MATH), None) is not None:
+        # Here the white space is XML's. All symbols are there, in their order; and outside of the
+        # formulas every word is.
+        assert re.sub(r"[\s/()√]", "", ours) == re.sub(r"[\s/()√]", "", theirs)
+        outside = list(element.itertext())
+        for math in element.iter(MATH):
+            inside = list(math.itertext())
+            start = next(i for i in range(len(outside)) if outside[i : i + len(inside)] == inside)
+            outside[start : start + len(inside)] = ["\0"]
+        pieces = " ".join("".join(outside).translate(SEEN).split()).split("\0")
+        assert re.fullmatch(".*?".join(map(re.escape, pieces)), ours)
+        return "formula"
+    assert "".join(ours.split()) == "".join(theirs.split())  # nothing lost, nothing invented
+    (_, our_ends), (_, their_ends) = words(ours), words(theirs)
+    assert their_ends <= our_ends  # nothing glued
+    if our_ends != their_ends:  # nor anything taken apart, but for headings in a sentence
+        assert [
+            e for e in element.iter() if e.tag in "bi" and re.match("[A-Z][a-z]{3}", e.text or "")
+        ]
+        return "heading"
+    return "characters"
+
+
+ENTITIES = {"nbsp": " ", "lt": "<", "gt": ">", "rsquo": "’"}
+
+
+def compare_file(path):
+    """Compares every field of every citation, and counts what was mended in the texts."""
+    mended = []
+    citations = pubmed.read_citations(path)
+    with markup.open_file(path) as stream:
+        for _, element in xml.etree.ElementTree.iterparse(stream):
+            if element.tag == "DeleteCitation":
+                for pmid in element:
+                    version = int(pmid.get("Version"))
+                    assert next(citations) == pubmed.Citation(pmid.text, version, deleted=True)
+            elif element.tag == "MedlineCitation":
+                mended.append(compare_citation(next(citations), element))
+                element.clear()
+    assert next(citations, None) is None
+    return mended
+
+
+def compare_citation(citation, element):
+    """Compares one citation, and gives what was mended in its texts."""
+    pmid = element.find("PMID")
+    assert (citation.pmid, citation.version) == (pmid.text, int(pmid.get("Version")))
+    assert not citation.deleted
+    dates = [
+        date
+        for kind in ("Revised", "Completed", "Created")
+        if (date := element.find(f"Date{kind}")) is not None
+    ]
+    assert citation.revised == "".join(part.text for part in dates[0])
+    assert citation.languages == tuple(e.text for e in element.findall("Article/Language"))
+    types = [e.text for e in element.findall("Article/PublicationTypeList/PublicationType")]
+    assert citation.publication_types == tuple(types)
+    links = {e.get("RefType") for e in element.iter("CommentsCorrections")}
+    assert citation.retracted == ("Retracted Publication" in types or "RetractionIn" in links)
+    mended = [compare(citation.title, element.find("Article/ArticleTitle"))]
+    abstracts = [(citation.sections, element.find("Article/Abstract"))]
+    others = element.findall("OtherAbstract")
+    for other, theirs in zip(citation.other_abstracts, others, strict=True):
+        assert (other.kind, other.language) == (theirs.get("Type"), theirs.get("Language"))
+        abstracts.append((other.sections, theirs))
+    for sections, abstract in abstracts:
+        parts = [] if abstract is None else abstract.findall("AbstractText")
+        parts = [part for part in parts if "".join(part.itertext()).split()]
+        for section, part in zip(sections, parts, strict=True):
+            assert section.label == " ".join(part.get("Label", "").split())
+            assert section.category == part.get("NlmCategory", "")
+            mended.append(compare(section.text, part))
+    return mended
+
+
+def test_every_word_of_a_slice_is_read(pubmed_slice):
+    old, new = (compare_file(pubmed_slice / name) for name in documents.SHIPPED)
+    assert (len(old), len(new)) == (100, 200)
+
+
+def test_every_word_of_other_real_files_is_read(shared):
+    files = [path for path in (shared / "data/pubmed_xml").iterdir() if ".xml" in path.name]
+    read = {path.name: len(compare_file(path)) for path in files}
+    assert len(read) == 10
+    assert read["medline16n0902_subset.xml.gz"] == 604  # the older root
+
+
+@pytest.mark.slow
+def test_every_word_of_the_shipped_files_is_read():
+    old, new = (compare_file(Path(path)) for path in documents.shipped_files())
+    assert (len(old), len(new)) == (30_000, 20_788)
+    assert not any(itertools.chain(*old))
+    mended = Counter(itertools.chain(*new))
+    del mended[None]
+    assert mended == {"formula": 34, "heading": 90, "characters": 81}
+
+
+def test_what_pubmed_parser_reads_otherwise(pubmed_slice):
+    """Where nothing is nested, both read the same: else one of the two is wrong."""
+    path = pubmed_slice / documents.SHIPPED[1]
+    ours, theirs = pubmed.read_citations(path), pubmed_parser.parse_medline_xml(str(path))
+    for our, their in zip(ours, theirs, strict=True):
+        assert our.pmid == their["pmid"]
+        assert ";".join(our.languages) == their["languages"]
+        types = [name.partition(":")[2] for name in their["publication_types"].split("; ")]
+        assert list(our.publication_types) == types
+        if len(our.sections) == 1 and "<" not in our.sections[0].text:
+            assert markup.clean(their["abstract"])[:60] == our.sections[0].text[:60]
+
+
+def test_the_older_root_without_pubmed_article(shared):
     path = shared / "data/pubmed_xml/medline16n0902_subset.xml.gz"
     citations = list(pubmed.read_citations(path))
     articles = [c for c in citations if not c.deleted]
@@ -89,6 +281,7 @@ def test_the_older_root_without_pubmed_article(tmp_path, shared):
     assert sum(not c.sections for c in articles) == 78
     assert len(citations) - len(articles) == 1
     assert len({c.pmid for c in articles}) == 604
+    assert not list(pubmed_parser.parse_medline_xml(str(path)))  # its loss
 
 
 def test_one_citation_alone_is_read(tmp_path):
@@ -110,6 +303,8 @@ OUTSIDE = BOMB.replace('<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">', '<!ENTITY b SYS
 UNDECLARED = (
     '<!DOCTYPE PubmedArticleSet SYSTEM "http://x.invalid/p.dtd">' + BOMB[BOMB.index("<Pubmed") :]
 )
+ATTRIBUTE = BOMB.replace("<PMID>", '<PMID Version="&b;">')
+LONG = NESTED.replace("more.", "more " * 2_200_000)
 DEEP = f"<PubmedArticleSet>{'<i>' * 5000}{'</i>' * 5000}</PubmedArticleSet>"
 
 
@@ -127,7 +322,9 @@ DEEP = f"<PubmedArticleSet>{'<i>' * 5000}{'</i>' * 5000}</PubmedArticleSet>"
         pytest.param(BOMB.encode(), "entities", id="bomb"),
         pytest.param(OUTSIDE.encode(), "entities", id="external-entity"),
         pytest.param(UNDECLARED.encode(), "entity", id="undeclared-entity"),
+        pytest.param(ATTRIBUTE.encode(), "entities", id="bomb-in-attribute"),
         pytest.param(DEEP.encode(), "XML", id="deep"),
+        pytest.param(LONG.encode(), "XML.*too long", id="11-megabytes-of-text"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, content, expected):
@@ -136,6 +333,29 @@ def test_bad_files_are_refused(tmp_path, content, expected):
     with pytest.raises(markup.BadFile, match=expected) as caught:
         list(pubmed.read_citations(path))
     assert "\n" not in str(caught.value)
+
+
+MANY = """
+import resource, sys
+from data_prep import pubmed
+list(pubmed.read_citations(sys.argv[1]))  # what the imports need
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(sum(1 for _ in pubmed.read_citations(sys.argv[2])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_does_not_grow_with_a_file_of_one_line(tmp_path):
+    article = re.search(r"<PubmedArticle>.*</PubmedArticle>", NESTED, re.S)[0]
+    article = article.replace("more.", "more " * 20_000).replace("\n", " ")
+    one = write(tmp_path / "one.xml", f"<PubmedArticleSet>{article}</PubmedArticleSet>")
+    many = write(tmp_path / "many.xml", f"<PubmedArticleSet>{article * 1000}</PubmedArticleSet>")
+    assert os.path.getsize(many) > 100e6
+    command = [sys.executable, "-c", MANY, str(one), str(many)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    count, kilobytes = map(int, done.stdout.split())
+    assert count == 1000
+    assert kilobytes < 10_000
 
 
 def test_a_file_is_streamed():
