@@ -44,8 +44,8 @@ ROOTS = ("article", "pmc-articleset", "articles", "OAI-PMH")
 
 PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
 
-# One article is held in memory, at about 7 times its size. The longest file of the shipped ones is
-# 0.1 MB, eLife's longest here 0.5 MB; PMC's longest, nearly all tables, are some 10 MB.
+# One article is held in memory: text of 45 MB took 400 MB. The longest real file of the tests has
+# 0.3 MB; PMC's longest are nearly all tables.
 MAX_ARTICLE_BYTES = 50_000_000
 # So are what comes before a file's first element, and the headers between a package's members.
 MAX_HEADER_BYTES = 1_000_000
@@ -295,8 +295,8 @@ def _read_xml(stream: BinaryIO, name: str) -> Iterator[FullText | Problem]:
             found = _full_text(article, called)
         except BadFile as error:
             found = Problem(called, str(error))
-        except RecursionError:
-            found = Problem(called, "its markup is nested too deeply.")
+        except (RecursionError, etree.LxmlError) as error:
+            found = Problem(called, f"its markup is too deep or too much to be read ({error}).")
         yield found
         # What was read is forgotten, and so is what came before it.
         article.clear()
