@@ -311,6 +311,7 @@ RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
         (f"shown{RAISED_ONE}<sup>,</sup>{RAISED_TWO} here", "shown here"),
         (f"shown{RAISED_ONE}–{RAISED_TWO}, and", "shown, and"),
         (f"shown<sup>{ONE}</sup>,<sup>{TWO}</sup> here", "shown here"),
+        (f"shown<sup>{ONE}</sup>.<sup>{TWO}</sup> Here", "shown. Here"),
         (f"shown<sup>{ONE}</sup> and<sup>{TWO}</sup> here", "shown and here"),
         (f"<italic>E. coli</italic>{ONE} grew", "E. coli grew"),
         (f"shown{ONE}{TWO} here", "shown here"),
