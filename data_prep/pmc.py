@@ -30,7 +30,7 @@ import gzip
 import os
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
@@ -44,15 +44,15 @@ ROOTS = ("article", "pmc-articleset", "articles", "OAI-PMH")
 
 PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
 
-# One article is held in memory, at about 7 times its size. The longest file of the shipped ones is
-# 0.1 MB, eLife's longest here 0.5 MB; PMC's longest, nearly all tables, are some 10 MB.
+# One article is held in memory: one of 45 MB took 400 MB, and 48 MB of nothing but empty elements
+# 1.5 GB. The longest real file of the tests has 0.3 MB.
 MAX_ARTICLE_BYTES = 50_000_000
 # So are what comes before a file's first element, and the headers between a package's members.
 MAX_HEADER_BYTES = 1_000_000
-# XML shrinks to about a fifth, and zeros, with gzip, to a thousandth: what shrinks this far over
-# this length is no text.
+# gzip shrinks the articles of the tests 4 to 6 times, and zeros 1,000 times: what shrinks so far
+# over this length is no text.
 MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
-# The depth of sections, boxes, lists and tables in each other. The shipped files reach 8.
+# The depth of sections, boxes, lists and tables in each other. Those of the tests reach 11.
 MAX_DEPTH = 60
 
 # What no reader sees, or sees beside the text.
@@ -76,8 +76,9 @@ SECTIONS = ("sec", "boxed-text", "statement")
 # What introduces the paragraph after it: a term its definition, a speaker the speech.
 LEADS = ("term", "speaker")
 MARKS = ("bibr", "fn", "table-fn")
-# What may stand between the marks of one superscript.
-SEPARATORS = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
+# What may stand between two marks, and besides them in one superscript.
+BETWEEN = re.compile(r"[\s,;\u2010-\u2015\u2212-]*")
+BESIDES = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
 NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
 FOREIGN = etree.XPath(
     "descendant-or-self::*[namespace-uri() and"
@@ -295,8 +296,8 @@ def _read_xml(stream: BinaryIO, name: str) -> Iterator[FullText | Problem]:
             found = _full_text(article, called)
         except BadFile as error:
             found = Problem(called, str(error))
-        except RecursionError:
-            found = Problem(called, "its markup is nested too deeply.")
+        except (RecursionError, etree.LxmlError) as error:
+            found = Problem(called, f"its markup is too deep or too much to be read ({error}).")
         yield found
         # What was read is forgotten, and so is what came before it.
         article.clear()
@@ -396,7 +397,7 @@ def _clean(part: etree._Element) -> None:
 
 def _drop_marks(part: etree._Element) -> None:
     """Empties raised citation numbers and footnote marks, and what separates them."""
-    dropped: set[etree._Element] = set()
+    dropped: dict[etree._Element, None] = {}
     raised: dict[etree._Element, None] = {}  # superscripts with such marks, in order
     for xref in part.iter("xref"):
         if xref.get("ref-type") not in MARKS:
@@ -407,17 +408,17 @@ def _drop_marks(part: etree._Element) -> None:
             raised[sup] = None
         elif _holds_only_sup(xref) or _is_glued(xref, dropped):
             xref.clear(keep_tail=True)
-            dropped.add(xref)
+            dropped[xref] = None
     for sup in raised:
-        if SEPARATORS.fullmatch("".join(sup.itertext())):
+        if BESIDES.fullmatch("".join(sup.itertext())):
             sup.clear(keep_tail=True)
-            dropped.add(sup)
+            dropped[sup] = None
     for mark in dropped:
         before = mark.getprevious()
         between = None
         if before is not None and before.tag == "sup" and before not in dropped:
             before, between = before.getprevious(), before
-        if before in dropped and SEPARATORS.fullmatch(
+        if before in dropped and BETWEEN.fullmatch(
             (before.tail or "")
             + ("" if between is None else "".join(between.itertext()) + (between.tail or ""))
         ):
@@ -440,7 +441,7 @@ def _holds_only_sup(xref: etree._Element) -> bool:
     )
 
 
-def _is_glued(xref: etree._Element, dropped: set[etree._Element]) -> bool:
+def _is_glued(xref: etree._Element, dropped: Container[etree._Element]) -> bool:
     """Whether a number or sign follows a word or another mark without a space."""
     before = xref.getprevious()
     if before is None:
