@@ -291,21 +291,23 @@ class _Senter:
         with self._nlp.memory_zone():  # spaCy need not keep them
             doc = self._nlp.tokenizer(text)
             features = doc.to_array(self._features)
-            tokens = [(token.idx, token.text) for token in doc]
+            place = np.array([token.idx for token in doc])
+            tokens = [token.text for token in doc]
         lengths = np.array([len(word) for word in words])
         begins = np.cumsum(lengths + 1) - lengths - 1
-        place = np.array([place for place, _ in tokens])
         word = np.searchsorted(begins, place, side="right") - 1
         count = np.bincount(word, minlength=len(words))
         first = len(self._vectors) + np.cumsum(count) - count
 
         self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
         self._words.append(np.stack([first, count], axis=1))
-        ends = [_END.search(token) is not None for _, token in tokens]
-        closes = [_LETTER.search(token) is None for _, token in tokens]
+        # Found in the word and not in the token, which may end in the midst of a number.
+        marks = [match.start() for match in _END.finditer(text)]
+        place_after = place + [len(token) for token in tokens]
+        ends = np.searchsorted(marks, place_after) > np.searchsorted(marks, place)
+        closes = [_LETTER.search(token) is None for token in tokens]
         self._tokens.append(np.stack([place - begins[word], ends, closes], axis=1))
-        hashed = self._hashed.predict(features)
-        self._vectors.append(self._mixed.predict(hashed))
+        self._vectors.append(self._mixed.predict(self._hashed.predict(features)))
 
     def _forget(self) -> None:
         """Empties what is known, but for the edge of a text: as many zeros as the model sees."""
