@@ -3,105 +3,70 @@
     python -m data_prep.examples --documents=out/documents --vocab=out/vocab.txt \\
         --output=out/examples_128 --sequence_length=128
 
-Writes `train-*.tfrecord` and `heldout-*.tfrecord` with `input_ids`, `input_mask` and
-`segment_ids` of fixed length, the format of the original ELECTRA code, with a copy of the
-vocabulary and a `manifest.json`. Nothing is masked: that is drawn anew at every training step.
-The order is shuffled over the whole corpus. A second run reuses finished output, and an
-interrupted run continues. Next: `python run_pretraining.py --help`.
+Writes `train-*.tfrecord` and `heldout-*.tfrecord` (the format is `records.ExampleFormat`), with a
+copy of the vocabulary and a `manifest.json`. What an example is, `--objective` says:
+`data_prep/segments.py` has them all. With `--packing`, several documents share an example, and no
+text is lost and next to no room. Nothing is masked: that is drawn anew at every training step.
+
+The order is shuffled over the whole corpus, and all training shards hold equally many examples, or
+one more. A second run reuses finished output, and an interrupted run continues. Next:
+`python run_pretraining.py --help`.
 """
 
 from __future__ import annotations
 
-import array
 import dataclasses
 import functools
 import hashlib
 import math
 import os
 import random
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from absl import flags
 
-from data_prep import pipeline
+from data_prep import pipeline, segments
 from tfbio import cli, records, tokenization
 
 if TYPE_CHECKING:
-    import tokenizers
+    import apache_beam as beam
 
-# The odds of the original, google-research/electra's build_pretraining_dataset.py.
-_SINGLE_SEGMENT = 0.1
-_SHORT = 0.05
+OBJECTIVES = ("electra", "next_sentence", "sentence_order", "full_sentences")
+PACKED_OBJECTIVES = ("electra", "full_sentences")
+SPLITS = ("train", "heldout")
 
-# An example on its way to its shard: where it stands there, its ids with [CLS] and [SEP] but
-# without padding, and the length of its first segment with its [CLS] and [SEP].
-Row = tuple[bytes, bytes, int]
-
-
-def build_examples(
-    sentences: Iterable[Sequence[int]], max_length: int, rng: random.Random
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Builds the examples of one document, as ELECTRA's ExampleBuilder does.
-
-    Sentences are gathered until they reach a target length, which is `max_length`, or in one
-    example of twenty a random length, then shared out to two segments, or one in one of ten.
-
-    One thing differs: the original draws a target length after each example and carries the last
-    one over to the next document; here the first is drawn anew, from the same odds, so that a
-    document's examples depend on nothing but the document and `rng`.
-
-    Args:
-      sentences: token ids of the document's sentences, in order.
-      max_length: length of an example with its special tokens.
-      rng: where the random draws come from; only `rng.random()` is used, whose sequence Python
-        promises not to change.
-
-    Yields:
-      The token ids of the first and of the second segment (which may be empty), without special
-      tokens.
-    """
-
-    def target() -> int:
-        if rng.random() < _SHORT:
-            return 5 + int(rng.random() * (max_length - 4))
-        return max_length
-
-    gathered: list[Sequence[int]] = []
-    length, target_length = 0, target()
-    for sentence in sentences:
-        gathered.append(sentence)
-        length += len(sentence)
-        if length >= target_length:
-            yield _segments(gathered, max_length, target_length, rng)
-            gathered, length, target_length = [], 0, target()
-    if length:
-        yield _segments(gathered, max_length, target_length, rng)
+# Documents are worked on together until they have so many characters: about a million tokens.
+# Twice as many take twice the memory, a quarter as many pack a little worse.
+CHUNK = 4_000_000
+# How many bytes of documents go into a training shard unless --shards is given.
+SHARD = 32 << 20
 
 
-def _segments(
-    sentences: Iterable[Sequence[int]], max_length: int, target_length: int, rng: random.Random
-) -> tuple[list[int], list[int]]:
-    """Shares sentences out to two segments, and cuts them to fit."""
-    first_target = 100_000 if rng.random() < _SINGLE_SEGMENT else (target_length - 3) // 2
-    first: list[int] = []
-    second: list[int] = []
-    for sentence in sentences:
-        # To the first segment while it is empty, or stays below its target, or, at even odds,
-        # the one sentence that takes it past its target.
-        if (
-            not first
-            or len(first) + len(sentence) < first_target
-            or (not second and len(first) < first_target and rng.random() < 0.5)
-        ):
-            first += sentence
-        else:
-            second += sentence
-    first = first[: max_length - 2]
-    second = second[: max(0, max_length - len(first) - 3)]
-    return first, second
+class Document(NamedTuple):
+    """Of a document what examples are made of."""
+
+    id: str
+    article: str
+    texts: list[str]  # its title and its sentences
+
+
+class Settings(NamedTuple):
+    """What the workers must know."""
+
+    vocab: str
+    lower_case: bool
+    objective: str
+    packing: bool
+    form: records.ExampleFormat
+    held_out_fraction: float
+    shards: dict[str, int]  # by split
+    seed: int
 
 
 def make_examples(
@@ -109,10 +74,12 @@ def make_examples(
     vocab: str | os.PathLike,
     output: str | os.PathLike,
     *,
+    objective: str = "electra",
+    packing: bool = False,
     sequence_length: int = 128,
     lower_case: bool = True,
     held_out_fraction: float = 0.05,
-    shards: int = 16,
+    shards: int = 0,
     seed: int = 0,
     overwrite: bool = False,
     workers: int = 0,
@@ -125,16 +92,27 @@ def make_examples(
       The manifest of the folder `output`.
 
     Raises:
-      VocabularyError: `vocab` is not a BERT vocabulary.
+      VocabularyError: `vocab` is not a vocabulary.
       DataError: `documents` is not a whole folder of documents, or `output` holds examples that
         were made with other settings.
+      UserError: the objective cannot be packed.
     """
-    tokens = tokenization.read_vocab(vocab)
+    if packing and objective not in PACKED_OBJECTIVES:
+        raise cli.UserError(
+            f"--packing cannot be had with --objective={objective}, whose label belongs to a whole "
+            f"example: leave it out, or take {' or '.join(PACKED_OBJECTIVES)}."
+        )
+    encoder = _encoder(str(vocab), lower_case)
     source = records.read_manifest(documents, "documents")
+    if not shards:
+        shards = max(16, math.ceil(sum(shard.bytes for shard in source.shards) / SHARD))
     settings = {
         "documents_sha256": records.sha256_of(Path(documents) / records.MANIFEST),
-        "vocab_sha256": records.sha256_of(vocab),
-        "vocab_size": len(tokens),
+        "vocab_sha256": _hash_of(_vocabulary_files(vocab)),
+        "vocab_size": encoder.vocab_size,
+        "objective": objective,
+        "packing": packing,
+        "documents_per_example": segments.most_pieces(sequence_length) if packing else 1,
         "sequence_length": sequence_length,
         "lower_case": lower_case,
         "held_out_fraction": held_out_fraction,
@@ -148,46 +126,38 @@ def make_examples(
     records.verify(documents, source, full=True)
 
     work = pipeline.open_work(output, settings, overwrite)
-    held_out_shards = math.ceil(shards * held_out_fraction)
-    parts = [("train", index, shards) for index in range(shards)]
-    parts += [("heldout", index, held_out_shards) for index in range(held_out_shards)]
+    worker_settings = Settings(
+        vocab=str(vocab),
+        lower_case=lower_case,
+        objective=objective,
+        packing=packing,
+        form=records.ExampleFormat.of(settings),
+        held_out_fraction=held_out_fraction,
+        shards={"train": shards, "heldout": math.ceil(shards * held_out_fraction)},
+        seed=seed,
+    )
+    parts = [(split, i) for split in SPLITS for i in range(worker_settings.shards[split])]
 
-    def build(pipeline_: Any) -> None:
+    def build(pipeline_: beam.Pipeline) -> None:
         import apache_beam as beam
 
-        rows = (
+        built = (
             pipeline_
-            | beam.Create(source.shards)
-            | beam.Reshuffle()
-            | "Build"
-            >> beam.FlatMap(
-                _read_shard,
-                documents=str(documents),
-                work=str(work),
-                vocab=str(vocab),
-                max_length=sequence_length,
-                lower_case=lower_case,
-                held_out_fraction=held_out_fraction,
-                shards={"train": shards, "heldout": held_out_shards},
-                seed=seed,
-            )
+            | "Documents" >> beam.Create(source.shards)
+            | "Spread documents" >> beam.Reshuffle()
+            | "Build" >> beam.Map(_build, str(documents), str(work), worker_settings)
+            # How many examples there are before it says to which shards each one goes.
+            | "Gather sizes" >> beam.combiners.ToList()
         )
-        # Every shard is written, even one that no example falls into.
-        seeds = pipeline_ | "Shards" >> beam.Create([(part, None) for part in parts])
         _ = (
-            (rows, seeds)
-            | beam.Flatten()
-            | beam.GroupByKey()
+            pipeline_
+            | "Shards" >> beam.Create(parts)
+            | "Spread shards" >> beam.Reshuffle()
             | "Write"
-            >> beam.Map(
-                _write_shard,
-                output=str(output),
-                max_length=sequence_length,
-                padding=tokens[tokenization.PAD],
-            )
+            >> beam.Map(_write, beam.pvalue.AsSingleton(built), str(output), worker_settings)
         )
 
-    steps = {"documents": len(source.shards), "train": shards, "heldout": held_out_shards}
+    steps = {"documents": len(source.shards), **worker_settings.shards}
     pipeline.run(build, runner, workers, beam_args, work, steps)
 
     counts: Counter[str] = Counter()
@@ -195,104 +165,305 @@ def make_examples(
         counts.update(step["counts"])
     written = [
         records.Shard(**step["shard"])
-        for split in ("train", "heldout")
+        for split in SPLITS
         for step in pipeline.read_steps(work, split)
     ]
-    for shard in written:
-        counts[f"{shard.split}_examples"] += shard.records
+    for split in SPLITS:
+        counts[f"{split}_examples"] = sum(s.records for s in written if s.split == split)
     examples = sum(shard.records for shard in written)
     real = counts["tokens"] + counts["special_tokens"]
     totals = dict(counts) | {
         "examples": examples,
         "padding_share": round(1 - real / max(1, examples * sequence_length), 6),
         "unknown_share": round(counts["unknown_tokens"] / max(1, counts["tokens"]), 6),
+        "dropped_share": round(counts["dropped_tokens"] / max(1, counts["document_tokens"]), 6),
+        "documents_in_an_example": round(counts["pieces"] / max(1, examples), 3),
     }
-    records.write_text(Path(output) / "vocab.txt", "".join(f"{token}\n" for token in tokens))
+    for file in _vocabulary_files(vocab):
+        name = file.name if file.name == "merges.txt" else f"vocab{file.suffix}"
+        shutil.copyfile(file, Path(output) / name)
     manifest = records.Manifest("examples", settings, totals, written)
     pipeline.close_work(output, manifest)
     return manifest
 
 
-def _read_shard(
-    shard: records.Shard,
-    documents: str,
-    work: str,
-    vocab: str,
-    max_length: int,
-    lower_case: bool,
-    held_out_fraction: float,
-    shards: dict[str, int],
-    seed: int,
-) -> Iterator[tuple[tuple[str, int, int], Row]]:
-    """Yields ((split, index, number of shards), row) for the examples of a shard of documents."""
-    tokenizer = _tokenizer(vocab, lower_case)
-    cls, sep, unk = map(
-        tokenizer.token_to_id, (tokenization.CLS, tokenization.SEP, tokenization.UNK)
-    )
-    counts: Counter[str] = Counter()
-    for document in records.read_documents(documents, [shard]):
-        split = "heldout" if records.is_held_out(document.article, held_out_fraction) else "train"
-        counts["documents"] += 1
-        counts[f"{split}_documents"] += 1
-        texts = [document.title, *document.sentences]
-        encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        rng = random.Random(_digest(seed, document.id))
-        examples = build_examples((encoding.ids for encoding in encoded), max_length, rng)
-        for number, (first, second) in enumerate(examples):
-            ids = [cls, *first, sep]
-            if second:
-                ids += [*second, sep]
-            counts["tokens"] += len(first) + len(second)
-            counts["special_tokens"] += 3 if second else 2
-            counts["unknown_tokens"] += first.count(unk) + second.count(unk)
-            place = _digest(seed, document.id, number)
-            index = int.from_bytes(place[:8], "big") % shards[split]
-            row = (place, array.array("i", ids).tobytes(), len(first) + 2)
-            yield (split, index, shards[split]), row
-    pipeline.write_step(work, shard.file, {"counts": counts})
-
-
-@functools.cache
-def _tokenizer(vocab: str, lower_case: bool) -> tokenizers.Tokenizer:
+@functools.lru_cache(maxsize=2)
+def _encoder(vocab: str, lower_case: bool) -> tokenization.Encoder:
     """Made once in each worker process."""
-    return tokenization.wordpiece(tokenization.read_vocab(vocab), lower_case)
+    return tokenization.load_encoder(vocab, lower_case)
 
 
-def _digest(*parts: object) -> bytes:
-    """16 bytes that depend on the parts alone: the seed of draws, or a place in the shuffle."""
-    return hashlib.sha256("\n".join(map(str, parts)).encode()).digest()[:16]
+def _vocabulary_files(vocab: str | os.PathLike) -> list[Path]:
+    """The files of a vocabulary: byte-level BPE has a second one."""
+    path = Path(vocab)
+    return [path, path.with_name("merges.txt")] if path.suffix == ".json" else [path]
 
 
-def _write_shard(
-    group: tuple[tuple[str, int, int], Iterable[Row | None]],
-    output: str,
-    max_length: int,
-    padding: int,
-) -> None:
-    """Writes one shard in the order of the shuffle, unless it is there already."""
-    (split, index, count), rows = group
-    file = records.shard_name(split, index, count)
+def _hash_of(files: Sequence[Path]) -> str:
+    """The SHA-256 of one file, or of the hashes of several."""
+    hashes = [records.sha256_of(file) for file in files]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+# --- Documents to rows -------------------------------------------------------------------------
+#
+# A shard of documents becomes one file of examples as NumPy rows in the working folder. To which
+# shards the rows go, they need not know: a chunk of n rows, in an order drawn for it, is dealt out
+# like cards to the shards, beginning where the chunk before it ended. Rows that will go to the
+# same shard stand together.
+
+Built = tuple[str, list[list[int]]]  # name of a shard of documents; for each chunk [train, heldout]
+
+
+def _build(shard: records.Shard, documents: str, work: str, settings: Settings) -> Built:
+    """Writes the rows of a shard of documents, unless they are there already."""
+    path = Path(work, f"{shard.file}.rows")
+    done = _done(path, work, shard.file)
+    if done is not None:
+        return shard.file, done
+    counts: Counter[str] = Counter()
+    chunks = []
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    digest = hashlib.sha256()
+    try:
+        with open(temporary, "wb") as stream:
+            for chunk in _chunks(documents, shard):
+                rows = build_rows(chunk, settings, counts)
+                chunks.append([len(rows[split]) for split in SPLITS])
+                for split in SPLITS:
+                    data = _dealt(rows[split], settings, split, chunk[0].id).tobytes()
+                    stream.write(data)
+                    digest.update(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    note = {"counts": counts, "chunks": chunks, "sha256": digest.hexdigest()}
+    pipeline.write_step(work, shard.file, note)
+    return shard.file, chunks
+
+
+def _done(path: Path, work: str, name: str) -> list[list[int]] | None:
+    """The chunks that an interrupted run already built, if they are still as it wrote them."""
+    steps = pipeline.read_steps(work, name)
+    if steps and path.is_file() and records.sha256_of(path) == steps[0]["sha256"]:
+        return steps[0]["chunks"]
+    return None
+
+
+def _chunks(documents: str, shard: records.Shard) -> Iterator[list[Document]]:
+    """The documents of a shard, so many at a time that memory holds them, however large it is."""
+    chunk, characters = [], 0
+    for record in records.read_shard(documents, shard):
+        id_, article, title, sentences = records.bytes_features(
+            record, ("id", "article", "title", "sentences")
+        )
+        texts = [text.decode() for text in (*title, *sentences)]
+        chunk.append(Document(id_[0].decode(), article[0].decode(), texts))
+        characters += sum(map(len, texts))
+        if characters >= CHUNK:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def build_rows(
+    documents: Sequence[Document], settings: Settings, counts: Counter[str]
+) -> dict[str, np.ndarray]:
+    """Makes the examples of some documents.
+
+    Args:
+      documents: what is packed together, and takes second segments from each other.
+      settings: how examples are made.
+      counts: what is counted is added here.
+
+    Returns:
+      By split, an array of `settings.form.row_type`, in no order.
+    """
+    encoder = _encoder(settings.vocab, settings.lower_case)
+    ids, offsets = encoder([text for document in documents for text in document.texts])
+    bounds = _bounds(offsets, [len(document.texts) for document in documents])
+    ids = np.append(ids, [encoder.cls_id, encoder.sep_id])  # see segments.CLS and SEP
+    seen = np.zeros(len(ids), bool)
+    rows = {}
+    for split in SPLITS:
+        chosen = [
+            (document.id, bounds_)
+            for document, bounds_ in zip(documents, bounds, strict=True)
+            if len(bounds_) > 1
+            and records.is_held_out(document.article, settings.held_out_fraction)
+            == (split == "heldout")
+        ]
+        examples = list(_examples(chosen, split, settings)) if chosen else []
+        rows[split], sources = lay_out(examples, ids, settings.form, encoder.pad_id)
+        seen[sources] = True
+        special = int(np.count_nonzero(sources < 0))
+        counts[f"{split}_documents"] += len(chosen)
+        counts["pieces"] += sum(map(len, examples))
+        counts["tokens"] += len(sources) - special
+        counts["special_tokens"] += special
+        counts["unknown_tokens"] += int(np.count_nonzero(ids[sources] == encoder.unk_id))
+    counts["documents"] += len(documents)
+    counts["document_tokens"] += len(ids) - 2
+    counts["dropped_tokens"] += int(np.count_nonzero(~seen[:-2]))
+    return rows
+
+
+def _bounds(offsets: np.ndarray, texts: Sequence[int]) -> list[list[int]]:
+    """For each document where its sentences begin and end among all ids, leaving out empty ones.
+
+    Args:
+      offsets: int64 [texts + 1], where each text of all documents begins and ends.
+      texts: how many texts each document has.
+    """
+    filled = np.diff(offsets) > 0
+    limits = [*offsets[:-1][filled].tolist(), int(offsets[-1])]
+    before = np.concatenate([[0], np.cumsum(filled)])  # filled texts before each text
+    ends = before[list(accumulate(texts, initial=0))].tolist()
+    return [limits[a : b + 1] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def _examples(
+    documents: Sequence[tuple[str, segments.Bounds]], split: str, settings: Settings
+) -> Iterator[list[segments.Piece]]:
+    """Yields the pieces of each example; all draws are keyed by seed and document."""
+    length, seed = settings.form.sequence_length, settings.seed
+    bounds = [bounds for _, bounds in documents]
+    if settings.packing:
+        rng = random.Random(_key(seed, split, documents[0][0]))
+        yield from segments.pack(bounds, length, rng, pairs=settings.objective == "electra")
+    elif settings.objective == "full_sentences":
+        yield from ([piece] for piece in segments.full_sentences(bounds, length))
+    else:
+        for index, (id_, own) in enumerate(documents):
+            rng = random.Random(_key(seed, id_))
+            if settings.objective == "electra":
+                pieces = segments.electra(own, length, rng)
+            elif settings.objective == "sentence_order":
+                pieces = segments.sentence_order(own, length, rng)
+            else:
+                pieces = segments.next_sentence(bounds, index, length, rng)
+            yield from ([piece] for piece in pieces)
+
+
+def lay_out(
+    examples: Sequence[Sequence[segments.Piece]],
+    ids: np.ndarray,
+    form: records.ExampleFormat,
+    pad_id: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Writes examples out as rows.
+
+    Args:
+      examples: the pieces of each.
+      ids: int32, what the pieces are spans of, [CLS] and [SEP] at its end.
+      form: how a row looks.
+      pad_id: what stands after the last token.
+
+    Returns:
+      An array of `form.row_type`, and int64, the place in `ids` of each token in all examples, a
+      negative one for special tokens.
+    """
+    rows = np.zeros(len(examples), form.row_type)
+    rows["input_ids"] = pad_id
+    if not examples:
+        return rows, np.zeros(0, np.int64)
+    spans: list[segments.Span] = []
+    example_starts, segment_starts, segment_places = [], [], []
+    for number, pieces in enumerate(examples):
+        example_starts.append(len(spans))
+        place = number * 2 * form.documents
+        for first, second, _ in pieces:
+            segment_starts.append(len(spans))
+            segment_places.append(place)
+            spans += (segments.CLS, *first, segments.SEP)
+            if second:
+                segment_starts.append(len(spans))
+                segment_places.append(place + 1)
+                spans += (*second, segments.SEP)
+            place += 2
+    starts, ends = np.array(spans, np.int64).T
+    lengths = ends - starts
+    before = np.cumsum(lengths) - lengths  # tokens in all spans before each
+
+    # Where each token comes from, and in which example's row it goes where.
+    tokens = np.arange(lengths.sum())
+    sources = tokens + np.repeat(starts - before, lengths)
+    first_tokens = before[example_starts]
+    in_rows = np.arange(len(examples)) * form.sequence_length - first_tokens
+    targets = tokens + np.repeat(in_rows, np.diff(first_tokens, append=len(tokens)))
+    matrix = np.full(len(examples) * form.sequence_length, pad_id, form.id_type)
+    matrix[targets] = ids[sources]
+    rows["input_ids"] = matrix.reshape(len(examples), -1)
+
+    segment_lengths = np.zeros(len(examples) * 2 * form.documents, np.uint16)
+    segment_lengths[segment_places] = np.add.reduceat(lengths, segment_starts)
+    rows["segment_lengths"] = segment_lengths.reshape(len(examples), -1)
+    if form.labelled:
+        rows["label"] = [pieces[0].label for pieces in examples]
+    return rows, sources
+
+
+# --- Rows to shards ----------------------------------------------------------------------------
+
+
+def _dealt(rows: np.ndarray, settings: Settings, split: str, name: str) -> np.ndarray:
+    """Rows in an order drawn for them, those together that will go to the same shard."""
+    hands = max(1, settings.shards[split])
+    order = _order(_key(settings.seed, split, name), len(rows))
+    return rows[np.concatenate([order[hand::hands] for hand in range(hands)])]
+
+
+def _write(part: tuple[str, int], built: list[Built], output: str, settings: Settings) -> None:
+    """Writes one shard in an order drawn for it, unless it is there already."""
+    split, index = part
+    hands = settings.shards[split]
+    file = records.shard_name(split, index, hands)
     if pipeline.shard_is_done(output, file):
         return
-    ordered = sorted(row for row in rows if row is not None)
-    serialized = (_serialize(row, max_length, padding) for row in ordered)
-    written = records.write_shard(Path(output) / file, serialized, split)
-    step = {"shard": dataclasses.asdict(written)}
-    pipeline.write_step(Path(output) / pipeline.WORK, file, step)
+    work = Path(output) / pipeline.WORK
+    blocks, dealt = [], 0
+    for name, chunks in sorted(built):
+        with open(work / f"{name}.rows", "rb") as stream:
+            for sizes in chunks:
+                for chunk_split, size in zip(SPLITS, sizes, strict=True):
+                    begin, row_size = stream.tell(), settings.form.row_type.itemsize
+                    if chunk_split == split:
+                        hand = (index - dealt) % hands
+                        least, more = divmod(size, hands)
+                        stream.seek((hand * least + min(hand, more)) * row_size, os.SEEK_CUR)
+                        data = stream.read((least + (hand < more)) * row_size)
+                        blocks.append(np.frombuffer(data, settings.form.row_type))
+                        dealt += size
+                    stream.seek(begin + size * row_size)
+    rows = np.concatenate(blocks)
+    rows = rows[_order(_key(settings.seed, split, index, "order"), len(rows))]
+    written = records.write_shard(Path(output) / file, settings.form.serialize(rows), split)
+    pipeline.write_step(work, file, {"shard": dataclasses.asdict(written)})
 
 
-def _serialize(row: Row, max_length: int, padding: int) -> bytes:
-    """An example as the original ELECTRA code writes it."""
-    _, packed, first = row
-    ids = array.array("i", packed).tolist()
-    rest = max_length - len(ids)
-    return records.serialize_example(
-        {
-            "input_ids": ids + [padding] * rest,
-            "input_mask": [1] * len(ids) + [0] * rest,
-            "segment_ids": [0] * first + [1] * (len(ids) - first) + [0] * rest,
-        }
-    )
+def _key(*parts: object) -> int:
+    """64 bits that depend on the parts alone."""
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def _order(key: int, count: int) -> np.ndarray:
+    """A permutation of 0 to `count - 1` that depends on the key alone, whatever NumPy's version.
+
+    SplitMix64 (Steele, Lea and Flood, 2014) started at the key gives a number for each place; they
+    are sorted.
+    """
+    with np.errstate(over="ignore"):
+        numbers = np.uint64(key) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
+        numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        numbers ^= numbers >> np.uint64(31)
+    return np.argsort(numbers, kind="stable")
 
 
 def define_flags() -> None:
@@ -300,6 +471,19 @@ def define_flags() -> None:
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string("vocab", None, "The vocab.txt to encode with.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+    flags.DEFINE_enum(
+        "objective",
+        "electra",
+        OBJECTIVES,
+        "What examples are made for: electra; next_sentence (BERT); sentence_order (ALBERT); "
+        "full_sentences (RoBERTa, and BERT without sentence pairs).",
+    )
+    flags.DEFINE_bool(
+        "packing",
+        False,
+        "Pack several documents into an example, without loss of text or room, each kept to "
+        "itself; with electra or full_sentences.",
+    )
     flags.DEFINE_integer("sequence_length", 128, "Tokens in an example.", lower_bound=8)
     flags.DEFINE_bool("lower_case", True, "Lower-case the text and strip accents (uncased).")
     flags.DEFINE_float(
@@ -309,7 +493,13 @@ def define_flags() -> None:
         lower_bound=0.0,
         upper_bound=0.5,
     )
-    flags.DEFINE_integer("shards", 16, "Number of training files to write.", lower_bound=1)
+    flags.DEFINE_integer(
+        "shards",
+        0,
+        "Training files to write; 0: one for each 32 MiB of documents, and at least 16. A worker "
+        "holds one in memory.",
+        lower_bound=0,
+    )
     flags.DEFINE_integer("seed", 0, "Seed of the segments' lengths and of the shuffle.")
     pipeline.define_common_flags()
 
@@ -321,6 +511,8 @@ def main(argv: list[str]) -> None:
         flag.documents,
         flag.vocab,
         flag.output,
+        objective=flag.objective,
+        packing=flag.packing,
         sequence_length=flag.sequence_length,
         lower_case=flag.lower_case,
         held_out_fraction=flag.held_out_fraction,
@@ -336,7 +528,7 @@ def main(argv: list[str]) -> None:
         f"{counts.get('train_examples', 0):,} training and {counts.get('heldout_examples', 0):,} "
         f"held-out examples of {counts.get('documents', 0):,} documents in {flag.output}: "
         f"{counts.get('tokens', 0):,} tokens, {counts['unknown_share']:.3%} of them unknown; "
-        f"{counts['padding_share']:.1%} padding"
+        f"{counts['padding_share']:.1%} padding, {counts['dropped_share']:.1%} of the text dropped"
     )
 
 

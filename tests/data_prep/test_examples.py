@@ -1,74 +1,15 @@
+import itertools
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
-from data_prep import examples
-from tfbio import records, tokenization
+from data_prep import examples, segments
+from tfbio import cli, records, tokenization
 
-
-class OriginalBuilder:
-    """ExampleBuilder of google-research/electra's build_pretraining_dataset.py, on token ids.
-
-    Its code, but that the random draws come from `rng`, and that `randint` is spelt out.
-    """
-
-    def __init__(self, max_length, rng):
-        self._current_sentences = []
-        self._current_length = 0
-        self._max_length = max_length
-        self._target_length = max_length
-        self._rng = rng
-
-    def add_line(self, bert_tokids):
-        if (not bert_tokids) and self._current_length != 0:  # empty lines separate docs
-            return self._create_example()
-        self._current_sentences.append(bert_tokids)
-        self._current_length += len(bert_tokids)
-        if self._current_length >= self._target_length:
-            return self._create_example()
-        return None
-
-    def _create_example(self):
-        # small chance to only have one segment as in classification tasks
-        if self._rng.random() < 0.1:
-            first_segment_target_length = 100000
-        else:
-            # -3 due to not yet having [CLS]/[SEP] tokens in the input text
-            first_segment_target_length = (self._target_length - 3) // 2
-
-        first_segment = []
-        second_segment = []
-        for sentence in self._current_sentences:
-            # the sentence goes to the first segment if (1) the first segment is
-            # empty, (2) the sentence doesn't put the first segment over length or
-            # (3) 50% of the time when it does put the first segment over length
-            if (
-                len(first_segment) == 0
-                or len(first_segment) + len(sentence) < first_segment_target_length
-                or (
-                    len(second_segment) == 0
-                    and len(first_segment) < first_segment_target_length
-                    and self._rng.random() < 0.5
-                )
-            ):
-                first_segment += sentence
-            else:
-                second_segment += sentence
-
-        # trim to max_length while accounting for not-yet-added [CLS]/[SEP] tokens
-        first_segment = first_segment[: self._max_length - 2]
-        second_segment = second_segment[: max(0, self._max_length - len(first_segment) - 3)]
-
-        # prepare to start building the next example
-        self._current_sentences = []
-        self._current_length = 0
-        # small chance for random-length instead of max_length-length example
-        if self._rng.random() < 0.05:
-            self._target_length = 5 + int(self._rng.random() * (self._max_length - 4))
-        else:
-            self._target_length = self._max_length
-        return first_segment, second_segment
+WAYS = [(objective, False) for objective in examples.OBJECTIVES]
+WAYS += [(objective, True) for objective in examples.PACKED_OBJECTIVES]
 
 
 @pytest.fixture(scope="module")
@@ -91,95 +32,193 @@ def examples_folder(documents_folder, vocab_file, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("max_length", [32, 128, 512])
-def test_segments_are_those_of_the_original(encoded, max_length):
-    several = 0
-    for seed, sentences in enumerate(encoded.values()):
-        # The first target is full length, as the original's is, when its draw is not below 5 %.
-        if random.Random(seed).random() < 0.05:
-            continue
-        rng = random.Random(seed)
-        rng.random()
-        original = OriginalBuilder(max_length, rng)
-        expected = [original.add_line(list(ids)) for ids in (*sentences, [])]
-        ours = list(examples.build_examples(sentences, max_length, random.Random(seed)))
-        assert ours == [example for example in expected if example and any(example)]
-        several += len(ours) > 1
-    assert several > (10 if max_length < 512 else 0)
+def read(folder):
+    """(split, ids, segment lengths, label or None) of each example in a folder."""
+    for shard in records.read_manifest(folder, "examples").shards:
+        for record in records.read_shard(folder, shard):
+            example = records.parse_example(record)
+            ids, lengths = (
+                np.frombuffer(example[name][0], "<u2") for name in ("input_ids", "segment_lengths")
+            )
+            yield shard.split, ids.tolist(), lengths.tolist(), example.get("label", [None])[0]
 
 
-def test_the_odds_are_those_of_the_original():
-    # Sentences of one token, so that an example is as long as its target lets it be: 98 tokens of
-    # one segment, or 97 of two.
-    firsts = [
-        next(examples.build_examples([[7]] * 500, 100, random.Random(seed))) for seed in range(4000)
-    ]
-    full = [(first, second) for first, second in firsts if len(first) + len(second) >= 97]
-    assert 0.04 < 1 - len(full) / len(firsts) < 0.06
-    assert 0.085 < sum(not second for _, second in full) / len(full) < 0.115
-    assert {len(first) for first, _ in full} == {46, 47, 48, 98}  # targets of 98, 99, 100; single
-    lengths = sorted(len(first) + len(second) for first, second in firsts)
-    assert 2 <= lengths[0] < 10
-
-
-def test_every_example_is_well_formed_and_no_token_is_lost(encoded, examples_folder, vocab_file):
-    manifest = records.read_manifest(examples_folder, "examples")
-    records.verify(examples_folder, manifest, full=True)
+@pytest.mark.parametrize(("objective", "packing"), WAYS)
+def test_every_example_is_well_formed_and_the_counts_are_true(
+    encoded, documents_folder, vocab_file, tmp_path, objective, packing
+):
+    manifest = examples.make_examples(
+        documents_folder,
+        vocab_file,
+        tmp_path / "out",
+        objective=objective,
+        packing=packing,
+        held_out_fraction=0.2,
+        shards=3,
+        workers=1,
+    )
+    records.verify(tmp_path / "out", manifest, full=True)
     vocab = tokenization.read_vocab(vocab_file)
     cls, sep, pad = vocab["[CLS]"], vocab["[SEP]"], vocab["[PAD]"]
-    bodies = {"train": Counter(), "heldout": Counter()}
-    tokens = special = padding = 0
-    for shard in manifest.shards:
-        for record in records.read_shard(examples_folder, shard):
-            example = records.parse_example(record)
-            ids, mask = example["input_ids"], example["input_mask"]
-            segments = example["segment_ids"]
-            assert len(ids) == len(mask) == len(segments) == 128
-            real = sum(mask)
-            assert mask == [1] * real + [0] * (128 - real)
-            assert ids[0] == cls and ids[real - 1] == sep and set(ids[real:]) <= {pad}
-            first = ids.index(sep) + 1
-            second = real - first
-            assert ids[:real].count(sep) == (2 if second else 1)
-            assert segments == [0] * first + [1] * second + [0] * (128 - real)
-            bodies[shard.split][tuple(i for i in ids[1:real] if i != sep)] += 1
-            special += 3 if second else 2
-            tokens += real - (3 if second else 2)
-            padding += 128 - real
-    counts = manifest.counts
-    assert (tokens, special) == (counts["tokens"], counts["special_tokens"])
-    assert counts["examples"] == sum(map(len, bodies.values())) + sum(
-        n - 1 for body in bodies.values() for n in body.values()
-    )
-    assert counts["padding_share"] == pytest.approx(padding / (128 * counts["examples"]), abs=1e-6)
-    assert counts["unknown_share"] == 0
+    # Runs of eight tokens that only one document has tell which one a text is of.
+    owner = {}
+    for id_, sentences in encoded.items():
+        for run in runs(sum(sentences, [])):
+            owner[run] = None if owner.get(run, id_) != id_ else id_
+    places = text = pieces = 0
+    splits, labels = Counter(), Counter()
+    for split, ids, lengths, label in read(tmp_path / "out"):
+        assert len(ids) == 128 and lengths.count(0) < len(lengths) == (8 if packing else 2)
+        start = 0
+        for first, second in zip(lengths[::2], lengths[1::2], strict=True):
+            if not first:
+                assert not second
+                continue
+            pieces += 1
+            assert ids[start] == cls and ids[start + first - 1] == sep
+            bodies = [ids[start + 1 : start + first - 1]]
+            if second:
+                assert ids[start + first + second - 1] == sep
+                bodies.append(ids[start + first : start + first + second - 1])
+            start += first + second
+            whose = [{owner.get(run) for run in runs(body)} - {None} for body in bodies]
+            if objective != "full_sentences" or packing:
+                assert all(sep not in body and cls not in body for body in bodies)
+                assert all(len(owners) <= 1 for owners in whose)
+                if label == 1 and objective == "next_sentence":
+                    assert not whose[0] & whose[1]
+                else:
+                    assert len(set().union(*whose)) <= 1
+            for id_ in set().union(*whose):
+                splits[split, records.is_held_out(id_, 0.2)] += 1
+            text += sum(len(body) - body.count(sep) for body in bodies)
+        assert set(ids[start:]) <= {pad}
+        places += start
+        labels[label] += 1
+    # No held-out text is in a training example, nor the other way round.
+    assert set(splits) == {("train", False), ("heldout", True)}
+    assert set(labels) == ({0, 1} if objective in records.LABELLED_OBJECTIVES else {None})
 
-    # Each document's examples are in its own split, and together are its text, cut at most where
-    # an example ran over; the order of the corpus is not the order of the examples.
-    expected = {"train": Counter(), "heldout": Counter()}
+    counts = manifest.counts
+    total = sum(len(sentence) for sentences in encoded.values() for sentence in sentences)
+    number = labels.total()
+    assert counts["examples"] == number and counts["pieces"] == pieces
+    assert counts["tokens"] == text and counts["tokens"] + counts["special_tokens"] == places
+    assert counts["padding_share"] == pytest.approx(1 - places / (128 * number), abs=1e-6)
+    assert counts["document_tokens"] == total
+    assert counts["unknown_share"] == 0
+    assert counts["heldout_documents"] == sum(records.is_held_out(i, 0.2) for i in encoded) > 20
+    if objective != "next_sentence":
+        assert counts["dropped_tokens"] == total - text
+    assert (counts["dropped_tokens"] == 0) == (packing or objective == "full_sentences")
+    assert counts["padding_share"] < 0.02 or not packing
+
+
+def runs(tokens):
+    return zip(*(tokens[n:] for n in range(8)), strict=False)
+
+
+def test_the_examples_are_those_of_the_builder(encoded, examples_folder, vocab_file):
+    expected = Counter()
     for id_, sentences in encoded.items():
         split = "heldout" if records.is_held_out(id_, 0.2) else "train"
-        rng = random.Random(examples._digest(0, id_))
-        for first, second in examples.build_examples(sentences, 128, rng):
-            expected[split][tuple(first + second)] += 1
-    assert bodies == expected
-    assert counts["heldout_documents"] == sum(records.is_held_out(i, 0.2) for i in encoded) > 20
+        ids = sum(sentences, [])
+        bounds = list(itertools.accumulate(map(len, sentences), initial=0))
+        for piece in segments.electra(bounds, 128, random.Random(examples._key(0, id_))):
+            first, second = (
+                sum((ids[a:b] for a, b in spans), []) for spans in (piece.first, piece.second)
+            )
+            expected[split, tuple(first), tuple(second)] += 1
+    found = Counter()
+    for split, ids, (first, second), _ in read(examples_folder):
+        found[split, tuple(ids[1 : first - 1]), tuple(ids[first : first + second][:-1])] += 1
+    assert found == expected
     assert (examples_folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
 
 
-def test_examples_are_shuffled_over_the_corpus(encoded, examples_folder):
+@pytest.mark.parametrize("vocab_size", [2000, 100_000])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_records_are_those_of_protobuf(vocab_size, labelled):
+    form = records.ExampleFormat(300, vocab_size, 5, labelled)
+    rng = np.random.default_rng(0)
+    rows = np.frombuffer(rng.bytes(7 * form.row_type.itemsize), form.row_type).copy()
+    if labelled:
+        rows["label"] %= 2
+    for row, record in zip(rows, form.serialize(rows), strict=True):
+        features = {name: [row[name].tobytes()] for name in ("input_ids", "segment_lengths")}
+        if labelled:
+            features["label"] = [int(row["label"])]
+        assert record == records.serialize_example(features)
+
+
+def test_examples_are_shuffled_over_shards_of_one_size(encoded, examples_folder):
     where = {tuple(s[0][:8]): n for n, s in enumerate(encoded.values()) if len(s[0]) >= 8}
-    order = []
     manifest = records.read_manifest(examples_folder, "examples")
     sizes = [shard.records for shard in manifest.shards_of("train")]
-    assert len(sizes) == 3 and max(sizes) < 1.5 * min(sizes)
-    for record in records.read_shard(examples_folder, manifest.shards[0]):
-        title = tuple(records.parse_example(record)["input_ids"][1:9])
+    assert len(sizes) == 3 and max(sizes) - min(sizes) <= 1
+    order = []
+    for _, ids, _, _ in itertools.islice(read(examples_folder), sizes[0]):
+        title = tuple(ids[1:9])
         order += [where[title]] if title in where else []
     # Neighbours are as far apart as in any random order: a third of the range on average.
     distances = [abs(a - b) for a, b in zip(order, order[1:], strict=False)]
     assert len(order) > 20
     assert sum(distances) / len(distances) > len(encoded) / 5
+    # And each shard has its part of what stands early, and of what stands late.
+    assert 0.3 < sum(n < len(encoded) / 2 for n in order) / len(order) < 0.7
+
+
+def test_an_interrupted_run_goes_on_and_does_nothing_twice(
+    documents_folder, vocab_file, examples_folder, files_of, tmp_path, monkeypatch
+):
+    built, written = [], []
+    build_rows, write_shard = examples.build_rows, records.write_shard
+
+    def build(documents, *rest):
+        built.append(documents[0].id)
+        if len(built) == 3:
+            raise KeyboardInterrupt
+        return build_rows(documents, *rest)
+
+    def write(path, *rest):
+        written.append(path.name)
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        return write_shard(path, *rest)
+
+    monkeypatch.setattr(examples, "build_rows", build)
+    monkeypatch.setattr(records, "write_shard", write)
+    settings = {"held_out_fraction": 0.2, "shards": 3, "workers": 1}
+    for _ in range(2):
+        with pytest.raises(BaseException, match="."):
+            examples.make_examples(documents_folder, vocab_file, tmp_path / "out", **settings)
+            pytest.fail("was not interrupted")
+        assert not (tmp_path / "out" / records.MANIFEST).exists()
+    examples.make_examples(documents_folder, vocab_file, tmp_path / "out", **settings)
+    # Four shards of documents and four of examples; of each kind one was begun twice.
+    assert len(built) == 5 and len(set(built)) == 4
+    assert len(written) == 5 and len(set(written)) == 4
+    assert files_of(tmp_path / "out") == files_of(examples_folder)
+
+
+def test_a_shard_larger_than_a_chunk_loses_nothing(
+    documents_folder, vocab_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(examples, "CHUNK", 20_000)
+    manifest = examples.make_examples(
+        documents_folder, vocab_file, tmp_path / "out", packing=True, shards=5, workers=1
+    )
+    counts = manifest.counts
+    assert counts["dropped_tokens"] == 0 and counts["tokens"] == counts["document_tokens"]
+    sizes = [shard.records for shard in manifest.shards_of("train")]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_pairs_are_not_packed(documents_folder, vocab_file, tmp_path):
+    with pytest.raises(cli.UserError, match="--packing cannot be had with .*next_sentence"):
+        examples.make_examples(
+            documents_folder, vocab_file, tmp_path, objective="next_sentence", packing=True
+        )
 
 
 def test_settings_that_matter_change_the_output(documents_folder, vocab_file, tmp_path, capsys):
