@@ -19,6 +19,9 @@ from tfbio import cli, records
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
 
+# What a body's document is called by, behind its article's id.
+BODY_SUFFIX = "#body"
+
 # Why an article is left out by itself, whatever else is in the corpus: the first that applies.
 REASONS = (
     "without_id",
@@ -211,7 +214,7 @@ def _of_full_text(
             sections = _sections(p for p in article.body if p.kind in wanted)
             # The abstract has the title already.
             title = "" if abstract else article.title
-            body = _document(f"{id_}#body", source, title, sections, selection)
+            body = _document(id_ + BODY_SUFFIX, source, title, sections, selection)
         texts = [document for document in (abstract, body) if document]
         reason = _excluded(excluded, texts, int(article.pmid or 0), int(number[1]) if number else 0)
 
@@ -277,10 +280,11 @@ def _document(
         last = label
         texts.append(text)
         kinds.append(kind)
-    if texts and not selection.boilerplate:
-        texts[-1] = boilerplate.without_boilerplate(texts[-1])
-        if not texts[-1]:
-            del texts[-1], kinds[-1]
+    while texts and not selection.boilerplate and not id_.endswith(BODY_SUFFIX):
+        texts[-1], _ = boilerplate.without_boilerplate(texts[-1])
+        if texts[-1]:
+            break
+        del texts[-1], kinds[-1]
     return records.Document(id_, source, title, texts, kinds)
 
 

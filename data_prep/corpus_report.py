@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_prep import pipeline
+from data_prep import articles, pipeline
 from tfbio import cli, records, tokenization
 
 # Documents that are encoded in one call.
@@ -55,7 +55,7 @@ def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = Tr
     total = manifest.counts.get("documents")
     for batch in _batches(tqdm(found, "documents", total, disable=None, unit=" documents")):
         for document in batch:
-            kind = BODIES if document.id.endswith("#body") else ABSTRACTS
+            kind = BODIES if document.id.endswith(articles.BODY_SUFFIX) else ABSTRACTS
             texts = (document.title, *document.sentences)
             words[kind].append(sum(len(text.split()) for text in texts))
             sentences[kind].append(len(document.sentences))

@@ -52,7 +52,7 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
         pairs = list(zip(document.sections, document.sentences, strict=True))
         for label, category, text in citation.sections:
             category = category or ("UNASSIGNED" if label else "")
-            text = boilerplate.without_boilerplate(text)
+            text, _ = boilerplate.without_boilerplate(text)
             rest = text.replace(" ", "")
             while rest:
                 section, sentence = pairs.pop(0)
