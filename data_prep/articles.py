@@ -133,8 +133,11 @@ def read(
         for position, citation in enumerate(pubmed.read_citations(path)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
+    source = os.path.basename(path)
     for article in pmc.read_articles(path):
         if isinstance(article, pmc.Problem):
+            if article.name == source:  # the file is this one article
+                raise markup.BadFile(article.sentence)
             yield article
         else:
             yield from _of_full_text(article, path, selection, excluded)

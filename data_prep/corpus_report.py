@@ -119,7 +119,7 @@ def _lines(manifest: records.Manifest, found: dict[str, Any], vocab: str) -> Ite
     yield ""
     yield (
         f"{counts['input_files']:,} input files, {counts.get('bad_input_files', 0):,} of them bad "
-        f"(and {counts.get('bad_archive_members', 0):,} bad files in archives)."
+        f"(and {counts.get('bad_parts', 0):,} bad articles in the others)."
     )
     yield ""
     yield "| texts | |"

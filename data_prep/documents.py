@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 from absl import flags
 
 from data_prep import (
@@ -133,6 +134,8 @@ def make_documents(
       DataError: no file was good, or one was bad and `strict`; or `output` holds documents that
         were made with other settings.
     """
+    # The workers' current folder may be another.
+    output = os.path.abspath(output)
     selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
     sizes = [os.path.getsize(path) for path in paths]
@@ -230,6 +233,13 @@ def make_documents(
         raise
     left_out: Counter[str] = Counter()
     written = pipeline.read_steps(work, "documents")
+    expected = sum(note["shards"] for note in notes)
+    if len(notes) != len(inputs) or len(written) != expected:
+        # A shared file system may show late what other machines wrote.
+        raise records.DataError(
+            f"{len(written)} of {expected} shards are to be seen in {output}: run the same command "
+            "again; it continues."
+        )
     for note in written:
         counts.update(note["counts"])
         left_out.update(note["left_out"])
@@ -298,7 +308,7 @@ def _read_input(
     index, paths = job
     note = Path(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
-        units, counts, problems = 0, Counter(), []
+        units, shards, counts, problems = 0, 0, Counter(), []
         try:
             for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
                 if units == _UNITS_OF_INPUT:
@@ -307,10 +317,12 @@ def _read_input(
                     )
                 _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
                 units += 1
+                # A unit of deletions alone comes to no shard.
+                shards += not rows["deleted"].all()
         except markup.BadFile as error:  # of the input's only file
-            units, counts = 0, Counter(bad_input_files=1)
+            units, shards, counts = 0, 0, Counter(bad_input_files=1)
             problems = [f"{os.path.basename(paths[0])}: {error}"]
-        content = {"units": units, "counts": counts, "problems": problems}
+        content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
         pipeline.write_step(reader.work, note.stem, content)
     content = json.loads(note.read_text(encoding="utf-8"))
     for problem in content["problems"]:
@@ -345,7 +357,7 @@ def _candidates(
                 continue
         for item in found:
             if isinstance(item, pmc.Problem):
-                counts["bad_archive_members"] += 1
+                counts["bad_parts"] += 1
                 problems.append(f"{name}: {item.name}: {item.sentence}")
             else:
                 counts[item.kind] += 1
@@ -558,7 +570,8 @@ def _split(
 
 @functools.cache
 def _splitter(name: str) -> sentences.Splitter:
-    """Loaded once in each worker process."""
+    """Loaded once in each worker process, which does its matrix products in one thread."""
+    threadpoolctl.threadpool_limits(1)
     return sentences.load(name)
 
 

@@ -13,10 +13,11 @@ import logging
 import os
 import shlex
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,9 +181,9 @@ def run(
     _calm(quiet=runner == "local")
     import apache_beam as beam
 
-    _check_flags(beam_args)
     args = list(beam_args)
     if runner == "local":
+        _check_flags(beam_args)
         workers = workers or os.cpu_count() or 1
         args.append(f"--direct_num_workers={workers}")
         engine = _local_runner(workers, work / "workers.log")
@@ -190,10 +191,59 @@ def run(
         args.append(f"--runner={runner}")
         engine = None
     options = beam.options.pipeline_options.PipelineOptions(args)
-    with _progress(work, steps):
-        pipeline = beam.Pipeline(runner=engine, options=options)
-        build(pipeline)
-        pipeline.run().wait_until_finish()
+    result = None
+    with _progress(work, steps), _deaths_of_workers() as deaths:
+        try:
+            pipeline = beam.Pipeline(runner=engine, options=options)
+            build(pipeline)
+            result = pipeline.run()
+            result.wait_until_finish()
+        except BaseException as error:
+            if deaths:
+                raise cli.UserError(
+                    f"a worker process died ({deaths[0]}; -9 says that memory ran out): run the "
+                    "same command again, perhaps with fewer --workers; it continues."
+                ) from error
+            if result is not None:
+                # The job does not end with this process, and would write beside the next run's.
+                with suppress(Exception):
+                    result.cancel()
+            if runner != "local" and isinstance(error, RuntimeError):
+                raise cli.UserError(
+                    f"the job on {runner} failed: {_last_line(error)}: see its logs, and run the "
+                    "same command again; it continues."
+                ) from error
+            raise
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return _brief(lines[-1]).rstrip(".") if lines else type(error).__name__
+
+
+@contextmanager
+def _deaths_of_workers() -> Iterator[list[BaseException]]:
+    """Interrupts the main thread when a local worker process dies: Beam would wait for ever.
+
+    Beam only raises in the thread that waits for the process (local_job_service.py,
+    SubprocessSdkWorker.run), and goes on waiting for what the process would have sent.
+    """
+    deaths: list[BaseException] = []
+    before = threading.excepthook
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.thread is not None and arguments.thread.name == "run_worker":
+            if not deaths:
+                deaths.append(arguments.exc_value)
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        elif not deaths:
+            before(arguments)
+
+    threading.excepthook = hook
+    try:
+        yield deaths
+    finally:
+        threading.excepthook = before
 
 
 def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
@@ -208,6 +258,8 @@ def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
     if workers == 1:
         return FnApiRunner()
     command = (
+        # Ctrl-C is for the command, which ends its workers in order.
+        "trap '' INT; "
         f"PYTHONPATH={shlex.quote(os.pathsep.join(filter(None, sys.path)))} "
         f"exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main "
         f"2>>{shlex.quote(str(log.absolute()))}"
@@ -226,7 +278,10 @@ def _calm(quiet: bool) -> None:
 
 
 def _check_flags(args: Sequence[str]) -> None:
-    """Refuses flags that neither the command nor Beam knows; Beam would only log a warning."""
+    """Refuses flags that neither the command nor Beam knows; Beam would only log a warning.
+
+    A job server may know more than Beam, so this is for the local runner.
+    """
     if not args:
         return
     from apache_beam.options import pipeline_options

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import struct
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,12 +193,17 @@ def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
 
 def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a text file (UTF-8, no translation of line ends), whole or not at all."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = _temporary(path)
     with open(temporary, "w", encoding="utf-8", newline="") as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(temporary, path)
+
+
+def _temporary(path: str | os.PathLike) -> Path:
+    """Where a file is written before it is whole: a name that no other process has, anywhere."""
+    return Path(f"{path}.{uuid.uuid4().hex}.tmp")
 
 
 def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) -> None:
@@ -238,7 +244,7 @@ def shard_name(prefix: str, index: int, count: int) -> str:
 def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = "") -> Shard:
     """Writes records to a TFRecord file, which appears under its name only when complete."""
     path = Path(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     digest, size, count = hashlib.sha256(), 0, 0
     try:
         with open(temporary, "wb") as stream:
