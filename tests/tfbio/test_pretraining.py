@@ -284,6 +284,31 @@ def test_trains_on_packed_examples(
     assert np.abs(logits[0] - logits[1])[other.numpy()].max() > 1e-4
 
 
+def test_trains_on_examples_of_the_original_code(settings, examples_folder, cpu, tmp_path):
+    manifest = records.read_manifest(examples_folder, "examples")
+    shutil.copy(examples_folder / "vocab.txt", tmp_path)
+    (tmp_path / "pretrain_tfrecords").mkdir()
+    for number, shard in enumerate(manifest.shards):
+        name = f"pretrain_data.tfrecord-{number}-of-{len(manifest.shards)}"
+        with tf.io.TFRecordWriter(str(tmp_path / "pretrain_tfrecords" / name)) as writer:
+            for record in records.read_shard(examples_folder, shard):
+                example = records.parse_example(record)
+                ids = np.frombuffer(example["input_ids"][0], "<u2").tolist()
+                first, second = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
+                rest = len(ids) - first - second
+                features = {
+                    "input_ids": ids,
+                    "input_mask": [1] * (first + second) + [0] * rest,
+                    "segment_ids": [0] * first + [1] * second + [0] * rest,
+                }
+                writer.write(records.serialize_example(features))
+    short = dataclasses.replace(settings, num_train_steps=2)
+    model = str(tmp_path / "model")
+    pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
+    assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
+    assert Path(model, "vocab.txt").read_bytes() == (examples_folder / "vocab.txt").read_bytes()
+
+
 def test_examples_of_another_objective_are_refused(
     settings, documents_folder, vocab_file, cpu, tmp_path
 ):
