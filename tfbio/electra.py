@@ -65,7 +65,8 @@ class Electra(keras.layers.Layer):
         """Both losses on one batch.
 
         Args:
-          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
+            several documents, also `document_ids` and `position_ids`, see `Encoder`.
           masked: the batch with tokens hidden.
           seed: int32 [2], keys the generator's samples and the dropout.
           training: with dropout, or without.
@@ -75,9 +76,10 @@ class Electra(keras.layers.Layer):
         sample_seed, generator_seed, discriminator_seed = randomness.split(seed, 3)
         if not training:
             generator_seed = discriminator_seed = None
-        input_mask, segment_ids = batch["input_mask"], batch["segment_ids"]
+        input_mask = batch["input_mask"]
+        context = {name: values for name, values in batch.items() if name != "input_ids"}
 
-        hidden = self.generator(masked.input_ids, input_mask, segment_ids, seed=generator_seed)
+        hidden = self.generator(masked.input_ids, **context, seed=generator_seed)
         generator_logits = self.generator_head(
             hidden, masked.positions, self.encoder.embeddings.word
         )
@@ -93,7 +95,7 @@ class Electra(keras.layers.Layer):
             corrupted_ids = replace_tokens(batch["input_ids"], masked.positions, sampled_ids)
         is_replaced = tf.cast(corrupted_ids != batch["input_ids"], tf.int32)
 
-        hidden = self.encoder(corrupted_ids, input_mask, segment_ids, seed=discriminator_seed)
+        hidden = self.encoder(corrupted_ids, **context, seed=discriminator_seed)
         discriminator_logits = self._discriminate(hidden)
         discriminator_losses = tf.nn.sigmoid_cross_entropy_with_logits(
             tf.cast(is_replaced, tf.float32), discriminator_logits

@@ -39,11 +39,22 @@ class Embeddings(keras.layers.Layer):
         self.layer_norm = LayerNorm(size)
         self.dropout_prob = config.hidden_dropout_prob
 
-    def call(self, input_ids: tf.Tensor, segment_ids: tf.Tensor, seed=None) -> tf.Tensor:
-        """int32 [batch, length] twice -> [batch * length, embedding_size]."""
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        position_ids: tf.Tensor | None = None,
+        seed=None,
+    ) -> tf.Tensor:
+        """int32 [batch, length] each -> [batch * length, embedding_size].
+
+        Without `position_ids`, positions count from 0.
+        """
         batch, length = input_ids.shape
         words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
         positions = tf.convert_to_tensor(self.position)[:length]
+        if position_ids is not None:
+            positions = tf.gather(positions, position_ids)
         # A product with the one-hot segments: the gradient of a gather from two rows is a slow
         # scatter of the whole batch into them.
         segments = tf.one_hot(
@@ -136,6 +147,8 @@ class Encoder(keras.layers.Layer):
         input_ids: tf.Tensor,
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
+        document_ids: tf.Tensor | None = None,
+        position_ids: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Encodes a batch.
@@ -144,6 +157,10 @@ class Encoder(keras.layers.Layer):
           input_ids: int32 [batch, length], static shape.
           input_mask: int32 [batch, length], 1 for tokens and 0 for padding.
           segment_ids: int32 [batch, length].
+          document_ids: int32 [batch, length], for examples of several documents: tokens attend to
+            those of their own document only.
+          position_ids: int32 [batch, length], the place of each token in its document; without,
+            each example is one.
           seed: int32 [2], keys the dropout masks; None for evaluation.
 
         Returns:
@@ -154,11 +171,15 @@ class Encoder(keras.layers.Layer):
         if seed is not None:
             seed, *seeds = split(seed, 1 + 3 * len(layer_seeds))
             layer_seeds = [seeds[i : i + 3] for i in range(0, len(seeds), 3)]
-        hidden = self.embeddings(input_ids, segment_ids, seed=seed)
+        hidden = self.embeddings(input_ids, segment_ids, position_ids, seed=seed)
         if self.projection is not None:
             hidden = self.projection(hidden)
-        padding = 1.0 - tf.cast(input_mask[:, tf.newaxis, tf.newaxis, :], hidden.dtype)
-        attention_bias = padding * MASKED_SCORE
+        attended = input_mask[:, tf.newaxis, tf.newaxis, :]
+        if document_ids is not None:
+            queries = document_ids[:, tf.newaxis, :, tf.newaxis]
+            same = tf.equal(queries, document_ids[:, tf.newaxis, tf.newaxis, :])
+            attended *= tf.cast(same, tf.int32)
+        attention_bias = (1.0 - tf.cast(attended, hidden.dtype)) * MASKED_SCORE
         for layer, seeds in zip(self.transformer_layers, layer_seeds, strict=True):
             hidden = layer(hidden, attention_bias, seeds=seeds)
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])

@@ -214,6 +214,13 @@ def pretrain(
     precision = distribution.set_precision(config.run.precision, strategy)
     lengths = [length for length, _ in config.phases()]
     data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
+    for folder, manifest in data.values():
+        objective = manifest.settings.get("objective")
+        if objective in records.LABELLED_OBJECTIVES:
+            raise UserError(
+                f"{folder} was made with --objective={objective}, for another kind of pretraining "
+                "than ELECTRA's: make examples with --objective=electra."
+            )
     vocab_file = _prepare_model_dir(config, data, model_dir)
     trainer = ElectraTrainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
@@ -329,7 +336,8 @@ def _prepare_model_dir(
                 )
     os.makedirs(model_dir, exist_ok=True)
     vocab_file = os.path.join(model_dir, "vocab.txt")
-    shutil.copyfile(os.path.join(folder, "vocab.txt"), vocab_file)
+    found = manifest.settings.get("vocab_file", os.path.join(folder, "vocab.txt"))
+    shutil.copyfile(found, vocab_file)
     records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return vocab_file
 

@@ -219,3 +219,34 @@ def test_bfloat16_keeps_float32_weights(batch):
     # bfloat16 has 8 bits of mantissa; outputs of a LayerNorm are of the order of 1.
     difference = tokens_only(tf.cast(output, tf.float32), batch[1]) - tokens_only(exact, batch[1])
     assert np.sqrt(np.mean(np.square(difference))) < 0.05
+
+
+def test_a_packed_document_is_encoded_as_if_alone():
+    encoder = build()
+    random = np.random.default_rng(3)
+    lengths = [[9, 17, 14], [30, 4, 0]]  # the second example has padding
+    ids, mask, segments, documents, positions = np.zeros([5, 2, 40], np.int32)
+    for row, row_lengths in enumerate(lengths):
+        start = 0
+        for number, length in enumerate(row_lengths, start=1):
+            span = slice(start, start + length)
+            ids[row, span] = random.integers(5, CONFIG.vocab_size, length)
+            mask[row, span] = 1
+            segments[row, span] = np.arange(length) > length // 2
+            documents[row, span] = number
+            positions[row, span] = np.arange(length)
+            start += length
+    packed = encoder(
+        *map(tf.constant, (ids, mask, segments)),
+        document_ids=tf.constant(documents),
+        position_ids=tf.constant(positions),
+    ).numpy()
+    together = encoder(*map(tf.constant, (ids, mask, segments))).numpy()
+    for row in range(2):
+        for number in range(1, documents[row].max() + 1):
+            own = documents[row] == number
+            alone = encoder(
+                *(tf.constant(values[row, own][None]) for values in (ids, mask, segments))
+            )
+            np.testing.assert_allclose(packed[row, own], alone[0], atol=1e-5)
+            assert np.abs(together[row, own] - alone[0]).max() > 0.01

@@ -101,3 +101,17 @@ def test_the_same_masks_on_any_number_of_replicas(batch, two_devices):
     for name, whole in single._asdict().items():
         joined = tf.concat(two_devices.experimental_local_results(getattr(both, name)), axis=0)
         np.testing.assert_array_equal(joined, whole, err_msg=name)
+
+
+def test_special_tokens_are_not_hidden_within_a_packed_example():
+    random = np.random.default_rng(1)
+    ids = random.integers(WORDS, VOCABULARY, [ROWS, LENGTH]).astype(np.int32)
+    ids[:, [0, 40, 77]] = CLS
+    ids[:, [20, 39, 60, 76, LENGTH - 1]] = SEP
+    masked = hide((tf.constant(ids), tf.ones_like(ids)))
+    real = masked.weights.numpy() > 0
+    assert real.sum() == 19 * ROWS
+    assert not np.isin(masked.ids.numpy()[real], [CLS, SEP]).any()
+    kept = masked.input_ids.numpy()
+    for special in (CLS, SEP):
+        np.testing.assert_array_equal(kept == special, ids == special)

@@ -250,3 +250,77 @@ def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2 devices"):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_trains_on_packed_examples(
+    settings, documents_folder, vocab_file, cpu, tmp_path, jit_compile
+):
+    folder = tmp_path / "packed"
+    made = {"sequence_length": 64, "held_out_fraction": 0.2, "shards": 1, "workers": 1}
+    examples.make_examples(documents_folder, vocab_file, folder, packing=True, **made)
+    run = dataclasses.replace(settings.run, jit_compile=jit_compile)
+    short = dataclasses.replace(settings, num_train_steps=4, run=run)
+    pretraining.pretrain(short, [str(folder)], str(tmp_path / "model"), cpu)
+    logs = EventAccumulator(str(tmp_path / "model" / "logs" / "heldout"))
+    logs.Reload()
+    assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
+    # Dropout is off and the same tokens are hidden: documents that share an example do not touch.
+    trainer = pretraining.ElectraTrainer(settings, tokenization.read_vocab(vocab_file), cpu)
+    manifest = records.read_manifest(folder, "examples")
+    batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
+    other = batch["document_ids"] > 1
+    changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
+    logits = []
+    for each in (batch, changed):
+        masked = trainer._mask(each, tf.constant([0, 0]))
+        masked = masked._replace(input_ids=each["input_ids"], weights=tf.zeros_like(masked.weights))
+        output = trainer.model(
+            each, masked, seed=tf.constant([0, 0]), corrupted_ids=each["input_ids"]
+        )
+        logits.append(output.discriminator_logits.numpy())
+    first = (batch["document_ids"] == 1).numpy()
+    np.testing.assert_allclose(logits[0][first], logits[1][first], atol=1e-5)
+    assert np.abs(logits[0] - logits[1])[other.numpy()].max() > 1e-4
+
+
+def test_trains_on_examples_of_the_original_code(settings, examples_folder, cpu, tmp_path):
+    manifest = records.read_manifest(examples_folder, "examples")
+    shutil.copy(examples_folder / "vocab.txt", tmp_path)
+    (tmp_path / "pretrain_tfrecords").mkdir()
+    for number, shard in enumerate(manifest.shards):
+        name = f"pretrain_data.tfrecord-{number}-of-{len(manifest.shards)}"
+        with tf.io.TFRecordWriter(str(tmp_path / "pretrain_tfrecords" / name)) as writer:
+            for record in records.read_shard(examples_folder, shard):
+                example = records.parse_example(record)
+                ids = np.frombuffer(example["input_ids"][0], "<u2").tolist()
+                first, second = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
+                rest = len(ids) - first - second
+                features = {
+                    "input_ids": ids,
+                    "input_mask": [1] * (first + second) + [0] * rest,
+                    "segment_ids": [0] * first + [1] * second + [0] * rest,
+                }
+                writer.write(records.serialize_example(features))
+    short = dataclasses.replace(settings, num_train_steps=2)
+    model = str(tmp_path / "model")
+    pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
+    assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
+    assert Path(model, "vocab.txt").read_bytes() == (examples_folder / "vocab.txt").read_bytes()
+
+
+def test_examples_of_another_objective_are_refused(
+    settings, documents_folder, vocab_file, cpu, tmp_path
+):
+    folder = tmp_path / "pairs"
+    examples.make_examples(
+        documents_folder,
+        vocab_file,
+        folder,
+        objective="sentence_order",
+        sequence_length=64,
+        workers=1,
+    )
+    with pytest.raises(UserError, match="made with --objective=sentence_order"):
+        pretraining.pretrain(settings, [str(folder)], str(tmp_path / "model"), cpu)
+    assert not (tmp_path / "model").exists()

@@ -6,7 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from data_prep import examples
 from tfbio import pretraining_data, records
 
 BATCH = 8
@@ -26,7 +28,7 @@ def batches(folder, manifest, first, last, seed=0):
 
 def test_an_epoch_holds_every_example_once(examples_folder, manifest):
     expected = [
-        records.parse_example(record)["input_ids"]
+        np.frombuffer(records.parse_example(record)["input_ids"][0], "<u2").tolist()
         for shard in manifest.shards_of("train")
         for record in records.read_shard(examples_folder, shard)
     ]
@@ -65,6 +67,130 @@ def test_batches_are_static_int32(examples_folder, manifest):
         for name in pretraining_data.FEATURES:
             spec = dataset.element_spec[name]
             assert spec.shape == [BATCH, 64] and spec.dtype == "int32"
+
+
+def by_hand(record, length):
+    """What a record says, token by token."""
+    example = records.parse_example(record)
+    ids = np.frombuffer(example["input_ids"][0], "<u2")
+    lengths = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
+    columns = {name: [0] * length for name in pretraining_data.PACKED_FEATURES}
+    columns["input_ids"] = ids.tolist()
+    start = 0
+    for document in range(len(lengths) // 2):
+        first, second = lengths[2 * document : 2 * document + 2]
+        for n in range(first + second):
+            columns["input_mask"][start + n] = 1
+            columns["segment_ids"][start + n] = int(n >= first)
+            columns["document_ids"][start + n] = document + 1
+            columns["position_ids"][start + n] = n
+        start += first + second
+    return columns
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_path, packing):
+    manifest = examples.make_examples(
+        documents_folder,
+        vocab_file,
+        tmp_path / "out",
+        packing=packing,
+        held_out_fraction=0.2,
+        shards=1,
+        workers=1,
+    )
+    folder = str(tmp_path / "out")
+    (shard,) = manifest.shards_of("heldout")
+    expected = [by_hand(record, 128) for record in records.read_shard(folder, shard)]
+    dataset = pretraining_data.held_out_dataset(folder, manifest, BATCH)
+    names = pretraining_data.PACKED_FEATURES if packing else pretraining_data.FEATURES
+    count = 0
+    for batch in dataset.as_numpy_iterator():
+        assert set(batch) == set(names)
+        for row in range(BATCH):
+            for name in names:
+                assert batch[name][row].tolist() == expected[count][name], name
+            count += 1
+    assert count == len(expected) // BATCH * BATCH > 20
+    assert all(spec.shape == [BATCH, 128] for spec in dataset.element_spec.values())
+    counts = pretraining_data.word_counts(folder, manifest)
+    (shard,) = manifest.shards_of("train")
+    tokens = sum(sum(by_hand(r, 128)["input_mask"]) for r in records.read_shard(folder, shard))
+    assert counts.sum() == tokens
+
+
+@pytest.fixture(scope="module")
+def original(vocab_file, tmp_path_factory):
+    """A data folder as google-research/electra's build_pretraining_dataset.py leaves it."""
+    folder = tmp_path_factory.mktemp("original")
+    (folder / "vocab.txt").write_bytes(vocab_file.read_bytes())
+    (folder / "pretrain_tfrecords").mkdir()
+
+    def create_int_feature(values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=list(values)))
+
+    number = 0
+    for index in range(11):
+        path = folder / "pretrain_tfrecords" / f"pretrain_data.tfrecord-{index}-of-11"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for _ in range(3 + index):
+                number += 1
+                ids = [2, *range(5, 5 + number % 50), 3]
+                features = {
+                    "input_ids": [*ids, number] + [0] * (63 - len(ids)),
+                    "input_mask": [1] * (len(ids) + 1) + [0] * (63 - len(ids)),
+                    "segment_ids": [0] * len(ids) + [1] + [0] * (63 - len(ids)),
+                }
+                features = {name: create_int_feature(v) for name, v in features.items()}
+                example = tf.train.Example(features=tf.train.Features(feature=features))
+                writer.write(example.SerializeToString())
+    return folder / "pretrain_tfrecords"
+
+
+def test_examples_of_the_original_code_are_read_in_an_order_of_their_own(original, vocab_file):
+    for given in (str(original), f"{original}/pretrain_data.tfrecord*"):
+        data = pretraining_data.find_examples([given], [64], 2000)
+        folder, manifest = data[64]
+        # Files 0 to 9 in the order of their numbers: 3 + ... + 12; the last is held out.
+        assert [shard.records for shard in manifest.shards_of("train")] == list(range(3, 13))
+        assert [shard.records for shard in manifest.shards_of("heldout")] == [13]
+        assert manifest.settings["vocab_sha256"] == records.sha256_of(vocab_file)
+        whole = batches(folder, manifest, 0, 25)  # 75 examples an epoch
+        read = np.concatenate(whole)
+        assert len(set(map(tuple, read[:75].tolist()))) == 75
+        assert sorted(map(tuple, read[:75].tolist())) == sorted(map(tuple, read[75:150].tolist()))
+        np.testing.assert_array_equal(batches(folder, manifest, 13, 25), whole[13:])
+        held_out = next(iter(pretraining_data.held_out_dataset(folder, manifest, BATCH)))
+        assert not set(map(tuple, held_out["input_ids"].numpy())) & set(map(tuple, read.tolist()))
+        assert (held_out["segment_ids"].numpy().sum(axis=1) == 1).all()
+        assert pretraining_data.word_counts(folder, manifest).sum() > 0
+
+
+def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
+    def find(given, words=2000):
+        return pretraining_data.find_examples([str(given)], [64], words)
+
+    with pytest.raises(records.DataError, match=r"has token \d+: give its size"):
+        find(original, 7)
+    with pytest.raises(records.DataError, match="no file matches"):
+        find(tmp_path / "*.tfrecord")
+    with pytest.raises(records.DataError, match=r"has no manifest.json"):
+        find(tmp_path)
+    folder = tmp_path / "data" / "pretrain_tfrecords"
+    shutil.copytree(original, folder)
+    with pytest.raises(records.DataError, match=r"has no vocab.txt, nor has the folder above"):
+        find(folder)
+    shutil.copy(original.parent / "vocab.txt", folder)
+    one, manifest = find(f"{folder}/*-0-of-11")[64]
+    with pytest.raises(records.DataError, match="no held-out examples"):
+        pretraining_data.held_out_dataset(one, manifest, BATCH)
+    path = folder / "pretrain_data.tfrecord-3-of-11"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(records.DataError, match="cut short after record 5"):
+        find(folder)
+    path.unlink()
+    with pytest.raises(records.DataError, match="holds 10 of 11 files"):
+        find(folder)
 
 
 def test_a_shard_that_was_cut_is_named(examples_folder, manifest, tmp_path):
