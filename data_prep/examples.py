@@ -22,6 +22,7 @@ import math
 import os
 import random
 import shutil
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -52,7 +53,6 @@ class Document(NamedTuple):
     """Of a document what examples are made of."""
 
     id: str
-    article: str
     texts: list[str]  # its title and its sentences
 
 
@@ -223,7 +223,7 @@ def _build(shard: records.Shard, documents: str, work: str, settings: Settings) 
         return shard.file, done
     counts: Counter[str] = Counter()
     chunks = []
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     digest = hashlib.sha256()
     try:
         with open(temporary, "wb") as stream:
@@ -256,11 +256,9 @@ def _chunks(documents: str, shard: records.Shard) -> Iterator[list[Document]]:
     """The documents of a shard, so many at a time that memory holds them, however large it is."""
     chunk, characters = [], 0
     for record in records.read_shard(documents, shard):
-        id_, article, title, sentences = records.bytes_features(
-            record, ("id", "article", "title", "sentences")
-        )
+        id_, title, sentences = records.bytes_features(record, ("id", "title", "sentences"))
         texts = [text.decode() for text in (*title, *sentences)]
-        chunk.append(Document(id_[0].decode(), article[0].decode(), texts))
+        chunk.append(Document(id_[0].decode(), texts))
         characters += sum(map(len, texts))
         if characters >= CHUNK:
             yield chunk
@@ -293,7 +291,7 @@ def build_rows(
             (document.id, bounds_)
             for document, bounds_ in zip(documents, bounds, strict=True)
             if len(bounds_) > 1
-            and records.is_held_out(document.article, settings.held_out_fraction)
+            and records.is_held_out(records.article_of(document.id), settings.held_out_fraction)
             == (split == "heldout")
         ]
         examples = list(_examples(chosen, split, settings)) if chosen else []

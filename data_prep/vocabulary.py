@@ -25,6 +25,7 @@ import io
 import os
 import re
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -302,7 +303,7 @@ def make_vocabulary(
 
 def _write(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     with open(temporary, "wb") as stream:
         stream.write(content)
         stream.flush()

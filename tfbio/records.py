@@ -70,7 +70,7 @@ class Document:
     @property
     def article(self) -> str:
         """The id of its article, all of whose texts are held out together, or none."""
-        return self.id.partition("#")[0]
+        return article_of(self.id)
 
     def serialize(self) -> bytes:
         """The document as a serialized `tf.train.Example` of bytes features."""
@@ -123,6 +123,11 @@ class Manifest:
     def shards_of(self, split: str) -> list[Shard]:
         """The shards of one split, in order."""
         return [shard for shard in self.shards if shard.split == split]
+
+
+def article_of(document_id: str) -> str:
+    """The id of the article that a document is a text of."""
+    return document_id.partition("#")[0]
 
 
 def is_held_out(article: str, fraction: float) -> bool:
