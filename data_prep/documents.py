@@ -246,7 +246,7 @@ def make_documents(
     manifest = records.Manifest(
         "documents",
         settings,
-        dict(counts) | {"left_out": dict(left_out)},
+        dict(counts) | {"left_out": dict(+left_out)},  # without zeros
         [records.Shard(**note["shard"]) for note in written if note["shard"]["records"]],
         problems,
     )
