@@ -58,18 +58,19 @@ class Exclusion:
     Attributes:
       pmids, pmcids: uint32, sorted.
       runs: uint64, sorted: hashes of `RUN` words in a row.
-      pieces: uint64, sorted: hashes of `PIECE` words in a row of the short texts; a hash occurs
-        once for each text that has it.
-      piece_texts: uint32 [pieces], the text of each.
-      needed: int64 [short texts], how many pieces each has.
+      anchors: uint64 [short texts], sorted: of each the hash of `PIECE` words in a row that
+        fewest of the others have.
+      pieces: uint64: the hashes of all `PIECE` words in a row of each short text, one after the
+        other.
+      ends: int64 [short texts], where those of each end.
     """
 
     pmids: np.ndarray
     pmcids: np.ndarray
     runs: np.ndarray
+    anchors: np.ndarray
     pieces: np.ndarray
-    piece_texts: np.ndarray
-    needed: np.ndarray
+    ends: np.ndarray
 
     def reason(self, words: np.ndarray, pmid: int = 0, pmcid: int = 0) -> str:
         """Why an article is to be left out: "id", "text", or "" if it is not.
@@ -81,19 +82,15 @@ class Exclusion:
         if _has(self.pmids, pmid) or _has(self.pmcids, pmcid):
             return "id"
         words = _telling(words)
-        if self._filter.find(self.runs, fingerprints.ngrams(words, RUN)).size:
+        if self._runs.find(fingerprints.ngrams(words, RUN)).size:
             return "text"
-        found = self._piece_filter.find(self.pieces, fingerprints.ngrams(words, PIECE))
-        if found.size:
-            found = np.unique(found)
-            first = np.searchsorted(self.pieces, found, "left")
-            last = np.searchsorted(self.pieces, found, "right")
-            texts = np.concatenate(
-                [self.piece_texts[a:b] for a, b in zip(first, last, strict=True)]
-            )
-            texts, times = np.unique(texts, return_counts=True)
-            if (times == self.needed[texts]).any():
-                return "text"
+        pieces = fingerprints.ngrams(words, PIECE)
+        for anchor in self._anchors.find(pieces):
+            first, last = np.searchsorted(self.anchors, (anchor, anchor + np.uint64(1)))
+            for text in range(first, last):
+                start = self.ends[text - 1] if text else 0
+                if np.isin(self.pieces[start : self.ends[text]], pieces).all():
+                    return "text"
         return ""
 
     @functools.cached_property
@@ -107,15 +104,15 @@ class Exclusion:
         return whole.hexdigest()
 
     @functools.cached_property
-    def _filter(self) -> _Filter:
-        return _Filter.of(self.runs)
+    def _runs(self) -> _Lookup:
+        return _Lookup(self.runs)
 
     @functools.cached_property
-    def _piece_filter(self) -> _Filter:
-        return _Filter.of(self.pieces)
+    def _anchors(self) -> _Lookup:
+        return _Lookup(self.anchors)
 
     def __getstate__(self) -> dict[str, np.ndarray]:
-        # The filters are quickly made again, and need not travel to the workers.
+        # The lookups are quickly made again, and need not travel to the workers.
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
@@ -316,8 +313,9 @@ def _telling(words: np.ndarray) -> np.ndarray:
 
 
 def _hashed(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`runs`, `pieces`, `piece_texts` and `needed` of texts."""
-    runs = [np.zeros(0, np.uint64)]
+    """`runs`, `anchors`, `pieces` and `ends` of texts."""
+    none = np.zeros(0, np.uint64)
+    runs = [none]
     short: dict[bytes, np.ndarray] = {}
     for text in texts:
         parts = [_telling(fingerprints.words(html.unescape(p))) for p in _MASK.split(text)]
@@ -327,11 +325,13 @@ def _hashed(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
             pieces = np.unique(np.concatenate([fingerprints.ngrams(p, PIECE) for p in parts]))
             short[pieces.tobytes()] = pieces
     kept = [short[key] for key in sorted(short)]
-    needed = np.array([pieces.size for pieces in kept], np.int64)
-    owners = np.repeat(np.arange(needed.size, dtype=np.uint32), needed)
-    pieces = np.concatenate([np.zeros(0, np.uint64), *kept])
-    by = np.argsort(pieces, kind="stable")
-    return np.unique(np.concatenate(runs)), pieces[by], owners[by], needed
+    every, times = np.unique(np.concatenate([none, *kept]), return_counts=True)
+    rarest = [pieces[np.argmin(times[np.searchsorted(every, pieces)])] for pieces in kept]
+    anchors = np.array(rarest, np.uint64)
+    by = np.argsort(anchors, kind="stable")
+    pieces = np.concatenate([none, *(kept[i] for i in by)])
+    ends = np.cumsum(np.array([kept[i].size for i in by], np.int64))
+    return np.unique(np.concatenate(runs)), anchors[by], pieces, ends
 
 
 def _has(numbers: np.ndarray, number: int) -> bool:
@@ -339,30 +339,29 @@ def _has(numbers: np.ndarray, number: int) -> bool:
     return bool(number and place < numbers.size and numbers[place] == number)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Filter:
-    """Tells at once that most hashes are not in an array: a bit for each of their first bits.
+class _Lookup:
+    """Finds hashes in a sorted array.
 
-    With 8 to 16 times as many bits as hashes, one in 8 or fewer of others passes.
+    A bit for each beginning that a hash can have, 8 to 16 for each hash of the array, tells at
+    once that most hashes are not in it.
     """
 
-    bits: np.ndarray
-    shift: np.uint64
-
-    @classmethod
-    def of(cls, hashes: np.ndarray) -> _Filter:
+    def __init__(self, hashes: np.ndarray):
         power = max(8, int(hashes.size).bit_length() + 3)
-        shift = np.uint64(64 - power)
+        self.hashes, self.shift = hashes, np.uint64(64 - power)
         marks = np.zeros(1 << power, bool)
-        marks[hashes >> shift] = True
-        return cls(np.packbits(marks, bitorder="little"), shift)
+        marks[hashes >> self.shift] = True
+        self.bits = np.packbits(marks, bitorder="little")
 
-    def find(self, hashes: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """Those of `asked` that are in the sorted array that the filter was made of."""
+    def find(self, asked: np.ndarray) -> np.ndarray:
+        """Those of `asked` that are in the array."""
         places = asked >> self.shift
-        bits = self.bits[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
+        bits = self.bits[places >> _THREE] >> (places & _SEVEN).astype(np.uint8)
         asked = asked[(bits & 1).astype(bool)]
         if not asked.size:
             return asked
-        places = np.minimum(np.searchsorted(hashes, asked), hashes.size - 1)
-        return asked[hashes[places] == asked]
+        places = np.minimum(self.hashes.searchsorted(asked), self.hashes.size - 1)
+        return asked[self.hashes[places] == asked]
+
+
+_THREE, _SEVEN = np.uint64(3), np.uint64(7)
