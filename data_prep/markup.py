@@ -34,15 +34,13 @@ SAFE = {
 }
 
 # Elements that begin and end a line of their own: PubMed's DispFormula, and JATS's in PMC.
-BLOCKS = frozenset(
-    re.findall(
-        r"\S+",
-        "DispFormula attrib boxed-text br break caption code def def-item def-list disp-formula "
-        "disp-formula-group disp-quote fig fig-group fn given-names hr label list list-item p "
-        "preformat sec speaker speech statement supplementary-material surname table table-wrap "
-        "table-wrap-foot tbody td term tfoot th thead title tr verse-group verse-line",
-    )
+_BLOCKS = (
+    "DispFormula attrib boxed-text br break caption code def def-item def-list disp-formula "
+    "disp-formula-group disp-quote fig fig-group fn given-names hr label list list-item p "
+    "preformat sec speaker speech statement supplementary-material surname table table-wrap "
+    "table-wrap-foot tbody td term tfoot th thead title tr verse-group verse-line"
 )
+BLOCKS = frozenset(_BLOCKS.split())
 EMPHASIS = frozenset(("b", "i", "u", "bold", "italic", "underline"))
 MATH = "{http://www.w3.org/1998/Math/MathML}"
 

@@ -1,14 +1,14 @@
 """Citations from one PubMed XML file, streamed.
 
 `pubmed_parser` finds the PMID of an article. Its other functions lose part of what is asked for,
-so that it is read here; `tests/data_prep/test_pubmed.py` shows each loss, and that everything
-else is the same:
+so that it is read here; `tests/data_prep/test_pubmed.py` shows the losses, and that the rest is
+the same:
 
 - `stringify_children`, its reader of titles and abstracts, loses what is nested two tags deep
-  (`<i>p<sub>0</sub></i>` becomes `p`).
+  (`<i>p<sub>0</sub></i>` becomes `p`): 3,401 letters of 158 texts in pubmed21n1298.xml.gz.
 - `parse_article_info` puts sections into one text, with the label or the category of each but not
-  both, with neither where there is one section only, and mixes up labels and texts of one line. It
-  has nothing of other abstracts, versions, revisions and retractions.
+  both, and with neither where there is one section only. It has nothing of other abstracts,
+  versions, revisions and retractions.
 - `parse_publication_types` and the reading of languages fail at an empty element.
 - `parse_medline_xml` passes over deletions, and over articles under the older root.
 """
