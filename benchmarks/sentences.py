@@ -36,49 +36,57 @@ class Corpus(NamedTuple):
 # --- Gold ----------------------------------------------------------------------------------------
 
 
-def genia(shared: Path) -> Corpus:
+def genia(data: Path) -> Corpus:
     """The abstracts of the GENIA corpus, from the JNLPBA files: sentences that people corrected.
 
     The titles, which come first, are left out, as are the notes in brackets after them.
     """
     found = []
     for split in ("train", "dev", "test"):
-        for _, lines in _conll(shared / f"jnlpba/blurb/{split}.tsv.gz"):
+        for _, lines in _conll(data / f"jnlpba/blurb/{split}.tsv.gz"):
             abstract = itertools.dropwhile(lambda tokens: tokens[0] == "[", lines[1:])
             found.append([detokenize(tokens) for tokens in abstract])
     return Corpus("GENIA", [document for document in found if document], "people")
 
 
-def ncbi_disease(shared: Path) -> Corpus:
-    """The abstracts of the NCBI disease corpus as PubMed has them, with a program's boundaries.
+def ncbi_disease(data: Path, raw: bool) -> Corpus:
+    """Titles and abstracts of the NCBI disease corpus, with the boundaries of its NER files.
 
-    The sentences of the NER files are found again in the raw text; abstracts that differ by more
-    than white space are left out.
+    A program drew them, so this is no gold: it is here to compare a text as PubMed has it (`raw`)
+    with the same text put together from tokens. The sentences are found again in the raw text;
+    what differs by more than white space is left out.
     """
-    folder = shared / "ncbi_disease"
-    raw: dict[str, str] = {}
+    folder = data / "ncbi_disease"
+    texts: dict[str, str] = {}
+    title = ""
     for name in ("NCBIdisease_TrainDev.PubTator.gz", "NCBIdisease_Test.PubTator"):
         for line in _lines(folder / "pubtator" / name):
-            _, kind, text = ([*line.split("|", 2), "", ""])[:3]
+            _, kind, text = (*line.split("|", 2), "", "")[:3]
             if kind == "t":
                 title = text
             elif kind == "a":
-                raw[_solid(title + text)] = text
-    tokens: list[list[str]] = []
+                texts[_solid(title + text)] = f"{title} {text}"
+    found = []
     for name in ("train.tsv.gz", "devel.tsv", "test.tsv"):
-        tokens += next(iter(_conll(folder / "mtl_iob" / name)))[1]
-    # The files do not say where an abstract ends: take sentences until they make up one.
-    found, text, sizes = [], "", []
-    for line in tokens:
-        text += _solid("".join(line))
-        sizes.append(len(text))
-        if text in raw:
-            document = list(_cut_at(raw[text], sizes, len(text) - len(_solid(raw[text]))))
-            found.append(document)
-            text, sizes = "", []
-        elif not any(known.startswith(text) for known in raw):
-            text, sizes = "", []
-    return Corpus("NCBI disease", found, "a program")
+        # The files do not say where an abstract ends: sentences are taken until they make up one.
+        document: list[list[str]] = []
+        for tokens in next(_conll(folder / "mtl_iob" / name))[1]:
+            document.append(tokens)
+            solid = "".join(map("".join, document))
+            if solid in texts:
+                parts = [detokenize(tokens) for tokens in document]
+                found.append(_cut_like(texts[solid], parts) if raw else parts)
+            if solid in texts or not any(text.startswith(solid) for text in texts):
+                document = []
+    return Corpus("NCBI disease, " + ("raw" if raw else "tokens"), found, "a program")
+
+
+def _cut_like(text: str, parts: Sequence[str]) -> list[str]:
+    """Cuts a text into parts that differ from the given ones by white space."""
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    ends = itertools.accumulate(len(_solid(part)) for part in parts)
+    cuts = [0, *(places[end - 1] + 1 for end in ends)]
+    return [text[a:b].strip() for a, b in itertools.pairwise(cuts)]
 
 
 def section_ends(files: Sequence[str]) -> Corpus:
@@ -151,5 +159,133 @@ def score(corpus: Corpus, split: Split) -> tuple[float, float, float]:
     return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
 
 
-def _cut_at(text, sizes, skipped):
-    yield from ()
+# --- Splitters -----------------------------------------------------------------------------------
+
+
+def plain(name: str) -> Split:
+    """A spaCy pipeline as its own page says to use it."""
+    import spacy
+
+    if name == "scispacy":
+        import scispacy.custom_sentence_segmenter  # noqa: F401  (registers the component)
+
+        nlp = spacy.blank("en")
+        nlp.add_pipe("pysbd_sentencizer")
+    else:
+        nlp = spacy.load(name)
+    return lambda texts: ([s.text for s in doc.sents] for doc in nlp.pipe(texts))
+
+
+def pysbd() -> Split:
+    import pysbd
+
+    segmenter = pysbd.Segmenter(language="en", clean=False)
+    return lambda texts: map(segmenter.segment, texts)
+
+
+def syntok() -> Split:
+    from syntok import segmenter
+
+    def split(text: str) -> list[str]:
+        starts = [parts[0].offset for part in segmenter.process(text) for parts in part]
+        return [text[a:b] for a, b in itertools.pairwise([*starts, len(text)])]
+
+    return lambda texts: map(split, texts)
+
+
+def blingfire() -> Split:
+    import blingfire
+
+    return lambda texts: (blingfire.text_to_sentences(text).split("\n") for text in texts)
+
+
+PEERS = {"pysbd": pysbd, "syntok": syntok, "blingfire": blingfire}
+
+
+def installed_splitters() -> dict[str, Split]:
+    """Every splitter that is installed, by what the tables call it."""
+    found: dict[str, Split] = {}
+    for name in filter(importlib.util.find_spec, sentences.BEST_FIRST):
+        found[f"{name}, here"] = sentences.load(name)
+        # After ours, which sets how thinc multiplies matrices: that makes the plain use faster.
+        found[f"{name}, plain"] = plain(name)
+    for name in filter(importlib.util.find_spec, PEERS):
+        found[name] = PEERS[name]()
+    return found
+
+
+def speeds(splitters: dict[str, Split], rounds: Sequence[list[str]]) -> dict[str, float]:
+    """Seconds of one core for a round: the median over all rounds but the first.
+
+    Every splitter reads every round, one after another, so that what else the machine does meets
+    all of them.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in splitters}
+    for texts in rounds:
+        for name, split in splitters.items():
+            begin = time.process_time()
+            for _ in split(texts):
+                pass
+            seconds[name].append(time.process_time() - begin)
+    return {name: statistics.median(measured[1:]) for name, measured in seconds.items()}
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("shared", "", "Folder of reference data, which holds the gold.")
+    flags.DEFINE_integer("texts", 1000, "Texts in a round of the speed test.", lower_bound=1)
+    flags.DEFINE_integer("rounds", 4, "Rounds; the first does not count.", lower_bound=2)
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    for name in (*sentences.BEST_FIRST, *PEERS):
+        there = importlib.util.find_spec(name)
+        print(f"- {name} {importlib.metadata.version(name) if there else 'is not installed'}")
+    print()
+    splitters = installed_splitters()
+    corpora = []
+    if flag.shared:
+        data = Path(flag.shared) / "data"
+        corpora = [genia(data), ncbi_disease(data, True), ncbi_disease(data, False)]
+    corpora.append(section_ends(documents.shipped_files()[1:]))
+    for corpus in corpora:
+        count = sum(map(len, map(boundaries, corpus.documents)))
+        print(
+            f"**{corpus.name}**: {count:,} boundaries, drawn by {corpus.origin}, "
+            f"in {len(corpus.documents):,} texts\n"
+        )
+        print("| splitter | precision | recall | F1 |\n|---|---|---|---|")
+        for name, split in splitters.items():
+            precision, recall, f1 = (f"{100 * value:.2f}" for value in score(corpus, split))
+            precision, f1 = ("", "") if corpus.recall_only else (precision, f1)
+            print(f"| {name} | {precision} | {recall} | {f1} |", flush=True)
+        print()
+
+    texts = [
+        text
+        for path in documents.shipped_files()
+        for citation in pubmed.read_citations(path)
+        for _, text in citation.sections
+    ]
+    random.Random(0).shuffle(texts)
+    size = flag.texts
+    rounds = [texts[i * size : (i + 1) * size] for i in range(flag.rounds)]
+    measured = speeds(installed_splitters(), rounds)  # loaded anew: they know no word yet
+    words = statistics.mean(sum(len(text.split()) for text in texts) for texts in rounds)
+    reference = measured.get("scispacy, plain")
+    print(f"**Speed**: {flag.rounds - 1} rounds of {size:,} texts, {words:,.0f} words each\n")
+    print("| splitter | texts a core-second | words a core-second | times scispacy, plain |")
+    print("|---|---|---|---|")
+    for name, seconds in measured.items():
+        ratio = f"{reference / seconds:.1f}" if reference else ""
+        print(f"| {name} | {size / seconds:,.0f} | {words / seconds:,.0f} | {ratio} |")
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
