@@ -14,12 +14,20 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # as in a worker process of the pipeline
 
 import gzip
+import importlib.metadata
+import importlib.util
 import itertools
+import random
+import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from data_prep import pubmed
+from absl import flags
+
+from data_prep import documents, pubmed, sentences
+from tfbio import cli
 
 Split = Callable[[list[str]], Iterable[Sequence[str]]]
 
