@@ -15,8 +15,8 @@ PubMed has a place for copyright lines (CopyrightInformation), but not all publi
      3  This article is categorized under: Psychology > Reasoning and Decision Making ...
 
 Most of the 259 were read by eye, and none was science; two of the others still speak of copyright,
-and that is their subject. What publishers' lines may look like was learnt from the 13,299 that do stand in
-CopyrightInformation: 98 in 100 are taken away, when they are put behind an abstract.
+and that is their subject. What publishers' lines may look like was learnt from the 13,299 that do
+stand in CopyrightInformation: 98 in 100 are taken away, when they are put behind an abstract.
 
 Lines of other kinds stay, even where they say nothing about science: registrations of trials and
 reviews, levels of evidence, addresses of data and code, conflicts of interest, and the article's
