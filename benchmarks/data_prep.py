@@ -1,6 +1,6 @@
 """How fast the corpus is made, against what people use now, in one run on the same input.
 
-    python benchmarks/data_prep.py --vocab=pubmedbert_uncased.txt
+    python -m benchmarks.data_prep --vocab=pubmedbert_uncased.txt
 
 Prints Markdown tables: articles per core-second from XML to sentence-split documents, against
 `pubmed_parser` followed by scispaCy's `pysbd_sentencizer`, each used as its README shows; tokens
@@ -31,7 +31,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +141,7 @@ def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
 
 
 def run_peer(name: str, *arguments: str) -> tuple[int, float]:
-    command = [sys.executable, __file__, "--peer", name, *arguments]
+    command = [sys.executable, "-m", "benchmarks.data_prep", "--peer", name, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
