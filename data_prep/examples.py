@@ -104,7 +104,9 @@ def make_examples(
             f"--packing cannot be had with --objective={objective}, whose label belongs to a whole "
             f"example: leave it out, or take {' or '.join(PACKED_OBJECTIVES)}."
         )
-    encoder = _encoder(str(vocab), lower_case)
+    # The workers' current folder may be another.
+    documents, vocab, output = map(os.path.abspath, (documents, vocab, output))
+    encoder = _encoder(vocab, lower_case)
     source = records.read_manifest(documents, "documents")
     if not shards:
         shards = max(16, math.ceil(sum(shard.bytes for shard in source.shards) / SHARD))

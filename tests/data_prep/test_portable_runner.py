@@ -148,7 +148,9 @@ def test_bytes_are_those_of_the_local_runner(
         written = {}
         for name, runner in runners.items():
             output = tmp_path / f"{stage}_{name}"
-            done = command(stage, *flags, *runner, f"--output={output}", timeout=300)
+            # A path as a user types it; the workers' current folder is another.
+            relative = os.path.relpath(output, ROOT)
+            done = command(stage, *flags, *runner, f"--output={relative}", timeout=300)
             assert done.returncode == 0, done.stderr
             written[name] = files_of(output)
         # Both pools wrote some of the shards, and nobody else wrote any.
@@ -158,7 +160,7 @@ def test_bytes_are_those_of_the_local_runner(
         assert set.union(*by_pool.values()) == shards
         assert written["portable"] == written["one"] == written["two"]
 
-    make("documents", f"--input={pubmed_slice}", "--shards=4")
+    make("documents", f"--input={pubmed_slice}", "--shard_megabytes=0.07")
     documents = tmp_path / "documents_portable"
     make("examples", f"--documents={documents}", f"--vocab={vocab_file}", "--shards=4")
 
@@ -166,7 +168,8 @@ def test_bytes_are_those_of_the_local_runner(
 def test_a_killed_command_continues(
     command, cluster, pubmed_slice, documents_folder, files_of, tmp_path
 ):
-    flags = [f"--input={pubmed_slice}", "--shards=4", *cluster.flags, f"--output={tmp_path}/out"]
+    flags = [f"--input={pubmed_slice}", "--shard_megabytes=0.07", *cluster.flags]
+    flags += [f"--output={tmp_path}/out"]
     line = [sys.executable, "-m", "data_prep.documents", *flags]
     with running(line, ROOT, tmp_path / "log") as process:
         wait_for(lambda: list((tmp_path / "out").glob("*.tfrecord")), process)
