@@ -92,13 +92,16 @@ class Exclusion:
         if self._runs.find(fingerprints.ngrams(words, RUN)).size:
             return "text"
         pieces = fingerprints.ngrams(words, PIECE)
-        for anchor in self._anchors.find(pieces):
-            first = np.searchsorted(self.anchors, anchor, "left")
-            last = np.searchsorted(self.anchors, anchor, "right")
-            for text in range(first, last):
-                start = self.ends[text - 1] if text else 0
-                if np.isin(self.pieces[start : self.ends[text]], pieces).all():
-                    return "text"
+        anchors = self._anchors.find(pieces)
+        if anchors.size:
+            held = set(pieces.tolist())
+            firsts = np.searchsorted(self.anchors, anchors, "left")
+            lasts = np.searchsorted(self.anchors, anchors, "right")
+            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+                for text in range(first, last):
+                    start = self.ends[text - 1] if text else 0
+                    if held.issuperset(self.pieces[start : self.ends[text]].tolist()):
+                        return "text"
         return ""
 
     @functools.cached_property
