@@ -68,6 +68,16 @@ def test_the_model_says_what_spacy_says(split, texts):
     assert in_mid_air < boundaries / 200
 
 
+def test_what_stands_after_the_period_belongs_to_the_sentence(split):
+    sentences_ = [
+        'Its homology was designated the "death domain."',
+        "Another domain of the receptor was then found.1,2",
+        "However, it did not bind to the high affinity IL-2R.",
+        "These results suggest a role in NF-kappaB.",
+    ]
+    assert list(split([" ".join(sentences_)])) == [sentences_]
+
+
 def test_a_boundary_depends_on_its_text_alone(split, texts):
     texts = texts[::3]
     together = list(split(texts))
