@@ -275,6 +275,7 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
     merges = Path(path).with_name("merges.txt")
     try:
         vocab = json.loads(Path(path).read_text(encoding="utf-8"))
+        merges.stat()  # the library would not say which file is missing
         tokenizer = byte_bpe(str(path), str(merges))
     except OSError as error:
         raise VocabularyError(
