@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import random
 import statistics
@@ -87,54 +88,45 @@ def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
 
     tokenizer = FullTokenizer(vocab)  # the BERT authors' own, which ELECTRA's repository copies
     texts = [[d.title, *d.sentences] for d in records.read_documents(documents)]
-    rng = random.Random(0)
-    ids_of = tokenizer.convert_tokens_to_ids
-    start = time.process_time()
-    tokens = 0
+    length, rng = 128, random.Random(0)
+    cls, sep = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
     writers = [tf.io.TFRecordWriter(f"{output}/{n}.tfrecord") for n in range(16)]
+    start = time.process_time()
 
     def write(sentences: list[list[int]], target: int) -> None:
-        first_target = 100_000 if rng.random() < 0.1 else (target - 3) // 2
-        first: list[int] = []
-        second: list[int] = []
-        for sentence in sentences:
-            if (
-                not first
-                or len(first) + len(sentence) < first_target
-                or (not second and len(first) < first_target and rng.random() < 0.5)
-            ):
-                first += sentence
-            else:
-                second += sentence
-        first = first[:126]
-        second = second[: max(0, 128 - len(first) - 3)]
-        ids = ids_of(["[CLS]"]) + first + ids_of(["[SEP]"])
-        segments = [0] * len(ids)
-        if second:
-            ids += second + ids_of(["[SEP]"])
-            segments += [1] * (len(second) + 1)
-        mask = [1] * len(ids)
-        features = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+        """Shares sentences out to two segments, as lists of ids, and writes them."""
+        wanted = math.inf if rng.random() < 0.1 else (target - 3) // 2
+        segments: list[list[int]] = [list(sentences[0]), []]
+        for sentence in sentences[1:]:
+            fits = len(segments[0]) + len(sentence) < wanted
+            may_pass = not segments[1] and len(segments[0]) < wanted
+            segments[not (fits or (may_pass and rng.random() < 0.5))].extend(sentence)
+        one = [cls, *segments[0][: length - 2], sep]
+        room = max(0, length - len(one) - 1)
+        two = [*segments[1][:room], sep] if segments[1] and room else []
+        rest = [0] * (length - len(one) - len(two))
         example = tf.train.Example()
-        for name, values in features.items():
-            values += [0] * (128 - len(values))
+        for name, values in (
+            ("input_ids", one + two + rest),
+            ("input_mask", [1] * (len(one) + len(two)) + rest),
+            ("segment_ids", [0] * len(one) + [1] * len(two) + rest),
+        ):
             example.features.feature[name].int64_list.value.extend(values)
         rng.choice(writers).write(example.SerializeToString())
 
+    tokens = 0
     for document in texts:
-        gathered: list[list[int]] = []
-        length, target = 0, 128
+        waiting: list[list[int]] = []
+        target = length
         for text in document:
-            ids = ids_of(tokenizer.tokenize(text))
-            tokens += len(ids)
-            gathered.append(ids)
-            length += len(ids)
-            if length >= target:
-                write(gathered, target)
-                gathered, length = [], 0
-                target = 5 + int(rng.random() * 124) if rng.random() < 0.05 else 128
-        if gathered:
-            write(gathered, target)
+            waiting.append(tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)))
+            tokens += len(waiting[-1])
+            if sum(map(len, waiting)) >= target:
+                write(waiting, target)
+                waiting = []
+                target = rng.randint(5, length) if rng.random() < 0.05 else length
+        if waiting:
+            write(waiting, target)
     for writer in writers:
         writer.close()
     return tokens, time.process_time() - start

@@ -18,6 +18,7 @@ All draws come from `rng.random()`, whose sequence Python promises not to change
 from __future__ import annotations
 
 import bisect
+import math
 import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -77,19 +78,18 @@ def electra(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Pie
 
 def _two_segments(bounds: Bounds, max_length: int, target_length: int, rng: random.Random) -> Piece:
     """Shares sentences out to two segments, and cuts them to fit."""
-    first_target = 100_000 if rng.random() < SINGLE_SEGMENT else (target_length - 3) // 2
+    first_target = math.inf if rng.random() < SINGLE_SEGMENT else (target_length - 3) // 2
     first: list[Span] = []
     second: list[Span] = []
     length = 0  # of the first segment
     start = bounds[0]
     for end in bounds[1:]:
-        # To the first segment while it is empty, or stays below its target, or, at even odds,
-        # the one sentence that takes it past its target.
-        if (
-            not first
-            or length + end - start < first_target
-            or (not second and length < first_target and rng.random() < 0.5)
-        ):
+        # To the first segment while it stays below its target, and in any case if it is empty; the
+        # sentence that would take it past its target goes there at even odds.
+        fits = not first or length + end - start < first_target
+        if not fits and not second and length < first_target:
+            fits = rng.random() < 0.5
+        if fits:
             first.append((start, end))
             length += end - start
         else:

@@ -126,9 +126,6 @@ def original(vocab_file, tmp_path_factory):
     (folder / "vocab.txt").write_bytes(vocab_file.read_bytes())
     (folder / "pretrain_tfrecords").mkdir()
 
-    def create_int_feature(values):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=list(values)))
-
     number = 0
     for index in range(11):
         path = folder / "pretrain_tfrecords" / f"pretrain_data.tfrecord-{index}-of-11"
@@ -141,8 +138,9 @@ def original(vocab_file, tmp_path_factory):
                     "input_mask": [1] * (len(ids) + 1) + [0] * (63 - len(ids)),
                     "segment_ids": [0] * len(ids) + [1] + [0] * (63 - len(ids)),
                 }
-                features = {name: create_int_feature(v) for name, v in features.items()}
-                example = tf.train.Example(features=tf.train.Features(feature=features))
+                example = tf.train.Example()
+                for name, values in features.items():
+                    example.features.feature[name].int64_list.value.extend(values)
                 writer.write(example.SerializeToString())
     return folder / "pretrain_tfrecords"
 
