@@ -1,4 +1,5 @@
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -85,6 +86,15 @@ def test_a_boundary_depends_on_its_text_alone(split, texts):
     assert [parts for text in texts for parts in split([text])] == together
     fresh = sentences.load("biosenter")
     assert [parts for text in texts[::-1] for parts in fresh([text])] == together[::-1]
+
+
+def test_threads_share_a_splitter(texts, monkeypatch):
+    monkeypatch.setattr(sentences, "_AT_ONCE", 2000)
+    shares = [texts[i::4] for i in range(4)]
+    expected = [list(sentences.load("biosenter")(share)) for share in shares]
+    split = sentences.load("biosenter")
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda share: list(split(share)), shares)) == expected
 
 
 def test_a_near_tie_is_decided_by_the_words_around_it(texts, monkeypatch):
