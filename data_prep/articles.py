@@ -12,8 +12,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from lxml import etree
-
 from data_prep import boilerplate, exclusion, fingerprints, markup, pmc, pubmed
 from tfbio import cli, records
 
@@ -144,11 +142,11 @@ def read(
 
 
 def _is_pubmed(path: str) -> bool:
-    if os.path.getsize(path) == 0:
-        raise markup.BadFile("the file is empty.")
-    with markup.faults(), markup.open_file(path) as stream:
-        _, root = next(etree.iterparse(stream, events=("start",), **markup.SAFE))
-    return root.tag in pubmed.ROOTS
+    with markup.faults():
+        if os.path.getsize(path) == 0:
+            raise markup.BadFile("the file is empty.")
+        with markup.open_file(path) as stream:
+            return markup.first_element(stream).tag in pubmed.ROOTS
 
 
 def _of_citation(
