@@ -96,7 +96,7 @@ def find_files(inputs: Sequence[str]) -> list[str]:
                 for name in names
                 if name.lower().endswith(articles.SUFFIXES)
             ]
-        elif os.path.exists(item):
+        elif os.path.lexists(item):
             paths = [item]
         else:
             paths = glob.glob(item, recursive=True)
@@ -138,7 +138,7 @@ def make_documents(
     output = os.path.abspath(output)
     selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
-    sizes = [os.path.getsize(path) for path in paths]
+    sizes = [_size(path) for path in paths]
     listing = "\n".join(f"{os.path.basename(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     excluded = exclusion.load(exclude) if exclude else None
     settings = {
@@ -266,6 +266,14 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
         )
     for problem in problems:
         pipeline.say(f"left out {problem}")
+
+
+def _size(path: str) -> int:
+    """A file's bytes; none of a file that is gone or a link to nothing, which its reader names."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def _divide(paths: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:

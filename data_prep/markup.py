@@ -12,6 +12,7 @@ import gzip
 import html
 import os
 import re
+import stat
 import unicodedata
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -106,7 +107,13 @@ def first_element(stream: BinaryIO) -> etree._Element:
 
 
 def open_file(path: str | os.PathLike) -> BinaryIO:
-    """Opens the XML in a file, whether it is compressed with gzip or not, whatever its name."""
+    """Opens the XML in a file, whether it is compressed with gzip or not, whatever its name.
+
+    Raises:
+      BadFile: it is a pipe or a device, which might never end.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise BadFile("it is not a file, but a folder, a pipe or a device.")
     with open(path, "rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
     return gzip.open(path) if compressed else open(path, "rb")
