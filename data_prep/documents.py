@@ -85,17 +85,13 @@ def find_files(inputs: Sequence[str]) -> list[str]:
     """The files that files, folders and globs stand for, in order of name.
 
     Raises:
-      UserError: a file or folder that is not there, or a folder without XML or archives.
+      UserError: a file or folder that is not there, a folder without XML or archives, or one that
+        cannot be listed.
     """
     found: set[str] = set()
     for item in inputs:
         if os.path.isdir(item):
-            paths = [
-                os.path.join(folder, name)
-                for folder, _, names in os.walk(item)
-                for name in names
-                if name.lower().endswith(articles.SUFFIXES)
-            ]
+            paths = [p for p in _files_in(item) if p.lower().endswith(articles.SUFFIXES)]
         elif os.path.lexists(item):
             paths = [item]
         else:
@@ -107,6 +103,23 @@ def find_files(inputs: Sequence[str]) -> list[str]:
             )
         found.update(map(os.path.abspath, paths))
     return sorted(found, key=lambda path: (os.path.basename(path), path))
+
+
+def _files_in(top: str) -> Iterator[str]:
+    """The files in a folder and the folders in it, also behind links, but in each folder once."""
+
+    def refuse(error: OSError) -> None:
+        raise cli.UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.")
+
+    seen = set()
+    for folder, folders, names in os.walk(top, onerror=refuse, followlinks=True):
+        where = os.path.realpath(folder)
+        if where in seen:
+            folders.clear()
+            continue
+        seen.add(where)
+        folders.sort()
+        yield from (os.path.join(folder, name) for name in names)
 
 
 def make_documents(
