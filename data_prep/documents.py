@@ -273,8 +273,9 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
     bad, files = counts.get("bad_input_files", 0), counts["input_files"]
     if problems and (strict or bad == files):
         why = "and --strict is set" if strict else "and no other input was good"
+        parts = f", and {count} parts of others," if (count := counts.get("bad_parts", 0)) else ""
         raise records.DataError(
-            f"{len(problems)} of {files} input files or parts of them could not be used, {why}: "
+            f"{bad} of {files} input files{parts} could not be used, {why}: "
             + "; ".join(problems[:20])
             + ("; ..." if len(problems) > 20 else "")
         )
