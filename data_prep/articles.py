@@ -12,8 +12,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from lxml import etree
-
 from data_prep import boilerplate, exclusion, fingerprints, markup, pmc, pubmed
 from tfbio import cli, records
 
@@ -133,7 +131,7 @@ def read(
         for position, citation in enumerate(pubmed.read_citations(path)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
-    source = os.path.basename(path)
+    source = markup.printable(os.path.basename(path))
     for article in pmc.read_articles(path):
         if isinstance(article, pmc.Problem):
             if article.name == source:  # the file is this one article
@@ -144,11 +142,11 @@ def read(
 
 
 def _is_pubmed(path: str) -> bool:
-    if os.path.getsize(path) == 0:
-        raise markup.BadFile("the file is empty.")
-    with markup.faults(), markup.open_file(path) as stream:
-        _, root = next(etree.iterparse(stream, events=("start",), **markup.SAFE))
-    return root.tag in pubmed.ROOTS
+    with markup.faults():
+        if os.path.getsize(path) == 0:
+            raise markup.BadFile("the file is empty.")
+        with markup.open_file(path) as stream:
+            return markup.first_element(stream).tag in pubmed.ROOTS
 
 
 def _of_citation(
@@ -159,7 +157,7 @@ def _of_citation(
     excluded: exclusion.Exclusion | None,
 ) -> Candidate:
     """A citation as a candidate: its abstract and, where wanted, its other abstracts."""
-    source = os.path.basename(path)
+    source = markup.printable(os.path.basename(path))
     known = re.fullmatch("[0-9]{1,12}", citation.pmid)
     key = int(citation.pmid) if known else _hashed(f"{source} {position}")
     if citation.deleted:
@@ -199,7 +197,7 @@ def _of_full_text(
     excluded: exclusion.Exclusion | None,
 ) -> Iterator[Candidate]:
     """A full text as two candidates: its abstract, under the PMID if it has one, and its body."""
-    source = os.path.basename(path)
+    source = markup.printable(os.path.basename(path))
     number = re.fullmatch("PMC([0-9]{1,12})", article.pmcid)
     body_key = 1 << 62 | int(number[1]) if number else _hashed(article.id)
     abstract_key = int(article.pmid) if article.pmid else body_key ^ 1 << 61

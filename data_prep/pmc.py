@@ -36,7 +36,15 @@ from typing import BinaryIO, NamedTuple
 
 from lxml import etree
 
-from data_prep.markup import SAFE, BadFile, check_no_entities, faults, open_file, text
+from data_prep.markup import (
+    SAFE,
+    BadFile,
+    check_no_entities,
+    faults,
+    open_file,
+    printable,
+    text,
+)
 
 # The root of a file: one article; or a set of them, as PMC's efetch, Europe PMC and OAI-PMH wrap
 # it. A root may have a namespace.
@@ -180,7 +188,7 @@ def read_articles(path: str | os.PathLike) -> Iterator[FullText | Problem]:
             yield from _read_archive(path)
         else:
             with open_file(path) as stream:
-                yield from _read_xml(stream, os.path.basename(path))
+                yield from _read_xml(stream, printable(os.path.basename(path)))
 
 
 # Packages.
@@ -239,23 +247,24 @@ def _read_archive(path: str | os.PathLike) -> Iterator[FullText | Problem]:
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[FullText | Problem]:
+    name = printable(member.name)
     path = PurePosixPath(member.name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
-        yield Problem(member.name, "its name leads out of the archive, which is refused.")
+        yield Problem(name, "its name leads out of the archive, which is refused.")
     elif member.isdir():
         pass
     elif member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-        yield Problem(member.name, "it is a link or a device, not a file, which is refused.")
+        yield Problem(name, "it is a link or a device, not a file, which is refused.")
     elif path.suffix.lower() in (".nxml", ".xml"):
         try:
             if not member.size:
                 raise BadFile("the file is empty.")
-            yield from _read_xml(archive.extractfile(member), member.name)
+            yield from _read_xml(archive.extractfile(member), name)
         except BadFile as error:
-            yield Problem(member.name, str(error))
+            yield Problem(name, str(error))
         except etree.XMLSyntaxError as error:
             reason = " ".join(str(error.msg).split())
-            yield Problem(member.name, f"it is not well-formed XML ({reason}).")
+            yield Problem(name, f"it is not well-formed XML ({reason}).")
 
 
 # Files of XML.
