@@ -250,7 +250,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        shipped = [p for p in documents_stage.shipped_files() if p.endswith(".xml.gz")]
+        shipped = documents_stage.shipped_files(".xml.gz")
         (folder / "xml").mkdir()
         files = divide_xml(shipped, folder / "xml", citations=1000)
         # One file in ten, from both, for what must be small.

@@ -271,7 +271,7 @@ def main(argv: list[str]) -> None:
     if flag.shared:
         data = Path(flag.shared) / "data"
         corpora = [genia(data), ncbi_disease(data, True), ncbi_disease(data, False)]
-    corpora.append(section_ends(documents.shipped_files()[1:]))
+    corpora.append(section_ends(documents.shipped_files(".xml.gz")[1:]))
     for corpus in corpora:
         count = sum(map(len, map(boundaries, corpus.documents)))
         print(
@@ -287,7 +287,7 @@ def main(argv: list[str]) -> None:
 
     texts = [
         text
-        for path in documents.shipped_files()
+        for path in documents.shipped_files(".xml.gz")
         for citation in pubmed.read_citations(path)
         for _, text in citation.sections
     ]

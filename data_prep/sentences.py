@@ -4,7 +4,7 @@
 alone, not on the texts beside it, and no text is too long.
 
 Two ways lead there. Any spaCy pipeline reads one text after another (`_split_texts`). One that is
-nothing but spaCy's small sentence model, as biosenter is, is read by `_Senter`, which asks the
+nothing but spaCy's small sentence model, as biosenter is, is read by `senter.py`, which asks the
 model's own layers about the few words that can begin a sentence and not about all of them.
 """
 
@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from data_prep import senter
 from tfbio import cli
 
 if TYPE_CHECKING:
@@ -42,44 +38,6 @@ _MOST_WORDS = 1_000_000
 # Characters that a pipeline reads at once, several times the longest abstract's: pysbd's time for a
 # character doubles from 1,500 to 10,000 characters (10 to 18 microseconds), to 53 at 40,000.
 _PIECE = 10_000
-
-# What `_Senter` keeps of the words that it has met (their tokens' vectors: 260 bytes each) before
-# it forgets them all.
-_MOST_TOKENS = 500_000
-
-# Characters of texts that `_Senter` takes in hand at once.
-_AT_ONCE = 128_000
-
-# Windows of tokens in one matrix product: 128 and 256 are equally fast.
-_ROWS = 128
-
-# The last bits of a matrix product's row depend on the rows around it: biosenter's scores of a
-# token differ by up to 6e-6 between batches (195,100 tokens). Scores of "begins" and "does not"
-# that are closer than this are computed anew, from the words around the token alone.
-_NEAR_TIE = 1e-3
-
-# A longer run without a space is read in parts: the tokenizer's time grows with its square.
-_LONGEST_WORD = 1_000
-
-# What a sentence's last token has one of (. ? ! or an ellipsis, but no decimal point), and what a
-# token between it and the next sentence has none of.
-_END = re.compile(r"[?!\u2026]|(?<!\d)\.|\.(?!\d)")
-_LETTER = re.compile(r"[^\W\d_]")
-
-# The tokenizer leaves the period on "IL-2R." and "NF-kappaB.", which then look like abbreviations:
-# 105 of the 141 boundaries that biosenter misses in GENIA follow a capital; with this rule it
-# misses 67 in all.
-_PERIOD = r"(?<=[a-z0-9][A-Z])\.$"
-
-# The model that `_Senter` can read: spaCy's HashEmbedCNN without word vectors, and its Tagger.
-_SENTER = re.compile(
-    r"extract_features>>list2ragged>>with_array\((ints-getitem>>hashembed\|?)+\)"
-    r">>with_array\(maxout>>layernorm>>dropout\)>>ragged2list>>with_array\("
-    r"(residual\(expand_window>>maxout>>layernorm>>dropout\)(>>)?)+\)>>with_array\(softmax\)"
-)
-
-# Stands between texts. XML cannot hold the character.
-_EDGE = " \0 "
 
 Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
 
@@ -114,8 +72,8 @@ def load(name: str) -> Splitter:
       UserError: the package is not a spaCy pipeline that finds sentences.
     """
     nlp = _pipeline(name)
-    if nlp.pipe_names == ["senter"] and _SENTER.fullmatch(nlp.get_pipe("senter").model.name):
-        return _Senter(nlp).split
+    if senter.can_read(nlp):
+        return senter.Senter(nlp).split
     return lambda texts: _split_texts(name, nlp, texts)
 
 
@@ -143,9 +101,6 @@ def _pipeline(name: str) -> spacy.Language:
     return nlp
 
 
-# --- Any pipeline ------------------------------------------------------------------------------
-
-
 def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterator[list[str]]:
     """Splits one text after another.
 
@@ -154,7 +109,7 @@ def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterat
     for text in texts:
         if len(nlp.vocab.strings) > _MOST_WORDS:
             nlp = _pipeline(name)
-        yield _cut(text, _starts(nlp, text))
+        yield senter.cut(text, _starts(nlp, text))
 
 
 def _starts(nlp: spacy.Language, text: str) -> list[int]:
@@ -175,220 +130,3 @@ def _starts(nlp: spacy.Language, text: str) -> list[int]:
         if begin == end < len(text):
             starts.append(end)
     return starts
-
-
-def _cut(text: str, starts: Iterable[int]) -> list[str]:
-    ends = (0, *starts, len(text))
-    return [part for a, b in pairwise(ends) if (part := text[a:b].strip())]
-
-
-# --- The small sentence model, asked only where a sentence can begin -----------------------------
-
-
-class _Senter:
-    """A pipeline of one `senter`, computed for the tokens after a sentence-ending character.
-
-    spaCy's model says of every token whether a sentence begins there, from the four tokens (in
-    biosenter) on either side. Here it is asked only about tokens that follow one with . ? ! or an
-    ellipsis in it (`_END`), at once or after one more without a letter: a bracket, a quote, a
-    citation's number. Only these and the words around them are tokenized, and each word once:
-    spaCy's tokenizer reads what stands between two spaces by itself, and a token's vector, before
-    its neighbours come in, depends on nothing but the token. So words and vectors are kept.
-
-    The tokenizer (with one rule more, `_PERIOD`), the vectors and the layers are spaCy's own.
-    `docs/sentences.md` has what this gains and how many boundaries differ: those where the model
-    begins a sentence in mid-air.
-    """
-
-    def __init__(self, nlp: spacy.Language):
-        from spacy.attrs import IDS
-
-        self._nlp = nlp
-        self._model = model = nlp.get_pipe("senter").model
-        embed, encode = model.get_ref("tok2vec").layers
-        self._features = embed.layers[0].attrs["columns"]
-        # spaCy finds out 23 properties of every new word (does it look like an address?), of which
-        # the model reads 4: without the others a new word takes half the time.
-        getters = nlp.vocab.lex_attr_getters
-        nlp.vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
-        suffixes = nlp.tokenizer.suffix_search.__self__.pattern
-        nlp.tokenizer.suffix_search = re.compile(f"{suffixes}|{_PERIOD}").search
-        self._hashed = embed.layers[2].layers[0]
-        self._mixed = embed.layers[3].layers[0]
-        self._convolutions = [residual.layers[0].layers for residual in encode.layers[0].layers]
-        self._output = model.layers[-1].layers[0]
-        self._reach = encode.attrs["pad"]  # tokens on either side; zeros beyond a text's ends
-        self._lock = threading.Lock()  # Beam's runners may have several threads in one worker
-        self._forget()
-
-    def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Yields the sentences of each text."""
-        for batch in _batches(texts):
-            with self._lock:
-                starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
-            begins = np.cumsum([len(_EDGE)] + [len(text) + len(_EDGE) for text in batch])
-            cuts = np.searchsorted(starts, begins)
-            for text, begin, (a, b) in zip(batch, begins.tolist(), pairwise(cuts), strict=False):
-                yield _cut(text, (starts[a:b] - begin).tolist())
-
-    def _starts(self, text: str) -> np.ndarray:
-        """Where sentences begin in texts between edges, int64[starts], in characters."""
-        words, begins = _words_near_ends(text, self._reach)
-        if len(self._vectors) > _MOST_TOKENS:
-            self._forget()
-        unknown = [word for word in dict.fromkeys(words) if word not in self._known]
-        if unknown:
-            self._learn(unknown)
-
-        # From words to their tokens: `token` are rows of the tables, `place` characters of `text`.
-        known = np.fromiter(map(self._known.__getitem__, words), np.int64, len(words))
-        first, count = self._words[known].T
-        upto = np.cumsum(count)
-        token = np.repeat(first - (upto - count), count) + np.arange(count.sum())
-        offset, ends, closes = self._tokens[token].T
-        place = np.repeat(begins, count) + offset
-
-        can_begin = np.zeros(len(token), bool)
-        can_begin[2:] = (ends[1:-1] | (closes[1:-1] & ends[:-2])).astype(bool)
-        can_begin &= token >= self._reach  # a text's edge is no token
-        asked = np.flatnonzero(can_begin)
-        window = np.arange(-self._reach, self._reach + 1)
-        scores = [np.zeros(0, np.float32)]
-        for i in range(0, len(asked), _ROWS):
-            seen = token[asked[i : i + _ROWS, None] + window]
-            scores.append(self._score(self._vectors[seen]))
-        score = np.concatenate(scores)
-        for i in np.flatnonzero(np.abs(score) < _NEAR_TIE):
-            word = np.searchsorted(upto, asked[i] + window, side="right")
-            # A text's edge is as long as the model sees: no word lies beyond it.
-            around = [j for j in range(word[0], word[-1] + 1) if words[j] != _EDGE.strip()]
-            at = around.index(word[self._reach])
-            score[i] = self._score_alone([words[j] for j in around], at, int(offset[asked[i]]))
-        return place[asked[score > 0]]
-
-    def _score(self, x: np.ndarray) -> np.ndarray:
-        """How much likelier it is that a sentence begins with a window's middle token than not.
-
-        Args:
-          x: vectors of the windows' tokens, float32[rows, 2 * reach + 1, width].
-
-        Returns:
-          Differences of the model's scores, float32[rows].
-        """
-        for expand, *layers in self._convolutions:
-            size = expand.attrs["window_size"]
-            rows, length, width = x.shape
-            kept = length - 2 * size
-            seen = [x[:, shift : shift + kept] for shift in range(2 * size + 1)]
-            y = np.concatenate(seen, axis=2).reshape(rows * kept, -1)
-            for layer in layers:
-                y = layer.predict(y)
-            x = x[:, size:-size] + y.reshape(rows, kept, width)
-        does_not, does = self._output.predict(x[:, 0]).T
-        return does - does_not
-
-    def _score_alone(self, words: list[str], at: int, offset: int) -> float:
-        """The same by spaCy's model, for the token `offset` characters into `words[at]`."""
-        with self._nlp.memory_zone():
-            doc = self._nlp.tokenizer(" ".join(words))
-            place = sum(len(word) + 1 for word in words[:at]) + offset
-            i = next(token.i for token in doc if token.idx == place)
-            does_not, does = self._model.predict([doc])[0][i]
-        return does - does_not
-
-    def _learn(self, words: list[str]) -> None:
-        """Adds words to what is known: their tokens, and the tokens' vectors."""
-        text = " ".join(words)
-        with self._nlp.memory_zone():  # spaCy need not keep them
-            doc = self._nlp.tokenizer(text)
-            features = doc.to_array(self._features)
-            place = np.array([token.idx for token in doc])
-            tokens = [token.text for token in doc]
-        lengths = np.array([len(word) for word in words])
-        begins = np.cumsum(lengths + 1) - lengths - 1
-        word = np.searchsorted(begins, place, side="right") - 1
-        count = np.bincount(word, minlength=len(words))
-        first = len(self._vectors) + np.cumsum(count) - count
-
-        self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
-        self._words.append(np.stack([first, count], axis=1))
-        # Found in the word and not in the token, which may end in the midst of a number.
-        marks = [match.start() for match in _END.finditer(text)]
-        place_after = place + [len(token) for token in tokens]
-        ends = np.searchsorted(marks, place_after) > np.searchsorted(marks, place)
-        closes = [_LETTER.search(token) is None for token in tokens]
-        self._tokens.append(np.stack([place - begins[word], ends, closes], axis=1))
-        self._vectors.append(self._mixed.predict(self._hashed.predict(features)))
-
-    def _forget(self) -> None:
-        """Empties what is known, but for the edge of a text: as many zeros as the model sees."""
-        width = self._mixed.get_dim("nO")
-        self._known = {_EDGE.strip(): 0}
-        self._words = _Table(np.array([[0, self._reach]]))
-        self._tokens = _Table(np.zeros((self._reach, 3), np.int32))
-        self._vectors = _Table(np.zeros((self._reach, width), np.float32))
-
-
-class _Table:
-    """Rows of numbers that grow in number."""
-
-    def __init__(self, rows: np.ndarray):
-        self._rows = rows
-        self._used = len(rows)
-
-    def __len__(self) -> int:
-        return self._used
-
-    def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        return self._rows[index]
-
-    def append(self, rows: np.ndarray) -> None:
-        while self._used + len(rows) > len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._used : self._used + len(rows)] = rows
-        self._used += len(rows)
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yields lists of texts of at least `_AT_ONCE` characters together, but for the last."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= _AT_ONCE:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
-    """The words from which a model that sees so many tokens can tell where sentences begin.
-
-    A word is what stands between spaces, or `_LONGEST_WORD` characters of it.
-
-    Args:
-      text: begins and ends with a space.
-
-    Returns:
-      (words, the character at which each begins as int64[words]).
-    """
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    space = codes == ord(" ")
-    begins = np.flatnonzero(space[:-1] & ~space[1:]) + 1
-    ends = np.flatnonzero(~space[:-1] & space[1:]) + 1
-    marks = [match.start() for match in _END.finditer(text)]
-    for i in np.flatnonzero(ends - begins > _LONGEST_WORD)[::-1]:
-        parts = range(begins[i], ends[i], _LONGEST_WORD)
-        begins = np.insert(begins, i + 1, parts[1:])
-        ends = np.insert(ends, i, parts[1:])
-        marks += (
-            parts  # at a cut, what is an end in the word may be none in the part, or vice versa
-        )
-    marked = np.searchsorted(begins, marks, side="right") - 1
-    near = np.zeros(len(begins), bool)
-    for shift in range(-reach, reach + 3):  # a sentence begins in the marked word or the next two
-        near[np.clip(marked + shift, 0, len(near) - 1)] = True
-    begins, ends = begins[near], ends[near]
-    return [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)], begins

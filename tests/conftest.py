@@ -39,7 +39,7 @@ def cut(path, articles):
 def pubmed_slice(tmp_path_factory):
     """A folder with the first articles of both shipped files: 100 old ones, 200 recent ones."""
     folder = tmp_path_factory.mktemp("pubmed")
-    files = [path for path in documents.shipped_files() if path.endswith(".xml.gz")]
+    files = documents.shipped_files(".xml.gz")
     for path, articles in zip(files, (100, 200), strict=True):
         with gzip.open(folder / os.path.basename(path), "wt", encoding="utf-8") as stream:
             stream.write(cut(path, articles))

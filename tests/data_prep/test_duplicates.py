@@ -15,7 +15,7 @@ from data_prep import documents, duplicates, fingerprints, pubmed
 def read(articles):
     """The first so many abstracts of each shipped file, newest versions only: {pmid: text}."""
     texts = {}
-    for path in documents.shipped_files():
+    for path in documents.shipped_files(".xml.gz"):
         found = (citation for citation in pubmed.read_citations(path) if citation.sections)
         for citation in itertools.islice(found, articles):
             texts[int(citation.pmid)] = " ".join(text for _, text in citation.sections)

@@ -46,7 +46,7 @@ def load(tmp_path):
 def abstracts():
     """3,000 real articles' titles and abstracts together."""
     texts = []
-    for path in documents.shipped_files():
+    for path in documents.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)
         for c in itertools.islice(found, 1500):
             texts.append(" ".join([c.title, *(t for _, t in c.sections)]))
@@ -301,7 +301,7 @@ def test_real_abstracts_that_all_benchmarks_together_exclude(shared):
     paths = [p for p in sorted((shared / "data").iterdir()) if p.is_dir() and p.name not in folders]
     excluded = exclusion.load([str(path) for path in paths])
     found = {}
-    for path in documents.shipped_files():
+    for path in documents.shipped_files(".xml.gz"):
         for c in pubmed.read_citations(path):
             if c.sections:
                 text = " ".join([c.title, *(t for _, t in c.sections)])

@@ -41,7 +41,7 @@ DIFFERENT = [
 def abstracts():
     """1,500 real abstracts, old and recent."""
     texts = []
-    for path in documents.shipped_files():
+    for path in documents.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)
         texts += [" ".join(t for _, t in c.sections) for c in itertools.islice(found, 750)]
     return texts

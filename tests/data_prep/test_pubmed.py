@@ -252,7 +252,7 @@ def test_every_word_of_other_real_files_is_read(shared):
 
 @pytest.mark.slow
 def test_every_word_of_the_shipped_files_is_read():
-    old, new = (compare_file(Path(path)) for path in documents.shipped_files())
+    old, new = (compare_file(Path(path)) for path in documents.shipped_files(".xml.gz"))
     assert (len(old), len(new)) == (30_000, 20_788)
     assert not any(itertools.chain(*old))
     mended = Counter(itertools.chain(*new))
@@ -275,7 +275,7 @@ def test_pubmed_parser_reads_the_same_where_nothing_is_nested(pubmed_slice):
 
 @pytest.mark.slow
 def test_what_pubmed_parser_loses_in_a_real_file():
-    path = documents.shipped_files()[1]
+    path = documents.shipped_files(".xml.gz")[1]
     theirs = pubmed_parser.parse_medline_xml(path)
     texts, lost, letters = 0, 0, 0
     with gzip.open(path) as stream:
@@ -379,5 +379,5 @@ def test_memory_does_not_grow_with_a_file_of_one_line(tmp_path):
 
 
 def test_a_file_is_streamed():
-    citations = pubmed.read_citations(documents.shipped_files()[1])
+    citations = pubmed.read_citations(documents.shipped_files(".xml.gz")[1])
     assert len(list(itertools.islice(citations, 10))) == 10

@@ -6,7 +6,7 @@ import pytest
 import spacy
 
 from benchmarks import sentences as benchmark
-from data_prep import documents, pubmed, sentences
+from data_prep import documents, pubmed, senter, sentences
 from tfbio import cli
 
 TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
@@ -16,7 +16,7 @@ TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
 def texts():
     """Sections of real abstracts: 200 of the seventies, 200 recent ones."""
     found = []
-    for path in documents.shipped_files():
+    for path in documents.shipped_files(".xml.gz"):
         sections = (text for c in pubmed.read_citations(path) for _, text in c.sections)
         found += itertools.islice(sections, 200)
     return found
@@ -89,7 +89,7 @@ def test_a_boundary_depends_on_its_text_alone(split, texts):
 
 
 def test_threads_share_a_splitter(texts, monkeypatch):
-    monkeypatch.setattr(sentences, "_AT_ONCE", 2000)
+    monkeypatch.setattr(senter, "_AT_ONCE", 2000)
     shares = [texts[i::4] for i in range(4)]
     expected = [list(sentences.load("biosenter")(share)) for share in shares]
     split = sentences.load("biosenter")
@@ -102,7 +102,7 @@ def test_a_near_tie_is_decided_by_the_words_around_it(texts, monkeypatch):
     texts = texts[::10]
     expected = list(sentences.load("biosenter")(texts))
     scores = []
-    by_rows, alone = sentences._Senter._score, sentences._Senter._score_alone
+    by_rows, alone = senter.Senter._score, senter.Senter._score_alone
 
     def noisy(self, x):
         scores.append(by_rows(self, x))
@@ -112,27 +112,27 @@ def test_a_near_tie_is_decided_by_the_words_around_it(texts, monkeypatch):
         scores.append(np.array([alone(self, *arguments)]))
         return scores[-1][0]
 
-    monkeypatch.setattr(sentences._Senter, "_score", noisy)
-    monkeypatch.setattr(sentences._Senter, "_score_alone", recorded)
+    monkeypatch.setattr(senter.Senter, "_score", noisy)
+    monkeypatch.setattr(senter.Senter, "_score_alone", recorded)
     assert list(sentences.load("biosenter")(texts)) == expected
     half = sum(map(len, scores)) // 2
     together = np.concatenate(scores)
     assert half > 100
     # They are nearer to each other than what is called a near tie.
-    np.testing.assert_allclose(together[:half], together[half:], atol=sentences._NEAR_TIE / 10)
+    np.testing.assert_allclose(together[:half], together[half:], atol=senter._NEAR_TIE / 10)
 
 
 def test_what_was_learnt_is_forgotten_in_time(split, texts, monkeypatch):
     expected = list(split(texts))
-    monkeypatch.setattr(sentences, "_AT_ONCE", 20_000)
-    monkeypatch.setattr(sentences, "_MOST_TOKENS", 3000)
+    monkeypatch.setattr(senter, "_AT_ONCE", 20_000)
+    monkeypatch.setattr(senter, "_MOST_TOKENS", 3000)
     small = sentences.load("biosenter")
     assert list(small(texts)) == expected
-    senter = small.__self__
-    assert len(senter._known) < 4000 < len(split.__self__._known)
+    read = small.__self__
+    assert len(read._known) < 4000 < len(split.__self__._known)
     # What spaCy keeps does not grow with the texts either.
     assert (
-        len(senter._nlp.vocab.strings)
+        len(read._nlp.vocab.strings)
         < len(sentences.load("biosenter").__self__._nlp.vocab.strings) + 100
     )
 

@@ -84,7 +84,7 @@ def texts_of(articles):
     from data_prep import documents, pubmed
 
     found = []
-    for path in documents.shipped_files():
+    for path in documents.shipped_files(".xml.gz"):
         for citation in islice(pubmed.read_citations(path), articles):
             found += [citation.title, *(text for _, text in citation.sections)]
     return found
