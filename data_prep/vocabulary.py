@@ -41,6 +41,10 @@ KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": 
 # Characters beyond the most frequent thousand become [UNK], as BERT's own vocabulary does.
 _ALPHABET = 1000
 
+# Share of the text's characters that SentencePiece keeps. With its default, 0.9995, accents and
+# signs go missing: 0.26 % of the tokens of the shipped PubMed files are unknown; so, 0.006 %.
+_COVERAGE = 0.99999
+
 # The order in which fairseq numbers RoBERTa's special tokens, with <mask> among them as in bio-lm.
 _BYTE_BPE_FIRST = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
@@ -132,6 +136,7 @@ def train_sentencepiece(
             model_writer=model,
             model_type=kind,
             vocab_size=size,
+            character_coverage=_COVERAGE,
             normalization_rule_name="nmt_nfkc_cf" if lower_case else "nmt_nfkc",
             pad_id=0,
             unk_id=1,

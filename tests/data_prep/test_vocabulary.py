@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import sentencepiece
 
 from data_prep import vocabulary
 from tfbio import cli, records, tokenization
@@ -12,18 +14,57 @@ from tfbio import cli, records, tokenization
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_same_bytes_from_any_process(documents_folder, vocab_file, tmp_path):
-    expected = vocab_file.read_bytes()
-    for threads in ("1", "4"):
-        output = tmp_path / f"{threads}.txt"
+# The files of each kind, and what the flags are.
+FILES = {
+    "wordpiece": ("vocab.txt",),
+    "unigram": ("a.model", "a.vocab"),
+    "bpe": ("a.model", "a.vocab"),
+    "byte_bpe": ("vocab.json", "merges.txt"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(documents_folder, tmp_path_factory):
+    """For each kind, a vocabulary of 2000 tokens learnt on the slice."""
+    paths = {}
+    for kind, (name, *_) in FILES.items():
+        paths[kind] = tmp_path_factory.mktemp(kind) / name
+        vocabulary.make_vocabulary(documents_folder, paths[kind], kind=kind, size=2000)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def sentences(documents_folder):
+    """Every title and sentence that the vocabularies were learnt on."""
+    return [
+        text
+        for document in records.read_documents(documents_folder)
+        for text in (document.title, *document.sentences)
+    ]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_same_bytes_from_any_process(documents_folder, made, tmp_path, kind):
+    for threads, seed in (("1", "1"), ("4", "2")):
+        output = tmp_path / threads / FILES[kind][0]
         flags = [f"--documents={documents_folder}", f"--output={output}", "--size=2000"]
+        # The command line of before there were kinds must do.
+        flags += [f"--kind={kind}"] if kind != "wordpiece" else []
+        environment = {"RAYON_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        environment |= {"TOKENIZERS_PARALLELISM": "true", "PYTHONHASHSEED": seed}
         subprocess.run(
             [sys.executable, "-m", "data_prep.vocabulary", *flags],
             cwd=ROOT,
-            env=os.environ | {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"},
+            env=os.environ | environment,
             check=True,
         )
-        assert output.read_bytes() == expected
+        for name in (*FILES[kind], f"{output.stem}.manifest.json"):
+            expected = made[kind].with_name(name).read_bytes()
+            assert output.with_name(name).read_bytes() == expected, name
+
+
+def test_wordpiece_is_as_it_was(vocab_file, made):
+    assert made["wordpiece"].read_bytes() == vocab_file.read_bytes()
 
 
 def test_it_is_a_bert_vocabulary(documents_folder, vocab_file):
@@ -46,9 +87,127 @@ def test_it_is_a_bert_vocabulary(documents_folder, vocab_file):
 
 def test_cased_text_keeps_its_case():
     texts = ["DNA and RNA of Homo sapiens"] * 3
-    cased = vocabulary.train(lambda: texts, 60, lower_case=False)
+    cased = vocabulary.train_wordpiece(lambda: texts, 60, lower_case=False)
     assert "DNA" in cased and "dna" not in cased
-    assert "dna" in vocabulary.train(lambda: texts, 60, lower_case=True)
+    assert "dna" in vocabulary.train_wordpiece(lambda: texts, 60, lower_case=True)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
+def test_sentencepiece_has_albert_s_numbers(sentences, tmp_path, kind, lower_case):
+    model, text = vocabulary.train_sentencepiece(sentences, kind, 2000, lower_case)
+    path = tmp_path / "a.model"
+    path.write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    pieces = [line.split("\t")[0] for line in text.splitlines()]
+    assert pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    assert pieces == [processor.id_to_piece(i) for i in range(2000)]
+    encoder = tokenization.load_encoder(path)
+    assert (encoder.kind, encoder.vocab_size) == (kind, 2000)
+    assert (encoder.pad_id, encoder.unk_id) == (0, 1)
+    assert (encoder.cls_id, encoder.sep_id, encoder.mask_id) == (2, 3, 4)
+    # What the model does to text is in the model.
+    upper = any(char.isupper() for piece in pieces[5:] for char in piece)
+    assert upper != lower_case
+    assert np.array_equal(encoder(["DNA"])[0], encoder(["dna"])[0]) == lower_case
+    assert np.array_equal(encoder(["\uff11\ufb01n"])[0], encoder(["1fin"])[0])
+    # Text cannot hold a special token, and what was learnt on is known.
+    ids, _ = encoder([*sentences, "[MASK] [SEP] <pad>"])
+    assert not np.isin(ids, [0, 2, 3, 4]).any()
+    assert np.mean(ids == 1) < 0.001
+
+
+@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
+def test_transformers_loads_a_unigram_model(sentences, tmp_path, monkeypatch, lower_case):
+    """As ALBERT's, with the same ids but for quotation marks, which AlbertTokenizer replaces."""
+    import transformers
+    from google.protobuf import runtime_version
+
+    # sentencepiece 0.2.3 wants a newer protobuf than TensorFlow 2.20 takes.
+    monkeypatch.setattr(runtime_version, "ValidateProtobufRuntimeVersion", lambda *_: None)
+    model, _ = vocabulary.train_sentencepiece(sentences, "unigram", 2000, lower_case)
+    (tmp_path / "spiece.model").write_bytes(model)
+    encoder = tokenization.load_encoder(tmp_path / "spiece.model")
+    tokenizer = transformers.AlbertTokenizer.from_pretrained(
+        tmp_path, do_lower_case=lower_case, keep_accents=True
+    )
+    assert tokenizer.convert_tokens_to_ids("[MASK]") == encoder.mask_id
+    texts = [text for text in sentences if "''" not in text and "``" not in text]
+    assert len(texts) > 0.99 * len(sentences) > 2000
+    ids, offsets = encoder(texts)
+    theirs = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    differ = [
+        text
+        for text, part, other in zip(texts, np.split(ids, offsets[1:-1]), theirs, strict=True)
+        if part.tolist() != other
+    ]
+    # Two ways to cut a word can be equally likely to the last bit: see tfbio/tokenization.py.
+    assert len(differ) <= 2, differ
+
+
+def test_byte_bpe_is_roberta_s(made, sentences):
+    import transformers
+
+    tokenizer = transformers.RobertaTokenizerFast.from_pretrained(made["byte_bpe"].parent)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    assert tokenizer.convert_ids_to_tokens(range(5)) == special
+    assert tokenizer.all_special_ids == [0, 2, 3, 1, 4]
+    encoder = tokenization.load_encoder(made["byte_bpe"])
+    ids, offsets = encoder(sentences)
+    theirs = tokenizer(sentences, add_special_tokens=False)["input_ids"]
+    for text, part, other in zip(sentences, np.split(ids, offsets[1:-1]), theirs, strict=True):
+        assert part.tolist() == other, text
+    assert ids.min() > 4
+    assert tokenizer.decode(theirs[0]) == sentences[0]
+
+
+def test_a_sample_depends_on_ids_alone(documents_folder, tmp_path):
+    def learn(name, documents):
+        output = tmp_path / name / "vocab.txt"
+        manifest = vocabulary.make_vocabulary(
+            documents_folder, output, size=800, sample_documents=documents
+        )
+        return manifest.counts["documents"], output.read_text()
+
+    total = records.read_manifest(documents_folder, "documents").counts["documents"]
+    everything = learn("all", 0)
+    assert everything[0] == total == learn("as_many", total)[0]
+    number, tokens = learn("some", 60)
+    assert 30 < number < 90 and tokens != everything[1]
+    chosen = [
+        document
+        for document in records.read_documents(documents_folder)
+        if records.hash_fraction(f"vocabulary {document.id}") < 60 / total
+    ]
+    texts = [text for document in chosen for text in (document.title, *document.sentences)]
+    assert len(chosen) == number
+    assert vocabulary.train_wordpiece(lambda: texts, 800) == tokens.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "message"),
+    [
+        ("unigram", 50, "--size=50 is too small: .* alone are"),
+        ("bpe", 50, "--size=50 is too small: .* alone are"),
+        ("byte_bpe", 260, "--size=260 is too small: .* alone are 261"),
+        ("unigram", 90_000, r"--size=90000 is too large: .* no more than \d+ pieces"),
+        ("bpe", 90_000, r"--size=90000 is too large: .* no more than \d+ pieces"),
+    ],
+)
+def test_sizes_that_do_not_suit_the_documents(documents_folder, tmp_path, kind, size, message):
+    output = tmp_path / FILES[kind][0]
+    with pytest.raises(cli.UserError, match=message):
+        vocabulary.make_vocabulary(documents_folder, output, kind=kind, size=size)
+    assert not list(tmp_path.iterdir())
+
+
+def test_flags_that_do_not_go_together(documents_folder, tmp_path):
+    with pytest.raises(cli.UserError, match="--kind=unigram: the name must end in .model"):
+        vocabulary.make_vocabulary(documents_folder, tmp_path / "vocab.txt", kind="unigram")
+    with pytest.raises(cli.UserError, match="--lower_case does not go with --kind=byte_bpe"):
+        vocabulary.make_vocabulary(
+            documents_folder, tmp_path / "vocab.json", kind="byte_bpe", lower_case=True
+        )
 
 
 def test_finished_output_is_reused_or_defended(documents_folder, tmp_path, capsys):

@@ -1,0 +1,122 @@
+import gzip
+from collections import Counter
+
+import pytest
+
+from data_prep import fertility, vocabulary
+from tfbio import cli, records, tokenization
+
+
+@pytest.mark.parametrize(("task", "expected"), [("chem", 1.459), ("disease", 1.144)])
+def test_known_figures(shared, task, expected):
+    """Inside the mentions of the training files, lines as words: two figures known beforehand."""
+    encoder = tokenization.load_encoder(shared / "vocab/pubmedbert_uncased.txt")
+    path = shared / f"data/bc5cdr_{task}/blurb/train.tsv.gz"
+    every, inside = fertility.mention_words(path)
+    assert every.total() == 118170
+    found = fertility.measure(encoder, inside)
+    assert found.tokens_per_word == pytest.approx(expected, abs=0.0005)
+    # Once more by hand: each line by itself, with Hugging Face's tokenizer.
+    tokenizer = tokenization.wordpiece(tokenization.read_vocab(shared / PUBMEDBERT))
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        lines = [line.split() for line in stream if line.strip()]
+    ids = [tokenizer.encode(word).ids for word, tag in lines if tag in "BI"]
+    tokens = sum(map(len, ids))
+    assert found.tokens_per_word == tokens / len(ids)
+    assert found.whole == sum(len(word) == 1 and word != [1] for word in ids) / len(ids)
+    assert found.unknown == sum(word.count(1) for word in ids) / tokens
+    # The same words of the file with full tags.
+    if task == "chem":
+        full = fertility.mention_words(shared / "data/bc5cdr_chem/mtl_iob/train.tsv.gz")
+        assert full == (every, inside)
+
+
+PUBMEDBERT = "vocab/pubmedbert_uncased.txt"
+
+
+@pytest.fixture(scope="module")
+def byte_bpe(documents_folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bpe") / "vocab.json"
+    vocabulary.make_vocabulary(documents_folder, path, kind="byte_bpe", size=2000)
+    return path
+
+
+@pytest.fixture
+def mentions(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("Naloxone\tB\nhydrochloride\tI\nreverses\tO\n\nthe\tO\n", encoding="utf-8")
+    return path
+
+
+def test_documents_are_measured_word_by_word(documents_folder, vocab_file, byte_bpe):
+    words = fertility.document_words(documents_folder)
+    assert words.total() == records.read_manifest(documents_folder, "documents").counts["words"]
+    for path in (vocab_file, byte_bpe):
+        encoder = tokenization.load_encoder(path)
+        texts = [
+            f" {text}" if encoder.kind == "byte_bpe" else text
+            for document in records.read_documents(documents_folder)
+            for text in (document.title, *document.sentences)
+        ]
+        ids, _ = encoder(texts)
+        found = fertility.measure(encoder, words)
+        assert found.tokens_per_word == len(ids) / words.total()
+        assert found.unknown == (ids == encoder.unk_id).mean()
+        assert 0.3 < found.whole < 1 < found.tokens_per_word < 3
+
+
+def test_a_word_that_is_unknown_is_not_kept_whole(vocab_file):
+    encoder = tokenization.load_encoder(vocab_file)
+    found = fertility.measure(encoder, Counter({"patients": 2, "\u4e2d": 1, "\u6587": 1}))
+    assert found == (1.0, 0.5, 0.5)
+
+
+def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_bpe, mentions):
+    output = mentions.with_name("fertility.md")
+    done = command(
+        "fertility",
+        f"--vocab={vocab_file},{byte_bpe}",
+        f"--documents={documents_folder}",
+        f"--mentions={mentions}",
+        f"--output={output}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert output.read_text() == done.stdout
+    table, definition = done.stdout.split("\n\n")
+    assert definition.startswith("A word of documents is what stands between whitespace")
+    head, _, *rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.split("\n")]
+    assert head[0] == "vocabulary" and head[5:] == [
+        "tokens per word",
+        "words kept whole",
+        "tokens unknown",
+    ]
+    assert [row[1] for row in rows] == ["wordpiece"] * 3 + ["byte_bpe"] * 3
+    assert [row[4] for row in rows[1:3]] == ["4", "2"]
+    every, inside = fertility.mention_words(mentions)
+    assert inside == {"Naloxone": 1, "hydrochloride": 1}
+    found = fertility.measure(tokenization.load_encoder(vocab_file), inside)
+    assert rows[2][5] == f"{found.tokens_per_word:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"Naloxone\n", "line 1: a word, a tab and its tag were expected"),
+        (b"the\tO\n", "has no word inside of a mention"),
+        (b"\xff\tB\n", "cannot be read"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, content, message):
+    path = tmp_path / "train.tsv"
+    path.write_bytes(content)
+    with pytest.raises(cli.UserError, match=message):
+        fertility.mention_words(path)
+    packed = tmp_path / "train.tsv.gz"
+    packed.write_bytes(content)
+    with pytest.raises(cli.UserError, match="cannot be read"):
+        fertility.mention_words(packed)
+
+
+def test_nothing_to_measure(vocab_file):
+    with pytest.raises(cli.UserError, match="give --documents or --mentions"):
+        fertility.report([str(vocab_file)])
