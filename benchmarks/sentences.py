@@ -102,8 +102,8 @@ def section_ends(files: Sequence[str]) -> Corpus:
     found = []
     for path in files:
         for citation in pubmed.read_citations(path):
-            if len(citation.sections) > 1 and all(category for category, _ in citation.sections):
-                found.append([text for _, text in citation.sections])
+            if len(citation.sections) > 1 and all(category for _, category, _ in citation.sections):
+                found.append([text for *_, text in citation.sections])
     return Corpus("section ends", found[::4], "authors", recall_only=True)
 
 
@@ -289,7 +289,7 @@ def main(argv: list[str]) -> None:
         text
         for path in documents.shipped_files(".xml.gz")
         for citation in pubmed.read_citations(path)
-        for _, text in citation.sections
+        for *_, text in citation.sections
     ]
     random.Random(0).shuffle(texts)
     size = flag.texts

@@ -18,7 +18,7 @@ def read(articles):
     for path in documents.shipped_files(".xml.gz"):
         found = (citation for citation in pubmed.read_citations(path) if citation.sections)
         for citation in itertools.islice(found, articles):
-            texts[int(citation.pmid)] = " ".join(text for _, text in citation.sections)
+            texts[int(citation.pmid)] = " ".join(text for *_, text in citation.sections)
     return texts
 
 

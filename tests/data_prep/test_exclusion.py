@@ -49,7 +49,7 @@ def abstracts():
     for path in documents.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)
         for c in itertools.islice(found, 1500):
-            texts.append(" ".join([c.title, *(t for _, t in c.sections)]))
+            texts.append(" ".join([c.title, *(t for *_, t in c.sections)]))
     return texts
 
 
@@ -304,7 +304,7 @@ def test_real_abstracts_that_all_benchmarks_together_exclude(shared):
     for path in documents.shipped_files(".xml.gz"):
         for c in pubmed.read_citations(path):
             if c.sections:
-                text = " ".join([c.title, *(t for _, t in c.sections)])
+                text = " ".join([c.title, *(t for *_, t in c.sections)])
                 found[int(c.pmid)] = reason(excluded, text, pmid=int(c.pmid))
     by_id = {pmid for pmid, why in found.items() if why == "id"}
     by_text = {pmid for pmid, why in found.items() if why == "text"}

@@ -43,7 +43,7 @@ def abstracts():
     texts = []
     for path in documents.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)
-        texts += [" ".join(t for _, t in c.sections) for c in itertools.islice(found, 750)]
+        texts += [" ".join(t for *_, t in c.sections) for c in itertools.islice(found, 750)]
     return texts
 
 

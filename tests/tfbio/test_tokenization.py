@@ -86,7 +86,7 @@ def texts_of(articles):
     found = []
     for path in documents.shipped_files(".xml.gz"):
         for citation in islice(pubmed.read_citations(path), articles):
-            found += [citation.title, *(text for _, text in citation.sections)]
+            found += [citation.title, *(text for *_, text in citation.sections)]
     return found
 
 
