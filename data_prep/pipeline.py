@@ -47,8 +47,17 @@ def define_common_flags(runs_beam: bool = True) -> None:
 
 
 def leave_beam_flags(argv: list[str]) -> list[str]:
-    """absl's flags parser for commands that hand flags they do not know on to Beam."""
-    return flags.FLAGS(argv, known_only=True)
+    """absl's flags parser for commands that hand flags they do not know on to Beam.
+
+    One that Beam does not know either ends the process here, before anything is reused or removed.
+    """
+    rest = flags.FLAGS(argv, known_only=True)
+    if flags.FLAGS.runner == "local":
+        try:
+            _check_flags(rest[1:])
+        except cli.UserError as error:
+            sys.exit(f"error: {error}")
+    return rest
 
 
 def say(message: str) -> None:

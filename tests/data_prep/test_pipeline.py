@@ -1,0 +1,280 @@
+import contextlib
+import dataclasses
+import functools
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from data_prep import pipeline
+from tfbio import cli, records
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+# --- Finished and interrupted work ---------------------------------------------------------------
+
+
+def finish(folder, settings, shards=("documents-00000-00000.tfrecord",)):
+    """What a finished stage leaves."""
+    work = pipeline.open_work(folder, settings, overwrite=False)
+    written = [records.write_shard(folder / name, [name.encode()]) for name in shards]
+    for shard in written:
+        pipeline.write_step(work, shard.file, {"shard": dataclasses.asdict(shard)})
+    manifest = records.Manifest("documents", settings, {}, written)
+    pipeline.close_work(folder, manifest)
+    return manifest
+
+
+def test_finished_work_is_known_by_its_settings(tmp_path):
+    settings = {"languages": ("eng",), "min_words": 3}  # JSON has no tuples
+    path = tmp_path / records.MANIFEST
+    assert pipeline.finished(path, "documents", settings, False) is None
+    finish(tmp_path, settings)
+    assert pipeline.finished(path, "documents", settings, False).kind == "documents"
+    assert pipeline.finished(path, "documents", settings, overwrite=True) is None
+    with pytest.raises(records.DataError, match="min_words=3, not 4: add --overwrite"):
+        pipeline.finished(path, "documents", settings | {"min_words": 4}, False)
+    with pytest.raises(records.DataError, match="new_setting=null, not 1"):
+        pipeline.finished(path, "documents", settings | {"new_setting": 1}, False)
+    with pytest.raises(records.DataError, match="not \\[1, 1, .*\\.\\.\\.: add") as caught:
+        pipeline.finished(path, "documents", settings | {"languages": [1] * 1000}, False)
+    assert len(str(caught.value)) < 1000
+    with pytest.raises(records.DataError, match="describes documents, but examples"):
+        pipeline.finished(path, "examples", settings, False)
+    (shard,) = tmp_path.glob("*.tfrecord")
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(records.DataError, match="bytes instead of .* --overwrite"):
+        pipeline.finished(path, "documents", settings, False)
+    shard.unlink()
+    with pytest.raises(records.DataError, match="is missing"):
+        pipeline.finished(path, "documents", settings, False)
+
+
+def test_work_goes_on_with_the_same_settings_and_anew_with_others(tmp_path):
+    finish(tmp_path, {"a": 1}, ["documents-00000-00000.tfrecord", "train-00000-of-00001.tfrecord"])
+    (tmp_path / "notes.txt").write_text("the user's")
+    assert pipeline.read_steps(tmp_path / pipeline.WORK, "documents") == []
+    work = pipeline.open_work(tmp_path, {"a": 2}, overwrite=False)
+    # Nothing of the run before can be taken for this one's.
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".work", "notes.txt"]
+    pipeline.write_step(work, "b", {"n": 2})
+    pipeline.write_step(work, "a", {"n": 1})
+    (work / "a2.json.tmp").write_text("half of a no")
+    assert pipeline.open_work(tmp_path, {"a": 2}, overwrite=False) == work
+    assert pipeline.read_steps(work, "")[:2] == [{"n": 1}, {"n": 2}]
+    assert pipeline.read_steps(work, "b") == [{"n": 2}]
+    for settings, overwrite in (({"a": 3}, False), ({"a": 3}, True)):
+        pipeline.open_work(tmp_path, settings, overwrite)
+        assert pipeline.read_steps(work, "a") == []
+        pipeline.write_step(work, "a", {})
+
+
+def test_a_failed_stage_leaves_no_folder_but_keeps_what_is_not_its_own(tmp_path):
+    for others in ([], ["notes.txt"]):
+        pipeline.open_work(tmp_path / "out", {}, overwrite=False)
+        for name in others:
+            (tmp_path / "out" / name).touch()
+        (tmp_path / "out" / "train-00000-of-00001.tfrecord.1.tmp").touch()
+        pipeline.close_work(tmp_path / "out", None)
+        assert (tmp_path / "out").exists() == bool(others)
+        assert [path.name for path in tmp_path.glob("out/*")] == others
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for output in (tmp_path / "file", tmp_path / "file" / "out"):
+        with pytest.raises(records.DataError, match=f"cannot write to {output}: .*\\.$"):
+            pipeline.open_work(output, {}, overwrite=False)
+
+
+def test_a_shard_is_done_only_as_it_was_written(tmp_path):
+    work = pipeline.open_work(tmp_path, {}, overwrite=False)
+    name = "train-00000-of-00001.tfrecord"
+    assert not pipeline.shard_is_done(tmp_path, name)
+    shard = records.write_shard(tmp_path / name, [b"one"])
+    assert not pipeline.shard_is_done(tmp_path, name)  # it was not noted
+    pipeline.write_step(work, name, {"shard": dataclasses.asdict(shard)})
+    assert pipeline.shard_is_done(tmp_path, name)
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data[:-1] + b"\0")
+    assert not pipeline.shard_is_done(tmp_path, name)
+    (tmp_path / name).write_bytes(data)
+    for damaged in ("", "[]", "{}", '{"shard": {"file": 1}}'):
+        (work / f"{name}.json").write_text(damaged)
+        assert not pipeline.shard_is_done(tmp_path, name)
+
+
+# --- Progress and flags --------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_a_line_in_a_log_and_a_bar_on_a_terminal(tmp_path, capsys, monkeypatch):
+    def work():
+        with pipeline._progress(tmp_path, {"read": 2, "write": "*.made"}):
+            for name in ("read-1", "read-2", "write-1"):
+                pipeline.write_step(tmp_path, name, {})
+            for name in ("1.made", "2.made", "3.made"):
+                (tmp_path / name).touch()
+
+    work()
+    assert capsys.readouterr().err == "progress: read 2/2, write 1/3\n"
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    work()
+    shown = sys.stderr.getvalue()
+    assert "read 2/2, write 1/3" in shown and "3/5" in shown and "progress:" not in shown
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"),
+    [
+        ("--job_nam=x", "'--job_nam=x': did you mean --job_name?"),
+        ("--qqqqqqqq", "'--qqqqqqqq': see --help."),
+        ("--job_name=x", ""),  # Beam knows it
+    ],
+)
+def test_flags_that_nobody_knows_are_refused(flag, hint):
+    with pytest.raises(cli.UserError, match="neither") if hint else contextlib.nullcontext() as e:
+        pipeline._check_flags([flag])
+    assert not hint or hint in str(e.value)
+
+
+def test_a_misspelt_flag_costs_nothing(command, fails_in_one_sentence, pubmed_slice, tmp_path):
+    finish(tmp_path / "out", {})
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    flags = [f"--input={pubmed_slice}", f"--output={tmp_path}/out", "--min_word=9"]
+    for overwrite in ([], ["--overwrite"]):
+        said = fails_in_one_sentence(command("documents", *flags, *overwrite))
+        assert "did you mean --min_words?" in said
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+# --- Processes that die --------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def started(stage, *flags):
+    """A command in a process group of its own, of which nothing is left after the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"data_prep.{stage}", *map(str, flags)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def alive(group):
+    """The processes of a group that run: {process id: command line}."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, _, its_group = (path / "stat").read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state != "Z":
+                found[int(path.name)] = (path / "cmdline").read_text()
+    return found
+
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.01)
+    return result
+
+
+def new_files(folder, before):
+    return set(folder.rglob("*")) - before
+
+
+def workers_of(process):
+    return [pid for pid, line in alive(process.pid).items() if "sdk_worker_main" in line]
+
+
+def documents_flags(pubmed_slice, output):
+    return [
+        f"--input={pubmed_slice}",
+        "--shard_megabytes=0.07",
+        "--workers=2",
+        f"--output={output}",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["a worker's death", "Ctrl-C"])
+def test_what_ends_a_run_is_said_and_the_run_continues(
+    command, pubmed_slice, documents_folder, files_of, tmp_path, by
+):
+    flags = documents_flags(pubmed_slice, tmp_path / "out")
+    with started("documents", *flags) as process:
+        # While it works: with the first unit of text that is read.
+        wait_for(lambda: list((tmp_path / "out").glob(".work/unit-*")), process)
+        workers = workers_of(process)
+        assert len(workers) == 2
+        if by == "Ctrl-C":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            for worker in workers[:1]:  # as the kernel does when memory runs out
+                os.kill(worker, signal.SIGKILL)
+        said, _ = process.communicate(timeout=60)
+        assert not (tmp_path / "out" / records.MANIFEST).exists(), "it was ended too late"
+        last = said.splitlines()[-1]
+        if by == "Ctrl-C":
+            assert process.returncode == 130
+            assert last == "interrupted: run the same command again to continue"
+        else:
+            assert process.returncode == 1
+            assert last.startswith("error: a worker process died") and "it continues." in last
+        assert "Traceback" not in said
+        wait_for(lambda: not alive(process.pid), subprocess.Popen(["sleep", "20"]), 15)
+    done = command("documents", *flags)
+    assert done.returncode == 0, done.stderr
+    assert files_of(tmp_path / "out") == files_of(documents_folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["documents", "examples"])
+def test_runs_killed_at_random_moments_end_with_the_same_bytes(
+    stage, pubmed_slice, documents_folder, vocab_file, examples_folder, files_of, tmp_path
+):
+    output = tmp_path / "out"
+    if stage == "documents":
+        flags, expected = documents_flags(pubmed_slice, output), documents_folder
+    else:
+        flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", f"--output={output}"]
+        flags += ["--sequence_length=64", "--held_out_fraction=0.2", "--shards=4", "--workers=2"]
+        expected = examples_folder
+    rng = random.Random(0)
+    kills = 0
+    while not (output / records.MANIFEST).exists():
+        # From the first file that it writes on: what comes before leaves nothing.
+        with started(stage, *flags) as process:
+            before = set(output.rglob("*"))
+            wait_for(functools.partial(new_files, output, before), process)
+            if kills < 6:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(rng.uniform(0, 2))
+                kills += 1
+            else:
+                said, _ = process.communicate(timeout=120)
+                assert process.returncode == 0, said
+    assert kills == 6, "it was killed too late to show anything"
+    assert files_of(output) == files_of(expected)
