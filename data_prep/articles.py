@@ -31,27 +31,25 @@ REASONS = (
     "excluded_by_id",
     "excluded_by_text",
 )
-
+# Those that hold for all of an article's texts, whichever of them it was found in.
+REASONS_OF_ARTICLES = (
+    "retracted",
+    "language",
+    "publication_type",
+    "excluded_by_id",
+    "excluded_by_text",
+)
 
 # What a candidate is. A deletion is none: it only withdraws a citation.
 CITATION, ABSTRACT, BODY, DELETION = KINDS = ("citation", "abstract", "body", "deletion")
 
 # MEDLINE's codes of the languages that PMC's articles are in, by JATS's codes.
-_LANGUAGES = dict(
-    pair.split(":")
-    for pair in [
-        "en:eng",
-        "de:ger",
-        "es:spa",
-        "fr:fre",
-        "pt:por",
-        "it:ita",
-        "ru:rus",
-        "zh:chi",
-        "ja:jpn",
-        "nl:dut",
-    ]
-)
+_LANGUAGES = {"en": "eng", "de": "ger", "es": "spa", "fr": "fre", "pt": "por", "it": "ita"} | {
+    "ru": "rus",
+    "zh": "chi",
+    "ja": "jpn",
+    "nl": "dut",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,24 +61,24 @@ class Selection:
         are part of the text.
       other_abstracts: which of PubMed's `OtherAbstract`s become documents of their own: "none",
         "english" (such as plain-language summaries), or "all".
-      boilerplate: publishers' copyright lines and the like stay in the text.
+      keep_boilerplate: publishers' copyright lines and the like stay in the text.
       full_text: PMC articles give their body, besides their abstract.
       captions, tables: so do their figures' and tables' captions, and the tables' cells.
       languages: articles in other languages are left out ("eng"); empty: all languages stay.
       publication_types: articles of these types are left out, whatever their case ("Letter").
-      retracted: retracted articles stay.
+      keep_retracted: retracted articles stay.
       min_words: abstracts with fewer words are left out (PubMedBERT, section 3.1: 128).
     """
 
     section_labels: bool = False
     other_abstracts: str = "none"
-    boilerplate: bool = False
+    keep_boilerplate: bool = False
     full_text: bool = True
     captions: bool = False
     tables: bool = False
     languages: tuple[str, ...] = ()
     publication_types: tuple[str, ...] = ()
-    retracted: bool = False
+    keep_retracted: bool = False
     min_words: int = 0
 
     def __post_init__(self) -> None:
@@ -102,7 +100,7 @@ class Candidate:
     Attributes:
       kind: a PubMed citation (CITATION), the ABSTRACT or the BODY of a full text, or a DELETION.
       key: the article's number, the same in every file that has it: of one key's candidates only
-        the newest is kept.
+        the newest abstract and the newest body are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract inside of a full text,
         which gives way to PubMed's own.
       revised: the date of its last revision, as the number YYYYMMDD, or 0.
@@ -199,9 +197,16 @@ def _of_full_text(
     """A full text as two candidates: its abstract, under the PMID if it has one, and its body."""
     source = markup.printable(os.path.basename(path))
     number = re.fullmatch("PMC([0-9]{1,12})", article.pmcid)
-    body_key = 1 << 62 | int(number[1]) if number else _hashed(article.id)
-    abstract_key = int(article.pmid) if article.pmid else body_key ^ 1 << 61
-    id_ = f"pmid:{article.pmid}" if article.pmid else article.id
+    if article.pmid:
+        id_, key = f"pmid:{article.pmid}", int(article.pmid)
+    elif number:
+        id_, key = article.id, 1 << 62 | int(number[1])
+    else:
+        id_ = article.id
+        if id_.startswith("file:"):  # two folders may have files of one name
+            text = "".join(part.text for part in (*article.abstract, *article.body))
+            id_ += f":{_hashed(article.title + text):x}"
+        key = _hashed(id_)
     languages = (_language(article.language),)
     reason = _unwanted(selection, article.retracted, languages, (article.article_type,))
 
@@ -213,15 +218,11 @@ def _of_full_text(
         if selection.full_text:
             wanted = {"paragraph", "caption" * selection.captions, "table" * selection.tables}
             sections = _sections(p for p in article.body if p.kind in wanted)
-            # The abstract has the title already.
-            title = "" if abstract else article.title
-            body = _document(id_ + BODY_SUFFIX, source, title, sections, selection)
+            body = _document(id_ + BODY_SUFFIX, source, article.title, sections, selection)
         texts = [document for document in (abstract, body) if document]
         reason = _excluded(excluded, texts, int(article.pmid or 0), int(number[1]) if number else 0)
 
-    def candidate(
-        kind: str, key: int, document: records.Document | None, min_words: int = 0
-    ) -> Candidate:
+    def candidate(kind: str, document: records.Document | None, min_words: int = 0) -> Candidate:
         why = reason
         if not why and (document is None or not document.sentences):
             why = "without_text"
@@ -229,9 +230,9 @@ def _of_full_text(
             why = "too_short"
         return Candidate(kind, key, version=0, reason=why, documents=() if why else (document,))
 
-    yield candidate(ABSTRACT, abstract_key, abstract, selection.min_words)
+    yield candidate(ABSTRACT, abstract, selection.min_words)
     if selection.full_text:
-        yield candidate(BODY, body_key, body)
+        yield candidate(BODY, body)
 
 
 def _unwanted(
@@ -241,7 +242,7 @@ def _unwanted(
     publication_types: tuple[str, ...],
 ) -> str:
     """The first of the reasons that need no text, or ""."""
-    if retracted and not selection.retracted:
+    if retracted and not selection.keep_retracted:
         return "retracted"
     if selection.languages and not set(languages) & set(selection.languages):
         return "language"
@@ -281,7 +282,7 @@ def _document(
         last = label
         texts.append(text)
         kinds.append(kind)
-    while texts and not selection.boilerplate and not id_.endswith(BODY_SUFFIX):
+    while texts and not selection.keep_boilerplate and not id_.endswith(BODY_SUFFIX):
         texts[-1], _ = boilerplate.without_boilerplate(texts[-1])
         if texts[-1]:
             break

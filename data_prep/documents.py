@@ -20,8 +20,6 @@ import dataclasses
 import functools
 import glob
 import hashlib
-import itertools
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,18 +30,7 @@ import numpy as np
 import threadpoolctl
 from absl import flags
 
-from data_prep import (
-    articles,
-    duplicates,
-    exclusion,
-    fingerprints,
-    markup,
-    pipeline,
-    pmc,
-    pubmed,
-    sentences,
-    versions,
-)
+from data_prep import articles, duplicates, exclusion, pipeline, sentences, units, versions
 from tfbio import cli, records
 
 # How the work is divided. An input is one large file, or small ones up to this size and number;
@@ -54,11 +41,6 @@ _INPUT_FILES = 1000
 # Of the input's compressed bytes, so many share a partition of the rows: of PubMed's abstracts
 # some 80,000, of which no worker holds more than one partition's at a time.
 _PARTITION_BYTES = 64 << 20
-
-# A unit's number: its input's in the upper half, its place in the input in the lower half.
-_UNITS_OF_INPUT = 1 << 16
-# Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
-_UNIT_ROWS = 1 << 16
 
 
 def shipped_files(ending: str = "") -> list[str]:
@@ -154,8 +136,8 @@ def make_documents(
     output = os.path.abspath(output)
     selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
-    sizes = [_size(path) for path in paths]
-    listing = "\n".join(f"{_name(p)} {n}" for p, n in zip(paths, sizes, strict=True))
+    sizes = [_status(path).st_size for path in paths]
+    listing = "\n".join(f"{units.name_of(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     excluded = exclusion.load(exclude) if exclude else None
     settings = {
         "inputs": f"{len(paths)} files, {hashlib.sha256(listing.encode()).hexdigest()}",
@@ -172,16 +154,22 @@ def make_documents(
         _check_problems(manifest.problems, manifest.counts, strict)
         return manifest
 
-    work = pipeline.open_work(output, settings, overwrite)
+    # Finished output is known by its files' names and sizes; what is half done, by their times too.
+    times = hashlib.sha256("\n".join(f"{_status(p).st_mtime_ns}" for p in paths).encode())
+    work = pipeline.open_work(output, settings | {"times": times.hexdigest()}, overwrite)
     if excluded:
         np.savez(work / "exclusion.npz", **dataclasses.asdict(excluded))
     # As bytes: Beam's strings are UTF-8, which a file's name need not be.
     inputs = list(enumerate(_divide([os.fsencode(path) for path in paths], sizes)))
+    if len(inputs) > units.MOST_INPUTS:
+        raise cli.UserError(
+            f"--input: more than {units.MOST_INPUTS} large files: prepare them in parts."
+        )
     partitions = 1 + sum(sizes) // _PARTITION_BYTES
-    reader = _Reader(
+    reader = units.Reader(
         work=str(work),
         selection=selection,
-        excludes=excluded is not None,
+        exclude=settings["exclude"],
         unit_characters=int(shard_megabytes * 1e6),
         max_articles=max_articles,
     )
@@ -194,7 +182,7 @@ def make_documents(
             | beam.Create(inputs)
             | beam.Reshuffle()
             | "Read"
-            >> beam.FlatMap(_read_input, reader=reader, partitions=partitions).with_outputs(
+            >> beam.FlatMap(units.read_input, reader=reader, partitions=partitions).with_outputs(
                 "problems", main="rows"
             )
         )
@@ -260,6 +248,18 @@ def make_documents(
     for note in written:
         counts.update(note["counts"])
         left_out.update(note["left_out"])
+    texts = sum(counts[kind] for kind in ("citation", "abstract", "body", "other_abstract"))
+    if texts != counts["documents"] + left_out.total():
+        raise AssertionError(
+            f"{texts} texts were read, but {counts} and {left_out} account for them"
+        )
+    if not counts["documents"]:
+        pipeline.close_work(output, None)
+        raise records.DataError(
+            f"nothing is left of {texts} texts in {len(paths)} input files: "
+            + (", ".join(f"{name} {n}" for name, n in left_out.items() if n) or "they are empty")
+            + "."
+        )
     manifest = records.Manifest(
         "documents",
         settings,
@@ -286,202 +286,29 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
         pipeline.say(f"left out {problem}")
 
 
-def _name(path: str) -> str:
-    """What a file is called in messages, settings and documents."""
-    return markup.printable(os.path.basename(path))
-
-
-def _size(path: str) -> int:
-    """A file's bytes; none of a file that is gone or a link to nothing, which its reader names."""
+def _status(path: str) -> os.stat_result:
+    """A file's size and time; zeros of one that is gone, which its reader will name."""
     try:
-        return os.path.getsize(path)
+        return os.stat(path)
     except OSError:
-        return 0
+        return os.stat_result([0] * 10)
 
 
 def _divide(paths: Sequence[bytes], sizes: Sequence[int]) -> list[list[bytes]]:
     """Divides the files into inputs: large ones alone, small ones together, in order."""
     inputs: list[list[bytes]] = []
     room = files = 0
+    # Larger inputs where there would be too many for the numbers of their units.
+    input_bytes = max(_INPUT_BYTES, sum(sizes) // units.MOST_INPUTS * 2)
+    input_files = max(_INPUT_FILES, len(paths) // units.MOST_INPUTS * 2)
     for path, size in zip(paths, sizes, strict=True):
-        if not inputs or size > room or files == _INPUT_FILES:
+        if not inputs or size > room or files == input_files:
             inputs.append([])
-            room, files = _INPUT_BYTES, 0
+            room, files = input_bytes, 0
         inputs[-1].append(path)
         room -= size
         files += 1
     return inputs
-
-
-# --- Reading: an input file to units of text, and a row of numbers for each candidate -----------
-
-
-@dataclasses.dataclass(frozen=True)
-class _Reader:
-    """What a worker must know to read an input."""
-
-    work: str
-    selection: articles.Selection
-    excludes: bool
-    unit_characters: int
-    max_articles: int
-
-
-def _read_input(
-    job: tuple[int, list[bytes]], reader: _Reader, partitions: int
-) -> Iterator[tuple[int, bytes]]:
-    """Reads an input into units, unless an interrupted run did.
-
-    Yields (partition, `versions.ROW`s as bytes), and each problem as a "problems" output.
-    """
-    from apache_beam import pvalue
-
-    index, paths = job[0], list(map(os.fsdecode, job[1]))
-    note = Path(reader.work, f"input-{index:05d}.json")
-    if not _is_read(note, index):
-        units, shards, counts, problems = 0, 0, Counter(), []
-        try:
-            for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
-                if units == _UNITS_OF_INPUT:
-                    raise records.DataError(
-                        f"{paths[0]} has more than {units} units: raise --shard_megabytes."
-                    )
-                _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
-                units += 1
-                # A unit of deletions alone comes to no shard.
-                shards += not rows["deleted"].all()
-        except markup.BadFile as error:  # of the input's only file
-            units, shards, counts = 0, 0, Counter(bad_input_files=1)
-            problems = [f"{_name(paths[0])}: {error}"]
-        content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
-        pipeline.write_step(reader.work, note.stem, content)
-    content = json.loads(note.read_text(encoding="utf-8"))
-    for problem in content["problems"]:
-        yield pvalue.TaggedOutput("problems", problem)
-    for unit in _units_of(index, content):
-        rows = np.load(_unit_file(reader.work, unit, "rows.npy"))
-        yield from _grouped(rows, rows["key"] % partitions)
-
-
-def _candidates(
-    paths: Sequence[str], reader: _Reader, counts: Counter[str], problems: list[str]
-) -> Iterator[tuple[tuple[int, int], articles.Candidate]]:
-    """Yields (edition, candidate) for all files of an input; adds to `counts` and `problems`.
-
-    Raises:
-      BadFile: the input is one file, and it is bad: what was yielded must be discarded. Of several
-        files, none of a bad one is yielded, and it is among the problems.
-    """
-    excluded = _exclusion(reader.work) if reader.excludes else None
-    for path in paths:
-        name = _name(path)
-        edition = pubmed.edition(name) or (0, 0)
-        found = articles.read(path, reader.selection, excluded)
-        if reader.max_articles:
-            found = itertools.islice(found, reader.max_articles)
-        if len(paths) > 1:
-            try:
-                found = list(found)
-            except markup.BadFile as error:
-                counts["bad_input_files"] += 1
-                problems.append(f"{name}: {error}")
-                continue
-        for item in found:
-            if isinstance(item, pmc.Problem):
-                counts["bad_parts"] += 1
-                problems.append(f"{name}: {item.name}: {item.sentence}")
-            else:
-                counts[item.kind] += 1
-                yield edition, item
-
-
-def _units(
-    candidates: Iterable[tuple[tuple[int, int], articles.Candidate]], reader: _Reader
-) -> Iterator[tuple[np.ndarray, list[records.Document]]]:
-    """Yields the rows and the texts of one unit after the other."""
-    rows: list[tuple] = []
-    documents: list[records.Document] = []
-    characters = 0
-    for (year, number), candidate in candidates:
-        rows.append(
-            (
-                candidate.key,
-                candidate.version,
-                year,
-                number,
-                candidate.revised,
-                0,
-                len(rows),
-                len(documents),
-                len(candidate.documents),
-                articles.REASONS.index(candidate.reason) + 1 if candidate.reason else 0,
-                candidate.kind == articles.DELETION,
-            )
-        )
-        for document in candidate.documents:
-            documents.append(document)
-            characters += sum(map(len, document.sentences))
-        # A unit of deletions, or of articles without text, has its bounds too.
-        if characters >= reader.unit_characters or len(rows) == _UNIT_ROWS:
-            yield np.array(rows, versions.ROW), documents
-            rows, documents, characters = [], [], 0
-    if rows:
-        yield np.array(rows, versions.ROW), documents
-
-
-def _write_unit(
-    work: str, unit: int, rows: np.ndarray, documents: Sequence[records.Document]
-) -> None:
-    rows["unit"] = unit
-    records.write_shard(_unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
-    keys = np.repeat(rows["key"], rows["texts"]).tolist()
-    from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
-    likes = [
-        duplicates.rows(
-            fingerprints.words(" ".join(document.sentences)),
-            duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
-            unit,
-            text,
-        )
-        for text, document in enumerate(documents)
-    ]
-    likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
-    np.save(_unit_file(work, unit, "likes.npy"), likes)
-    np.save(_unit_file(work, unit, "rows.npy"), rows)
-
-
-def _is_read(note: Path, index: int) -> bool:
-    """Whether all of an input's units are there, or were made documents already."""
-    if not note.exists():
-        return False
-    return all(
-        _unit_file(note.parent, unit, "tfrecord").exists() or _is_written(note.parent.parent, unit)
-        for unit in _units_of(index, json.loads(note.read_text(encoding="utf-8")))
-    )
-
-
-def _units_of(index: int, note: dict[str, Any]) -> range:
-    return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
-
-
-def _unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
-    return Path(work, f"unit-{_place(unit)}.{kind}")
-
-
-def _shard_file(unit: int) -> str:
-    return f"documents-{_place(unit)}.tfrecord"
-
-
-def _place(unit: int) -> str:
-    """The input and the place in it that a unit's number stands for, as part of file names."""
-    return "{:05d}-{:05d}".format(*divmod(unit, _UNITS_OF_INPUT))
-
-
-@functools.cache
-def _exclusion(work: str) -> exclusion.Exclusion:
-    """Loaded once in each worker process."""
-    with np.load(Path(work) / "exclusion.npz") as arrays:
-        return exclusion.Exclusion(**arrays)
 
 
 # --- Deciding: the newest versions, then the duplicates among them -------------------------------
@@ -490,7 +317,7 @@ def _exclusion(work: str) -> exclusion.Exclusion:
 def _newest_versions(group: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
     """Of one partition of the articles: yields (unit, its rows with their verdicts)."""
     rows = versions.newest(np.frombuffer(b"".join(group[1]), versions.ROW))
-    yield from _grouped(rows, rows["unit"])
+    yield from units.grouped(rows, rows["unit"])
 
 
 def _band_rows(
@@ -499,9 +326,9 @@ def _band_rows(
     """Of one unit: yields (partition, rows by which its kept texts meet their likes)."""
     unit, blocks = group
     rows = np.frombuffer(b"".join(blocks), versions.ROW)
-    likes = np.load(_unit_file(work, unit, "likes.npy"))
+    likes = np.load(units.unit_file(work, unit, "likes.npy"))
     likes = likes[np.isin(likes["row"], _texts_of(rows[rows["reason"] == 0]))]
-    yield from _grouped(likes, likes["key"] % partitions)
+    yield from units.grouped(likes, likes["key"] % partitions)
 
 
 def _find_duplicates(
@@ -511,7 +338,7 @@ def _find_duplicates(
     found = duplicates.find(np.frombuffer(b"".join(group[1]), duplicates.ROW))
     if only_exact:
         found = found[found["exact"]]
-    yield from _grouped(found, found["unit"])
+    yield from units.grouped(found, found["unit"])
 
 
 def _texts_of(rows: np.ndarray) -> np.ndarray:
@@ -519,15 +346,6 @@ def _texts_of(rows: np.ndarray) -> np.ndarray:
     counts = rows["texts"].astype(np.int64)
     starts = np.repeat(rows["first"].astype(np.int64) - (np.cumsum(counts) - counts), counts)
     return starts + np.arange(counts.sum())
-
-
-def _grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yields (number, the rows of that number as bytes): what Beam groups, in few elements."""
-    order = np.argsort(by, kind="stable")
-    rows = rows[order]
-    numbers, starts, counts = np.unique(by[order], return_index=True, return_counts=True)
-    for number, start, count in zip(numbers, starts, counts, strict=True):
-        yield int(number), rows[start : start + count].tobytes()
 
 
 # --- Writing: the sentences of a unit's texts to its shard ---------------------------------------
@@ -544,9 +362,9 @@ def _write_shard(
     if problems and strict:
         return  # the run fails
     unit, decided = group
-    if _is_written(output, unit):
+    if units.is_written(output, unit):
         return
-    work, file = Path(output) / pipeline.WORK, _shard_file(unit)
+    work, file = Path(output) / pipeline.WORK, units.shard_file(unit)
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.FOUND)
     left_out = Counter(versions.VERDICTS[reason] for reason in rows["reason"] if reason)
@@ -555,8 +373,8 @@ def _write_shard(
     left_out.update({"exact_duplicate": exact, "near_duplicate": len(alike) - exact})
     texts = set(_texts_of(rows[rows["reason"] == 0]).tolist()) - set(alike["row"].tolist())
 
-    unit_file = _unit_file(work, unit, "tfrecord")
-    everything = int(np.load(_unit_file(work, unit, "rows.npy"))["texts"].sum())
+    unit_file = units.unit_file(work, unit, "tfrecord")
+    everything = int(np.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
     stored = records.read_shard(work, records.Shard(unit_file.name, everything, 0, ""))
     kept = [records.Document.parse(record) for text, record in enumerate(stored) if text in texts]
     counts: Counter[str] = Counter()
@@ -567,17 +385,6 @@ def _write_shard(
     note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": left_out}
     pipeline.write_step(work, Path(file).stem, note)
     unit_file.unlink()
-
-
-def _is_written(output: str | os.PathLike, unit: int) -> bool:
-    """Whether an interrupted run finished a unit, and its shard, if any, is as it was written."""
-    file = _shard_file(unit)
-    try:
-        note = Path(output, pipeline.WORK, f"{Path(file).stem}.json").read_text(encoding="utf-8")
-        shard = records.Shard(**json.loads(note)["shard"])
-        return not shard.records or records.sha256_of(Path(output) / file) == shard.sha256
-    except OSError:
-        return False
 
 
 def _split(
@@ -644,7 +451,9 @@ def define_flags() -> None:
         "Which of PubMed's other abstracts become documents: english has plain-language summaries.",
     )
     flags.DEFINE_bool(
-        "boilerplate", default.boilerplate, "Keep publishers' copyright lines and the like."
+        "keep_boilerplate",
+        default.keep_boilerplate,
+        "Keep publishers' copyright lines and the like.",
     )
     flags.DEFINE_bool("full_text", default.full_text, "Use the bodies of PMC articles.")
     flags.DEFINE_bool("captions", default.captions, "Use captions of figures and tables, too.")
@@ -657,7 +466,7 @@ def define_flags() -> None:
         list(default.publication_types),
         "Leave out articles of these types, such as Letter,Comment.",
     )
-    flags.DEFINE_bool("retracted", default.retracted, "Keep retracted articles.")
+    flags.DEFINE_bool("keep_retracted", default.keep_retracted, "Keep retracted articles.")
     flags.DEFINE_integer(
         "min_words",
         default.min_words,
@@ -679,7 +488,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "max_articles",
         0,
-        "Read only so many texts of each file, to try things out; 0: all.",
+        "Read only so many texts (citations, abstracts, bodies) of each file, to try it; 0: all.",
         lower_bound=0,
     )
     pipeline.define_common_flags()
@@ -700,13 +509,13 @@ def main(argv: list[str]) -> None:
         selection=articles.Selection(
             section_labels=flag.section_labels,
             other_abstracts=flag.other_abstracts,
-            boilerplate=flag.boilerplate,
+            keep_boilerplate=flag.keep_boilerplate,
             full_text=flag.full_text,
             captions=flag.captions,
             tables=flag.tables,
             languages=tuple(flag.languages),
             publication_types=tuple(flag.exclude_publication_types),
-            retracted=flag.retracted,
+            keep_retracted=flag.keep_retracted,
             min_words=flag.min_words,
         ),
         sentence_splitter=flag.sentence_splitter,

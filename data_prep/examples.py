@@ -62,6 +62,7 @@ class Settings(NamedTuple):
     """What the workers must know."""
 
     vocab: str
+    vocab_sha256: str
     lower_case: bool
     objective: str
     packing: bool
@@ -106,13 +107,14 @@ def make_examples(
         )
     # The workers' current folder may be another.
     documents, vocab, output = map(os.path.abspath, (documents, vocab, output))
-    encoder = _encoder(vocab, lower_case)
+    vocab_sha256 = _hash_of(_vocabulary_files(vocab))
+    encoder = _encoder(vocab, vocab_sha256, lower_case)
     source = records.read_manifest(documents, "documents")
     if not shards:
         shards = max(16, math.ceil(sum(shard.bytes for shard in source.shards) / SHARD))
     settings = {
         "documents_sha256": records.sha256_of(Path(documents) / records.MANIFEST),
-        "vocab_sha256": _hash_of(_vocabulary_files(vocab)),
+        "vocab_sha256": vocab_sha256,
         "vocab_size": encoder.vocab_size,
         "objective": objective,
         "packing": packing,
@@ -132,6 +134,7 @@ def make_examples(
     work = pipeline.open_work(output, settings, overwrite)
     worker_settings = Settings(
         vocab=str(vocab),
+        vocab_sha256=vocab_sha256,
         lower_case=lower_case,
         objective=objective,
         packing=packing,
@@ -192,8 +195,8 @@ def make_examples(
 
 
 @functools.lru_cache(maxsize=2)
-def _encoder(vocab: str, lower_case: bool) -> tokenization.Encoder:
-    """Made once in each worker process."""
+def _encoder(vocab: str, sha256: str, lower_case: bool) -> tokenization.Encoder:
+    """Made once in each worker process; another run may find another file at the same path."""
     return tokenization.load_encoder(vocab, lower_case)
 
 
@@ -284,7 +287,7 @@ def build_rows(
     Returns:
       By split, an array of `settings.form.row_type`, in no order.
     """
-    encoder = _encoder(settings.vocab, settings.lower_case)
+    encoder = _encoder(settings.vocab, settings.vocab_sha256, settings.lower_case)
     ids, offsets = encoder([text for document in documents for text in document.texts])
     bounds = _bounds(offsets, [len(document.texts) for document in documents])
     ids = np.append(ids, [encoder.cls_id, encoder.sep_id])  # see segments.CLS and SEP

@@ -11,6 +11,7 @@ import difflib
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 WORK = ".work"
+
+# What the stages call their shards.
+_SHARD = re.compile(r"(documents|train|heldout)-\d{5}(-of)?-\d{5}\.tfrecord")
 
 
 def define_common_flags(runs_beam: bool = True) -> None:
@@ -101,14 +105,16 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     work = folder / WORK
     text = json.dumps(_as_json(settings), sort_keys=True)
     try:
-        resumes = not overwrite and (work / "settings.json").read_text(encoding="utf-8") == text
+        replaced = overwrite and (folder / records.MANIFEST).exists()
+        resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text
     except OSError:
         resumes = False
     try:
         if not resumes:
             (folder / records.MANIFEST).unlink(missing_ok=True)
-            for shard in folder.glob("*-?????*-?????.tfrecord"):
-                shard.unlink()
+            for shard in folder.iterdir() if folder.is_dir() else ():
+                if _SHARD.fullmatch(shard.name):
+                    shard.unlink()
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             records.write_text(work / "settings.json", text)
@@ -122,8 +128,9 @@ def close_work(folder: str | os.PathLike, manifest: records.Manifest | None) -> 
     folder = Path(folder)
     if manifest is not None:
         records.write_manifest(folder / records.MANIFEST, manifest)
-    for leftover in folder.glob("*.tmp"):
-        leftover.unlink(missing_ok=True)
+    for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp"):
+        for leftover in folder.glob(pattern):
+            leftover.unlink(missing_ok=True)
     shutil.rmtree(folder / WORK, ignore_errors=True)
     if manifest is None and not any(folder.iterdir()):
         folder.rmdir()
@@ -193,7 +200,7 @@ def run(
     args = list(beam_args)
     if runner == "local":
         _check_flags(beam_args)
-        workers = workers or os.cpu_count() or 1
+        workers = workers or len(os.sched_getaffinity(0))
         args.append(f"--direct_num_workers={workers}")
         engine = _local_runner(workers, work / "workers.log")
     else:

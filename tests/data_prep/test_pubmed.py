@@ -18,6 +18,8 @@ from data_prep.pubmed import OtherAbstract, Section
 ROOT = Path(__file__).resolve().parents[2]
 MATH = "{http://www.w3.org/1998/Math/MathML}math"
 
+SHIPPED = ("pubmed20n0014.xml.gz", "pubmed21n1298.xml.gz")
+
 NESTED = """<?xml version="1.0" encoding="utf-8"?>
 <PubmedArticleSet><PubmedArticle><MedlineCitation>
   <PMID Version="1">1</PMID>

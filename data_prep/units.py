@@ -1,0 +1,245 @@
+"""Input files to units: some megabytes of texts on disk, and a row of numbers for each.
+
+An input is one large file, or some small ones. It is read once; what is later to be known of its
+texts (which article, which version, what its words are like) is in the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_prep import (
+    articles,
+    duplicates,
+    exclusion,
+    fingerprints,
+    markup,
+    pipeline,
+    pmc,
+    pubmed,
+    versions,
+)
+from tfbio import records
+
+# A unit's number: its input's in the upper half, its place in the input in the lower half.
+_UNITS_OF_INPUT = MOST_INPUTS = 1 << 16
+# Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
+_UNIT_ROWS = 1 << 16
+
+
+def name_of(path: str) -> str:
+    """What a file is called in messages, settings and documents."""
+    return markup.printable(os.path.basename(path))
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """What a worker must know to read an input.
+
+    Attributes:
+      work: the working folder.
+      selection: what becomes text.
+      exclude: digest of what `exclusion.npz` in the working folder holds; "" if it is not there.
+      unit_characters: after how many a unit ends.
+      max_articles: texts to read of each file; 0: all.
+    """
+
+    work: str
+    selection: articles.Selection
+    exclude: str
+    unit_characters: int
+    max_articles: int
+
+
+def read_input(
+    job: tuple[int, list[bytes]], reader: Reader, partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Reads an input into units, unless an interrupted run did.
+
+    Yields (partition, `versions.ROW`s as bytes), and each problem as a "problems" output.
+    """
+    from apache_beam import pvalue
+
+    index, paths = job[0], list(map(os.fsdecode, job[1]))
+    note = Path(reader.work, f"input-{index:05d}.json")
+    if not _is_read(note, index):
+        units, shards, counts, problems = 0, 0, Counter(), []
+        try:
+            for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
+                if units == _UNITS_OF_INPUT:
+                    raise records.DataError(
+                        f"{paths[0]} has more than {units} units: raise --shard_megabytes."
+                    )
+                _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
+                units += 1
+                # A unit of deletions alone comes to no shard.
+                shards += not rows["deleted"].all()
+        except markup.BadFile as error:  # of the input's only file
+            for unit in range(units):
+                for file in Path(reader.work).glob(
+                    f"unit-{_place(index * _UNITS_OF_INPUT + unit)}.*"
+                ):
+                    file.unlink()
+            units, shards, counts = 0, 0, Counter(bad_input_files=1)
+            problems = [f"{name_of(paths[0])}: {error}"]
+        content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
+        pipeline.write_step(reader.work, note.stem, content)
+    content = json.loads(note.read_text(encoding="utf-8"))
+    for problem in content["problems"]:
+        yield pvalue.TaggedOutput("problems", problem)
+    for unit in _units_of(index, content):
+        rows = np.load(unit_file(reader.work, unit, "rows.npy"))
+        yield from grouped(rows, rows["key"] % partitions)
+
+
+def _candidates(
+    paths: Sequence[str], reader: Reader, counts: Counter[str], problems: list[str]
+) -> Iterator[tuple[tuple[int, int], articles.Candidate]]:
+    """Yields (edition, candidate) for all files of an input; adds to `counts` and `problems`.
+
+    Raises:
+      BadFile: the input is one file, and it is bad: what was yielded must be discarded. Of several
+        files, none of a bad one is yielded, and it is among the problems.
+    """
+    excluded = _exclusion(reader.work, reader.exclude) if reader.exclude else None
+    for path in paths:
+        name = name_of(path)
+        edition = pubmed.edition(name) or (0, 0)
+        found = articles.read(path, reader.selection, excluded)
+        if reader.max_articles:
+            found = itertools.islice(found, reader.max_articles)
+        if len(paths) > 1:
+            try:
+                found = list(found)
+            except markup.BadFile as error:
+                counts["bad_input_files"] += 1
+                problems.append(f"{name}: {error}")
+                continue
+        for item in found:
+            if isinstance(item, pmc.Problem):
+                counts["bad_parts"] += 1
+                problems.append(f"{name}: {item.name}: {item.sentence}")
+            else:
+                counts[item.kind] += 1
+                counts["other_abstract"] += max(0, len(item.documents) - 1)
+                yield edition, item
+
+
+def _units(
+    candidates: Iterable[tuple[tuple[int, int], articles.Candidate]], reader: Reader
+) -> Iterator[tuple[np.ndarray, list[records.Document]]]:
+    """Yields the rows and the texts of one unit after the other."""
+    rows: list[tuple] = []
+    documents: list[records.Document] = []
+    characters = 0
+    for (year, number), candidate in candidates:
+        rows.append(
+            (
+                candidate.key,
+                candidate.version,
+                year,
+                number,
+                candidate.revised,
+                0,
+                len(rows),
+                len(documents),
+                len(candidate.documents),
+                articles.REASONS.index(candidate.reason) + 1 if candidate.reason else 0,
+                candidate.kind == articles.BODY,
+                candidate.kind == articles.DELETION,
+            )
+        )
+        for document in candidate.documents:
+            documents.append(document)
+            characters += sum(map(len, document.sentences))
+        # A unit of deletions, or of articles without text, has its bounds too.
+        if characters >= reader.unit_characters or len(rows) == _UNIT_ROWS:
+            yield np.array(rows, versions.ROW), documents
+            rows, documents, characters = [], [], 0
+    if rows:
+        yield np.array(rows, versions.ROW), documents
+
+
+def _write_unit(
+    work: str, unit: int, rows: np.ndarray, documents: Sequence[records.Document]
+) -> None:
+    rows["unit"] = unit
+    records.write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
+    keys = np.repeat(rows["key"], rows["texts"]).tolist()
+    from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
+    likes = [
+        duplicates.rows(
+            fingerprints.words(" ".join(document.sentences)),
+            duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
+            unit,
+            text,
+        )
+        for text, document in enumerate(documents)
+    ]
+    likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
+    np.save(unit_file(work, unit, "likes.npy"), likes)
+    np.save(unit_file(work, unit, "rows.npy"), rows)
+
+
+def _is_read(note: Path, index: int) -> bool:
+    """Whether all of an input's units are there, or were made documents already."""
+    if not note.exists():
+        return False
+    return all(
+        unit_file(note.parent, unit, "tfrecord").exists() or is_written(note.parent.parent, unit)
+        for unit in _units_of(index, json.loads(note.read_text(encoding="utf-8")))
+    )
+
+
+def _units_of(index: int, note: dict[str, Any]) -> range:
+    return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
+
+
+def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
+    return Path(work, f"unit-{_place(unit)}.{kind}")
+
+
+def shard_file(unit: int) -> str:
+    return f"documents-{_place(unit)}.tfrecord"
+
+
+def _place(unit: int) -> str:
+    """The input and the place in it that a unit's number stands for, as part of file names."""
+    return "{:05d}-{:05d}".format(*divmod(unit, _UNITS_OF_INPUT))
+
+
+@functools.cache
+def _exclusion(work: str, digest: str) -> exclusion.Exclusion:
+    """Loaded once in each worker process; another run may have another in the same folder."""
+    with np.load(Path(work) / "exclusion.npz") as arrays:
+        return exclusion.Exclusion(**arrays)
+
+
+def is_written(output: str | os.PathLike, unit: int) -> bool:
+    """Whether an interrupted run finished a unit, and its shard, if any, is as it was written."""
+    file = shard_file(unit)
+    try:
+        note = Path(output, pipeline.WORK, f"{Path(file).stem}.json").read_text(encoding="utf-8")
+        shard = records.Shard(**json.loads(note)["shard"])
+        return not shard.records or records.sha256_of(Path(output) / file) == shard.sha256
+    except OSError:
+        return False
+
+
+def grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Yields (number, the rows of that number as bytes): what Beam groups, in few elements."""
+    order = np.argsort(by, kind="stable")
+    rows = rows[order]
+    numbers, starts, counts = np.unique(by[order], return_index=True, return_counts=True)
+    for number, start, count in zip(numbers, starts, counts, strict=True):
+        yield int(number), rows[start : start + count].tobytes()
