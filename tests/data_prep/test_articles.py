@@ -70,7 +70,7 @@ def test_labels_and_other_abstracts_are_options(tmp_path):
     [
         ({}, "", ""),
         ({}, RETRACTED, "retracted"),
-        ({"retracted": True}, RETRACTED, ""),
+        ({"keep_retracted": True}, RETRACTED, ""),
         ({"languages": ("fre",)}, "", ""),
         ({"languages": ("ger", "spa")}, "", "language"),
         ({"publication_types": ("journal article",)}, "", "publication_type"),
@@ -88,15 +88,15 @@ def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):
     abstract, body = full_text(tmp_path, pmid=5)
     assert (abstract.kind, abstract.key, abstract.version) == ("abstract", 5, 0)
     assert abstract.documents[0].id == "pmid:5"
-    assert body.kind == "body" and body.key != 5
+    assert (body.kind, body.key, body.version) == ("body", 5, 0)
     (document,) = body.documents
     assert (document.id, document.article) == ("pmid:5#body", "pmid:5")
-    assert document.title == ""  # the abstract has it
+    assert document.title == "On cats"
     assert document.sentences == ["We fed cats.", "They ate."]
     assert document.sections == ["Methods", "Methods"]
 
     abstract, body = full_text(tmp_path)
-    assert abstract.key != body.key
+    assert abstract.key == body.key == 1 << 62 | 77
     assert [d.id for c in (abstract, body) for d in c.documents] == [
         "pmcid:PMC77",
         "pmcid:PMC77#body",

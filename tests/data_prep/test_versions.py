@@ -8,10 +8,19 @@ from data_prep import versions
 ROWS = itertools.count()
 
 
-def row(key, version=1, edition=(21, 1), revised=20200101, deleted=False, reason=0):
+def row(key, version=1, edition=(21, 1), revised=20200101, deleted=False, reason="", body=False):
     year, number = edition
     place = next(ROWS)
-    return (key, version, year, number, revised, place // 7, place, 0, 1, reason, deleted)
+    reason = versions.VERDICTS.index(reason)
+    return (key, version, year, number, revised, place // 7, place, 0, 1, reason, body, deleted)
+
+
+def full_text(key, reason="", abstract_reason=""):
+    """The rows of a full text's abstract and body."""
+    return (
+        row(key, version=0, edition=(0, 0), reason=reason or abstract_reason),
+        row(key, version=0, edition=(0, 0), reason=reason, body=True),
+    )
 
 
 def verdicts(*rows):
@@ -49,13 +58,38 @@ def test_the_highest_version_wins_whatever_its_file():
 
 
 def test_an_abstract_inside_of_a_full_text_gives_way_to_pubmed():
-    assert verdicts(row(1, version=0, edition=(0, 0)), row(1)) == ["in_pubmed", ""]
-    assert verdicts(row(2, version=0, edition=(0, 0))) == [""]
+    assert verdicts(*full_text(1), row(1)) == ["in_pubmed", "", ""]
+    assert verdicts(*full_text(2)) == ["", ""]
+    # Of one full text that is there twice, the later.
+    assert verdicts(*full_text(2), *full_text(2)) == ["superseded", "superseded", "", ""]
+
+
+def test_it_stands_in_where_pubmed_has_the_title_only():
+    assert verdicts(*full_text(1), row(1, reason="without_text")) == ["", "", "without_text"]
+    assert verdicts(
+        *full_text(1, abstract_reason="without_text"), row(1, reason="without_text")
+    ) == ["in_pubmed", "", "without_text"]
+
+
+def test_what_pubmed_says_of_an_article_holds_for_its_full_text():
+    for reason in ("retracted", "language", "publication_type", "excluded_by_id"):
+        assert verdicts(*full_text(1), row(1, reason=reason)) == ["in_pubmed", reason, reason]
+    assert verdicts(*full_text(1), row(1, reason="too_short")) == ["in_pubmed", "", "too_short"]
+    assert verdicts(*full_text(1), row(1, edition=(21, 2), deleted=True)) == [
+        "deleted",
+        "deleted",
+        None,
+    ]
+    # And what a benchmark has of its body, for PubMed's abstract.
+    assert verdicts(*full_text(1, "excluded_by_text"), row(1)) == [
+        "in_pubmed",
+        "excluded_by_text",
+        "excluded_by_text",
+    ]
 
 
 def test_what_is_left_out_still_stands_for_its_article():
-    retracted = 1 + versions.articles.REASONS.index("retracted")
-    assert verdicts(row(1), row(1, edition=(21, 2), reason=retracted)) == [
+    assert verdicts(row(1), row(1, edition=(21, 2), reason="retracted")) == [
         "superseded",
         "retracted",
     ]
@@ -74,7 +108,7 @@ def test_a_plain_reading_of_the_rule_agrees():
         for _ in range(1000)
     ]
     current: dict[int, dict[int, int]] = {}
-    for key, version, _, _, _, _, place, _, _, _, deleted in sorted(
+    for key, version, _, _, _, _, place, *_, deleted in sorted(
         rows, key=lambda r: (r[2], r[3], r[6])
     ):
         current.setdefault(key, {}).pop(version, None)
@@ -86,5 +120,5 @@ def test_a_plain_reading_of_the_rule_agrees():
     rng.shuffle(shuffled)
     decided = versions.newest(np.array(shuffled, versions.ROW))
     assert {int(r["row"]) for r in decided if r["reason"] == 0} == expected
-    assert len(decided) == sum(not r[10] for r in rows)
+    assert len(decided) == sum(not r[-1] for r in rows)
     assert decided.tobytes() == versions.newest(np.array(rows, versions.ROW)).tobytes()
