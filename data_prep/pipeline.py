@@ -244,6 +244,8 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
     Beam only raises in the thread that waits for the process (local_job_service.py,
     SubprocessSdkWorker.run), and goes on waiting for what the process would have sent.
     """
+    import grpc
+
     deaths: list[BaseException] = []
     before = threading.excepthook
 
@@ -252,7 +254,8 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
             if not deaths:
                 deaths.append(arguments.exc_value)
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        elif not deaths:
+        elif not deaths and not isinstance(arguments.exc_value, grpc.RpcError):
+            # Such an error is that of a thread which reads what the dead process would have sent.
             before(arguments)
 
     threading.excepthook = hook
@@ -287,6 +290,8 @@ def _calm(quiet: bool) -> None:
     """One thread a worker process for matrix products, and no chatter of libraries."""
     if quiet:
         logging.getLogger().setLevel(logging.ERROR)
+        # What fails is raised; Beam also logs what a dead worker's connections say, at length.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
