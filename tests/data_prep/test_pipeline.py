@@ -197,10 +197,6 @@ def alive(group):
     return found
 
 
-def workers_of(process):
-    return [pid for pid, line in alive(process.pid).items() if "sdk_worker_main" in line]
-
-
 def documents_flags(pubmed_slice, output):
     return [
         f"--input={pubmed_slice}",
@@ -211,37 +207,42 @@ def documents_flags(pubmed_slice, output):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["a worker's death", "Ctrl-C"])
 def test_what_ends_a_run_is_said_and_the_run_continues(
-    command, pubmed_slice, documents_folder, files_of, tmp_path, by
+    command, pubmed_slice, documents_folder, files_of, tmp_path
 ):
     flags = documents_flags(pubmed_slice, tmp_path / "out")
-    with started("documents", *flags) as process:
-        # While it works: it has read the first unit of text.
-        deadline = time.monotonic() + 120
-        while not list((tmp_path / "out").glob(".work/unit-*")):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        workers = workers_of(process)
+
+    def end(moment, how):
+        """Runs the command until a file is there; gives its exit code and what it said last."""
+        with started("documents", *flags) as process:
+            deadline = time.monotonic() + 120
+            while not list((tmp_path / "out").glob(moment)):
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.01)
+            how(process)
+            said, _ = process.communicate(timeout=60)
+            assert not (tmp_path / "out" / records.MANIFEST).exists(), "it was ended too late"
+            assert "Traceback" not in said
+            deadline = time.monotonic() + 20
+            while alive(process.pid):
+                assert time.monotonic() < deadline, alive(process.pid)
+                time.sleep(0.1)
+            return process.returncode, said.splitlines()[-1]
+
+    def press_ctrl_c(process):
+        os.killpg(process.pid, signal.SIGINT)
+
+    def kill_a_worker(process):  # as the kernel does when memory runs out
+        workers = [pid for pid, line in alive(process.pid).items() if "sdk_worker_main" in line]
         assert len(workers) == 2
-        if by == "Ctrl-C":
-            os.killpg(process.pid, signal.SIGINT)
-        else:
-            os.kill(workers[0], signal.SIGKILL)  # as the kernel does when memory runs out
-        said, _ = process.communicate(timeout=60)
-        assert not (tmp_path / "out" / records.MANIFEST).exists(), "it was ended too late"
-        last = said.splitlines()[-1]
-        if by == "Ctrl-C":
-            assert process.returncode == 130
-            assert last == "interrupted: run the same command again to continue"
-        else:
-            assert process.returncode == 1
-            assert last.startswith("error: a worker process died") and "it continues." in last
-        assert "Traceback" not in said
-        deadline = time.monotonic() + 20
-        while alive(process.pid):
-            assert time.monotonic() < deadline, alive(process.pid)
-            time.sleep(0.1)
+        os.kill(workers[0], signal.SIGKILL)
+
+    # While it reads, and while it writes.
+    code, said = end(".work/unit-*", press_ctrl_c)
+    assert (code, said) == (130, "interrupted: run the same command again to continue")
+    code, said = end("documents-*", kill_a_worker)
+    assert code == 1
+    assert said.startswith("error: a worker process died") and said.endswith("it continues.")
     done = command("documents", *flags)
     assert done.returncode == 0, done.stderr
     assert files_of(tmp_path / "out") == files_of(documents_folder)
@@ -261,16 +262,16 @@ def test_runs_killed_at_random_moments_end_with_the_same_bytes(
         expected = examples_folder
     rng = random.Random(0)
     kills = 0
-    for _ in range(4):
+    for _ in range(3):
         # A moment is counted in files that come and go, so that all are alike on a slow machine.
         seen, moment = set(output.rglob("*")), rng.randrange(1, 12)
         moment += len(seen)
         with started(stage, *flags) as process:
             while len(seen) < moment and process.poll() is None:
                 seen |= set(output.rglob("*"))
-                time.sleep(0.002)
+                time.sleep(0.005)
             kills += process.poll() is None
     done = command(stage, *flags)
     assert done.returncode == 0, done.stderr
-    assert kills > 2, "it was killed too late to show anything"
+    assert kills > 1, "it was killed too late to show anything"
     assert files_of(output) == files_of(expected)
