@@ -76,7 +76,13 @@ def find_files(inputs: Sequence[str]) -> list[str]:
     found: set[str] = set()
     for item in inputs:
         if os.path.isdir(item):
-            paths = [p for p in _files_in(item) if p.lower().endswith(articles.SUFFIXES)]
+            everything = list(_files_in(item))
+            paths = [p for p in everything if p.lower().endswith(articles.SUFFIXES)]
+            passed = Counter(Path(path).suffix or "no suffix" for path in everything)
+            passed.subtract(Path(path).suffix or "no suffix" for path in paths)
+            if +passed:
+                kinds = ", ".join(f"{n:,} of {suffix}" for suffix, n in sorted((+passed).items()))
+                pipeline.say(f"{item}: files of other kinds are passed over: {kinds}")
         elif os.path.lexists(item):
             paths = [item]
         else:

@@ -33,6 +33,9 @@ from tfbio import records
 
 # A unit's number: its input's in the upper half, its place in the input in the lower half.
 _UNITS_OF_INPUT = MOST_INPUTS = 1 << 16
+# Characters of text in a small file, at most: PubMed's shipped ones have 0.75 for each compressed
+# byte, so those of 16 MB stay far below; a bomb does not.
+_MOST_HELD = 100_000_000
 # Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
 _UNIT_ROWS = 1 << 16
 
@@ -120,7 +123,7 @@ def _candidates(
             found = itertools.islice(found, reader.max_articles)
         if len(paths) > 1:
             try:
-                found = list(found)
+                found = _whole(found)
             except markup.BadFile as error:
                 counts["bad_input_files"] += 1
                 problems.append(f"{name}: {error}")
@@ -133,6 +136,26 @@ def _candidates(
                 counts[item.kind] += 1
                 counts["other_abstract"] += max(0, len(item.documents) - 1)
                 yield edition, item
+
+
+def _whole(
+    found: Iterable[articles.Candidate | pmc.Problem],
+) -> list[articles.Candidate | pmc.Problem]:
+    """All of a small file, of which nothing is used before it has proved good.
+
+    Raises:
+      BadFile: it is bad, or there is far more in it than a small file has.
+    """
+    held, characters = [], 0
+    for item in found:
+        held.append(item)
+        if isinstance(item, articles.Candidate):
+            characters += sum(len(text) for d in item.documents for text in d.sentences)
+        if characters > _MOST_HELD:
+            raise markup.BadFile(
+                f"its text has more than {_MOST_HELD:,} characters, which no file of its size has."
+            )
+    return held
 
 
 def _units(

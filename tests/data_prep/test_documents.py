@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import boilerplate, documents, pmc, pubmed
+from data_prep import boilerplate, documents, pmc, pubmed, units
 from tfbio import cli, records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,12 +200,23 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_pat
     assert document.title == "two"
 
 
-def test_inputs_are_found(tmp_path):
+def test_a_small_file_that_goes_on_and_on_is_bad(tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "_MOST_HELD", 100)
+    paths = [article_set(tmp_path / "a.xml", article(1, "one"))]
+    paths.append(article_set(tmp_path / "b.xml", *(article(n, f"no {n}") for n in range(2, 9))))
+    manifest = make(paths, tmp_path / "out")
+    assert [d.id for d in records.read_documents(tmp_path / "out")] == ["pmid:1"]
+    (problem,) = manifest.problems
+    assert problem.startswith("b.xml: its text has more than 100 characters")
+
+
+def test_inputs_are_found(tmp_path, capsys):
     for name in ("b/x.xml", "a/y.XML.GZ", "a/notes.txt", "a/y.xml.gz.md5"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     folder, pattern = documents.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
     assert [os.path.basename(path) for path in folder] == ["x.xml", "y.XML.GZ"]
+    assert "files of other kinds are passed over: 1 of .md5, 1 of .txt" in capsys.readouterr().out
     assert documents.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
     (tmp_path / "empty").mkdir()
     for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
