@@ -14,7 +14,7 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 	@$(BIN)/python scripts/demo.py
 
 test: lint  ## Lint and every test, with one run of the whole pipeline on a slice
-	@$(BIN)/python -m pytest --durations=10
+	@$(BIN)/python -m pytest --durations=10 --numprocesses=auto --dist=loadfile
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
