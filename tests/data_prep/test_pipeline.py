@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import pipeline
+from data_prep import documents, pipeline
 from tfbio import cli, records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,15 +200,26 @@ def alive(group):
 def documents_flags(pubmed_slice, output):
     return [
         f"--input={pubmed_slice}",
-        "--shard_megabytes=0.07",
+        # The slow splitter and small shards: seconds in which a run can be ended.
+        "--sentence_splitter=scispacy",
+        "--shard_megabytes=0.03",
         "--workers=2",
         f"--output={output}",
     ]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(pubmed_slice, tmp_path_factory):
+    """The documents that those flags make, made by one process."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "documents"
+    settings = {"sentence_splitter": "scispacy", "shard_megabytes": 0.03, "workers": 1}
+    documents.make_documents(documents.find_files([str(pubmed_slice)]), folder, **settings)
+    return folder
+
+
 @pytest.mark.slow
 def test_what_ends_a_run_is_said_and_the_run_continues(
-    command, pubmed_slice, documents_folder, files_of, tmp_path
+    command, pubmed_slice, undisturbed, files_of, tmp_path
 ):
     flags = documents_flags(pubmed_slice, tmp_path / "out")
 
@@ -245,17 +256,25 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
     assert said.startswith("error: a worker process died") and said.endswith("it continues.")
     done = command("documents", *flags)
     assert done.returncode == 0, done.stderr
-    assert files_of(tmp_path / "out") == files_of(documents_folder)
+    assert files_of(tmp_path / "out") == files_of(undisturbed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["documents", "examples"])
 def test_runs_killed_at_random_moments_end_with_the_same_bytes(
-    stage, command, pubmed_slice, documents_folder, vocab_file, examples_folder, files_of, tmp_path
+    stage,
+    command,
+    pubmed_slice,
+    undisturbed,
+    documents_folder,
+    vocab_file,
+    examples_folder,
+    files_of,
+    tmp_path,
 ):
     output = tmp_path / "out"
     if stage == "documents":
-        flags, expected = documents_flags(pubmed_slice, output), documents_folder
+        flags, expected = documents_flags(pubmed_slice, output), undisturbed
     else:
         flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", f"--output={output}"]
         flags += ["--sequence_length=64", "--held_out_fraction=0.2", "--shards=4", "--workers=2"]

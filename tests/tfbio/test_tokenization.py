@@ -224,7 +224,8 @@ def test_every_shipped_title_and_abstract(pubmedbert_vocab, all_texts, lower_cas
     # "\ufb01" to "fi", "\u2026" to "..."), and in any case it keeps invisible characters.
     alone = by_tensorflow_text(pubmedbert_vocab, lower_case, all_texts, normalizes=True)
     differs = differing(encoder, all_texts, alone)
-    assert len(differs) == (715 if lower_case else 4)
+    # 674 of 105,000 when this was written, and 0: documents have no invisible characters.
+    assert bool(differs) == lower_case
     for text in differs:
         assert any(invisible(char) or (lower_case and folds(char)) for char in text), text
 
