@@ -36,7 +36,7 @@ from tfbio import cli, records
 # How the work is divided. An input is one large file, or small ones up to this size and number;
 # it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
 # Through Beam go only rows of numbers: they say which of a unit's texts are kept.
-_INPUT_BYTES = 16 << 20
+_INPUT_BYTES = 4 << 20
 _INPUT_FILES = 1000
 # Of the input's compressed bytes, so many share a partition of the rows: of PubMed's abstracts
 # some 80,000, of which no worker holds more than one partition's at a time.
