@@ -373,7 +373,10 @@ def _write_shard(
     work, file = Path(output) / pipeline.WORK, units.shard_file(unit)
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.FOUND)
-    left_out = Counter(versions.VERDICTS[reason] for reason in rows["reason"] if reason)
+    left_out: Counter[str] = Counter()
+    for row in rows[rows["reason"] > 0]:
+        # A citation that lost to a newer one has its other abstracts with it.
+        left_out[versions.VERDICTS[row["reason"]]] += max(1, int(row["texts"]))
     alike = duplicates.merge([alike])
     exact = int(alike["exact"].sum())
     left_out.update({"exact_duplicate": exact, "near_duplicate": len(alike) - exact})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import boilerplate, documents, pmc, pubmed, units
+from data_prep import articles, boilerplate, documents, pmc, pubmed, units
 from tfbio import cli, records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,6 +104,25 @@ def test_the_newest_version_wins_and_deletions_count(tmp_path):
         "deleted": 1,  # 3
         "without_text": 2,  # 5, 7
     }
+
+
+def test_a_superseded_citation_is_counted_with_its_other_abstracts(tmp_path):
+    other = "<OtherAbstract><AbstractText>In short, {}.</AbstractText></OtherAbstract>"
+    old, new = (
+        article_set(
+            tmp_path / f"pubmed21n000{number}.xml",
+            article(1, name).replace(
+                "</MedlineCitation>", other.format(name) + "</MedlineCitation>"
+            ),
+        )
+        for number, name in enumerate(("old", "new"), start=1)
+    )
+    selection = articles.Selection(other_abstracts="all")
+    manifest = make([old, new], tmp_path / "out", selection=selection)
+    found = {d.id: d.sentences for d in records.read_documents(tmp_path / "out")}
+    assert found.keys() == {"pmid:1", "pmid:1#other_abstract1"}
+    assert found["pmid:1#other_abstract1"] == ["In short, new."]
+    assert manifest.counts["left_out"] == {"superseded": 2}
 
 
 def test_bad_files_are_left_out_whole_and_named(tmp_path, capsys):
