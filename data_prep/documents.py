@@ -368,9 +368,9 @@ def _write_shard(
     if problems and strict:
         return  # the run fails
     unit, decided = group
-    if units.is_written(output, unit):
-        return
     work, file = Path(output) / pipeline.WORK, units.shard_file(unit)
+    if pipeline.shard_is_done(output, file):
+        return
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.FOUND)
     left_out: Counter[str] = Counter()
@@ -392,7 +392,7 @@ def _write_shard(
     if kept:
         shard = records.write_shard(Path(output) / file, (d.serialize() for d in documents))
     note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": left_out}
-    pipeline.write_step(work, Path(file).stem, note)
+    pipeline.write_step(work, file, note)
     unit_file.unlink()
 
 

@@ -147,11 +147,14 @@ def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
 
 
 def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
-    """Whether an interrupted run already finished a shard, which is still as it wrote it."""
+    """Whether an interrupted run already finished a shard, which is still as it wrote it.
+
+    Where the shard was noted without a hash, nothing had to be written.
+    """
     try:
         note = Path(folder, WORK, f"{shard_file}.json").read_text(encoding="utf-8")
         shard = records.Shard(**json.loads(note)["shard"])
-        return records.sha256_of(Path(folder) / shard_file) == shard.sha256
+        return not shard.sha256 or records.sha256_of(Path(folder) / shard_file) == shard.sha256
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -37,6 +37,7 @@ from typing import BinaryIO, NamedTuple
 from lxml import etree
 
 from data_prep.markup import (
+    MAX_HEADER_BYTES,
     SAFE,
     BadFile,
     check_no_entities,
@@ -55,8 +56,6 @@ PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
 # One article is held in memory: one of 45 MB took 400 MB, and 48 MB of nothing but empty elements
 # 1.5 GB. The longest real file of the tests has 0.3 MB.
 MAX_ARTICLE_BYTES = 50_000_000
-# So are what comes before a file's first element, and the headers between a package's members.
-MAX_HEADER_BYTES = 1_000_000
 # gzip shrinks the articles of the tests 4 to 6 times, and zeros 1,000 times: what shrinks so far
 # over this length is no text.
 MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000

@@ -134,11 +134,9 @@ def next_sentence(
     bounds, others = documents[index], len(documents) - 1
     room = max_length - 3
     target_length = _pair_target(room, rng)
-    first, last, count = 0, 1, len(bounds) - 1
-    while first < count:
-        while last < count and bounds[last] - bounds[first] < target_length:
-            last += 1
-        middle = first + 1 + (_below(last - first - 1, rng) if last - first > 1 else 0)
+    first = 0
+    while first < len(bounds) - 1:
+        last, middle = _gather(bounds, first, target_length, rng)
         start, label = bounds[first], 0
         if others and (last - first == 1 or rng.random() < 0.5):
             label = 1
@@ -153,7 +151,7 @@ def next_sentence(
             segments = _true_pair(bounds, first, middle, last)
         if segments is not None:
             yield _truncated(*segments, room, rng, label)
-        first, last = last, last + 1
+        first = last
 
 
 def sentence_order(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Piece]:
@@ -170,21 +168,27 @@ def sentence_order(bounds: Bounds, max_length: int, rng: random.Random) -> Itera
     """
     room = max_length - 3
     target_length = _pair_target(room, rng)
-    first, last, count = 0, 1, len(bounds) - 1
-    while first < count:
-        while last < count and bounds[last] - bounds[first] < target_length:
-            last += 1
-        middle = first + 1 + (_below(last - first - 1, rng) if last - first > 1 else 0)
+    first = 0
+    while first < len(bounds) - 1:
+        last, middle = _gather(bounds, first, target_length, rng)
         segments = _true_pair(bounds, first, middle, last)
         if segments is not None:
             label = int(rng.random() < 0.5)
             yield _truncated(*(reversed(segments) if label else segments), room, rng, label)
-        first, last = last, last + 1
+        first = last
 
 
 def _pair_target(room: int, rng: random.Random) -> int:
     """BERT's and ALBERT's target length, drawn once for a document."""
     return 2 + _below(room - 1, rng) if rng.random() < SHORT_PAIR else room
+
+
+def _gather(bounds: Bounds, first: int, target_length: int, rng: random.Random) -> tuple[int, int]:
+    """The sentence after those that together reach a target length, and where they are parted."""
+    last, count = first + 1, len(bounds) - 1
+    while last < count and bounds[last] - bounds[first] < target_length:
+        last += 1
+    return last, first + 1 + (_below(last - first - 1, rng) if last - first > 1 else 0)
 
 
 def _below(count: int, rng: random.Random) -> int:

@@ -34,7 +34,7 @@ from tfbio import records
 # A unit's number: its input's in the upper half, its place in the input in the lower half.
 _UNITS_OF_INPUT = MOST_INPUTS = 1 << 16
 # Characters of text in a small file, at most: PubMed's shipped ones have 0.75 for each compressed
-# byte, so those of 16 MB stay far below; a bomb does not.
+# byte, so those of 4 MB stay far below; a bomb does not.
 _MOST_HELD = 100_000_000
 # Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
 _UNIT_ROWS = 1 << 16
@@ -88,11 +88,8 @@ def read_input(
                 # A unit of deletions alone comes to no shard.
                 shards += not rows["deleted"].all()
         except markup.BadFile as error:  # of the input's only file
-            for unit in range(units):
-                for file in Path(reader.work).glob(
-                    f"unit-{_place(index * _UNITS_OF_INPUT + unit)}.*"
-                ):
-                    file.unlink()
+            for file in Path(reader.work).glob(f"unit-{index:05d}-*"):
+                file.unlink()
             units, shards, counts = 0, 0, Counter(bad_input_files=1)
             problems = [f"{name_of(paths[0])}: {error}"]
         content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
@@ -219,7 +216,8 @@ def _is_read(note: Path, index: int) -> bool:
     if not note.exists():
         return False
     return all(
-        unit_file(note.parent, unit, "tfrecord").exists() or is_written(note.parent.parent, unit)
+        unit_file(note.parent, unit, "tfrecord").exists()
+        or pipeline.shard_is_done(note.parent.parent, shard_file(unit))
         for unit in _units_of(index, json.loads(note.read_text(encoding="utf-8")))
     )
 
@@ -246,17 +244,6 @@ def _exclusion(work: str, digest: str) -> exclusion.Exclusion:
     """Loaded once in each worker process; another run may have another in the same folder."""
     with np.load(Path(work) / "exclusion.npz") as arrays:
         return exclusion.Exclusion(**arrays)
-
-
-def is_written(output: str | os.PathLike, unit: int) -> bool:
-    """Whether an interrupted run finished a unit, and its shard, if any, is as it was written."""
-    file = shard_file(unit)
-    try:
-        note = Path(output, pipeline.WORK, f"{Path(file).stem}.json").read_text(encoding="utf-8")
-        shard = records.Shard(**json.loads(note)["shard"])
-        return not shard.records or records.sha256_of(Path(output) / file) == shard.sha256
-    except OSError:
-        return False
 
 
 def grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:

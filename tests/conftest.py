@@ -110,3 +110,25 @@ def files_of():
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
     return read
+
+
+@pytest.fixture(scope="session")
+def said_in_new_processes():
+    """What a program prints in processes with other hash seeds: one line if all agree."""
+
+    def run(program):
+        done = [
+            subprocess.run(
+                [sys.executable, "-c", program],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=120,
+            )
+            for seed in ("0", "2024")
+        ]
+        return {process.stdout.strip() for process in done}
+
+    return run

@@ -1,9 +1,6 @@
 """Fingerprints against plain Python: sets of word tuples, and real abstracts."""
 
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -135,24 +132,14 @@ def test_long_texts_have_the_signature_of_their_parts_together(abstracts):
     assert np.array_equal(fingerprints.signature(words), least)
 
 
-def test_all_is_the_same_in_another_process_with_another_hash_seed():
+def test_all_is_the_same_in_another_process_with_another_hash_seed(said_in_new_processes):
     program = (
         "from data_prep import fingerprints as f\n"
         "w = f.words('Effects of TNF-α and IL-2 on naïve T cells, in vitro: a study.')\n"
         "s = f.signature(w)\n"
         "print(w.tolist(), s.tolist(), f.band_keys(s).tolist(), f.text_hash(w))\n"
     )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-        for seed in ("0", "1", "2024")
-    }
+    said = said_in_new_processes(program)
     assert len(said) == 1
     # Other machines and versions must agree too: numbers noted once.
     numbers = said.pop()
