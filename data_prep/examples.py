@@ -294,15 +294,14 @@ def build_rows(
     bounds = _bounds(offsets, [len(document.texts) for document in documents])
     ids = np.append(ids, [encoder.cls_id, encoder.sep_id])  # see segments.CLS and SEP
     seen = np.zeros(len(ids), bool)
+    by_split: dict[str, list[tuple[str, segments.Bounds]]] = {split: [] for split in SPLITS}
+    for document, own in zip(documents, bounds, strict=True):
+        if len(own) > 1:
+            article = records.article_of(document.id)
+            held_out = records.is_held_out(article, settings.held_out_fraction)
+            by_split["heldout" if held_out else "train"].append((document.id, own))
     rows = {}
-    for split in SPLITS:
-        chosen = [
-            (document.id, bounds_)
-            for document, bounds_ in zip(documents, bounds, strict=True)
-            if len(bounds_) > 1
-            and records.is_held_out(records.article_of(document.id), settings.held_out_fraction)
-            == (split == "heldout")
-        ]
+    for split, chosen in by_split.items():
         with _without_garbage_collection():
             examples = list(_examples(chosen, split, settings)) if chosen else []
         rows[split], sources = lay_out(examples, ids, settings.form, encoder.pad_id)
@@ -387,7 +386,6 @@ def lay_out(
       negative one for special tokens.
     """
     rows = np.zeros(len(examples), form.row_type)
-    rows["input_ids"] = pad_id
     if not examples:
         return rows, np.zeros(0, np.int64)
     spans: list[segments.Span] = []
