@@ -31,7 +31,7 @@ import threadpoolctl
 from absl import flags
 
 from data_prep import articles, duplicates, exclusion, pipeline, sentences, units, versions
-from tfbio import cli, records
+from tfbio import cli, ragged, records
 
 # How the work is divided. An input is one large file, or small ones up to this size and number;
 # it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
@@ -350,8 +350,7 @@ def _find_duplicates(
 def _texts_of(rows: np.ndarray) -> np.ndarray:
     """The indices of the candidates' texts among the texts of their unit."""
     counts = rows["texts"].astype(np.int64)
-    starts = np.repeat(rows["first"].astype(np.int64) - (np.cumsum(counts) - counts), counts)
-    return starts + np.arange(counts.sum())
+    return ragged.ranges(rows["first"].astype(np.int64), counts)
 
 
 # --- Writing: the sentences of a unit's texts to its shard ---------------------------------------
@@ -390,7 +389,8 @@ def _write_shard(
     documents = _split(kept, splitter, counts)
     shard = records.Shard(file, 0, 0, "")
     if kept:
-        shard = records.write_shard(Path(output) / file, (d.serialize() for d in documents))
+        with pipeline.rare_garbage_collection():
+            shard = records.write_shard(Path(output) / file, (d.serialize() for d in documents))
     note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": left_out}
     pipeline.write_step(work, file, note)
     unit_file.unlink()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import hashlib
 import math
 import os
@@ -26,7 +25,6 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,7 +33,7 @@ import numpy as np
 from absl import flags
 
 from data_prep import pipeline, segments
-from tfbio import cli, records, tokenization
+from tfbio import cli, ragged, records, tokenization
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -235,7 +233,7 @@ def _build(shard: records.Shard, documents: str, work: str, settings: Settings) 
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     digest = hashlib.sha256()
     try:
-        with open(temporary, "wb") as stream:
+        with open(temporary, "wb") as stream, pipeline.rare_garbage_collection():
             for chunk in _chunks(documents, shard):
                 rows = build_rows(chunk, settings, counts)
                 chunks.append([len(rows[split]) for split in SPLITS])
@@ -255,9 +253,9 @@ def _build(shard: records.Shard, documents: str, work: str, settings: Settings) 
 
 def _done(path: Path, work: str, name: str) -> list[list[int]] | None:
     """The chunks that an interrupted run already built, if they are still as it wrote them."""
-    steps = pipeline.read_steps(work, name)
-    if steps and path.is_file() and records.sha256_of(path) == steps[0]["sha256"]:
-        return steps[0]["chunks"]
+    step = pipeline.read_step(work, name)
+    if step and path.is_file() and records.sha256_of(path) == step["sha256"]:
+        return step["chunks"]
     return None
 
 
@@ -302,8 +300,7 @@ def build_rows(
             by_split["heldout" if held_out else "train"].append((document.id, own))
     rows = {}
     for split, chosen in by_split.items():
-        with _without_garbage_collection():
-            examples = list(_examples(chosen, split, settings)) if chosen else []
+        examples = list(_examples(chosen, split, settings)) if chosen else []
         rows[split], sources = lay_out(examples, ids, settings.form, encoder.pad_id)
         seen[sources] = True
         special = int(np.count_nonzero(sources < 0))
@@ -316,18 +313,6 @@ def build_rows(
     counts["document_tokens"] += len(ids) - 2
     counts["dropped_tokens"] += int(np.count_nonzero(~seen[:-2]))
     return rows
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Pieces are many small tuples and no cycles; to look for some takes a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _bounds(offsets: np.ndarray, texts: Sequence[int]) -> list[list[int]]:
@@ -347,17 +332,16 @@ def _bounds(offsets: np.ndarray, texts: Sequence[int]) -> list[list[int]]:
 def _examples(
     documents: Sequence[tuple[str, segments.Bounds]], split: str, settings: Settings
 ) -> Iterator[list[segments.Piece]]:
-    """Yields the pieces of each example; all draws are keyed by seed and document."""
-    length, seed = settings.form.sequence_length, settings.seed
+    """Yields the pieces of each example of a chunk; all draws depend on the seed and the chunk."""
+    length = settings.form.sequence_length
+    rng = random.Random(_key(settings.seed, split, documents[0][0]))
     bounds = [bounds for _, bounds in documents]
     if settings.packing:
-        rng = random.Random(_key(seed, split, documents[0][0]))
         yield from segments.pack(bounds, length, rng, pairs=settings.objective == "electra")
     elif settings.objective == "full_sentences":
         yield from ([piece] for piece in segments.full_sentences(bounds, length))
     else:
-        for index, (id_, own) in enumerate(documents):
-            rng = random.Random(_key(seed, id_))
+        for index, own in enumerate(bounds):
             if settings.objective == "electra":
                 pieces = segments.electra(own, length, rng)
             elif settings.objective == "sentence_order":
@@ -404,14 +388,11 @@ def lay_out(
             place += 2
     starts, ends = np.array(spans, np.int64).T
     lengths = ends - starts
-    before = np.cumsum(lengths) - lengths  # tokens in all spans before each
 
     # Where each token comes from, and in which example's row it goes where.
-    tokens = np.arange(lengths.sum())
-    sources = tokens + np.repeat(starts - before, lengths)
-    first_tokens = before[example_starts]
-    in_rows = np.arange(len(examples)) * form.sequence_length - first_tokens
-    targets = tokens + np.repeat(in_rows, np.diff(first_tokens, append=len(tokens)))
+    sources = ragged.ranges(starts, lengths)
+    in_example = np.add.reduceat(lengths, example_starts)
+    targets = ragged.ranges(np.arange(len(examples)) * form.sequence_length, in_example)
     matrix = np.full(len(examples) * form.sequence_length, pad_id, form.id_type)
     matrix[targets] = ids[sources]
     rows["input_ids"] = matrix.reshape(len(examples), -1)

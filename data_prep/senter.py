@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbio import ragged
+
 if TYPE_CHECKING:
     import spacy
 
-# What `Senter` keeps of the words that it has met (their tokens' vectors: 260 bytes each) before
-# it forgets them all.
+# Of so many tokens `Senter` keeps what it knows before it forgets them all: at most 460 bytes each.
 _MOST_TOKENS = 500_000
 
 # Characters of texts that `Senter` takes in hand at once.
@@ -71,7 +72,8 @@ class Senter:
     ellipsis in it (`_END`), at once or after one more without a letter: a bracket, a quote, a
     citation's number. Only these and the words around them are tokenized, and each word once:
     spaCy's tokenizer reads what stands between two spaces by itself, and a token's vector, before
-    its neighbours come in, depends on nothing but the token. So words and vectors are kept.
+    its neighbours come in, depends on nothing but four features of the token. So words are kept,
+    and a vector for each combination of features.
 
     The tokenizer (with one rule more, `_PERIOD`), the vectors and the layers are spaCy's own.
     `docs/sentences.md` has what this gains and how many boundaries differ: those where the model
@@ -112,28 +114,28 @@ class Senter:
     def _starts(self, text: str) -> np.ndarray:
         """Where sentences begin in texts between edges, int64[starts], in characters."""
         words, begins = _words_near_ends(text, self._reach)
-        if len(self._vectors) > _MOST_TOKENS:
+        if len(self._tokens) > _MOST_TOKENS:
             self._forget()
         unknown = [word for word in dict.fromkeys(words) if word not in self._known]
         if unknown:
             self._learn(unknown)
 
-        # From words to their tokens: `token` are rows of the tables, `place` characters of `text`.
+        # From words to their tokens: `vector` are rows of a table, `place` characters of `text`.
         known = np.fromiter(map(self._known.__getitem__, words), np.int64, len(words))
         first, count = self._words[known].T
         upto = np.cumsum(count)
-        token = np.repeat(first - (upto - count), count) + np.arange(count.sum())
-        offset, ends, closes = self._tokens[token].T
+        token = ragged.ranges(first, count)
+        offset, ends, closes, vector = self._tokens[token].T
         place = np.repeat(begins, count) + offset
 
         can_begin = np.zeros(len(token), bool)
         can_begin[2:] = (ends[1:-1] | (closes[1:-1] & ends[:-2])).astype(bool)
-        can_begin &= token >= self._reach  # a text's edge is no token
+        can_begin &= vector > 0  # a text's edge is no token
         asked = np.flatnonzero(can_begin)
         window = np.arange(-self._reach, self._reach + 1)
         scores = [np.zeros(0, np.float32)]
         for i in range(0, len(asked), _ROWS):
-            seen = token[asked[i : i + _ROWS, None] + window]
+            seen = vector[asked[i : i + _ROWS, None] + window]
             scores.append(self._score(self._vectors[seen]))
         score = np.concatenate(scores)
         for i in np.flatnonzero(np.abs(score) < _NEAR_TIE):
@@ -175,7 +177,7 @@ class Senter:
         return does - does_not
 
     def _learn(self, words: list[str]) -> None:
-        """Adds words to what is known: their tokens, and the tokens' vectors."""
+        """Adds words to what is known: their tokens, and vectors of new features."""
         text = " ".join(words)
         with self._nlp.memory_zone():  # spaCy need not keep them
             doc = self._nlp.tokenizer(text)
@@ -186,7 +188,7 @@ class Senter:
         begins = np.cumsum(lengths + 1) - lengths - 1
         word = np.searchsorted(begins, place, side="right") - 1
         count = np.bincount(word, minlength=len(words))
-        first = len(self._vectors) + np.cumsum(count) - count
+        first = len(self._tokens) + np.cumsum(count) - count
 
         self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
         self._words.append(np.stack([first, count], axis=1))
@@ -195,16 +197,22 @@ class Senter:
         place_after = place + [len(token) for token in tokens]
         ends = np.searchsorted(marks, place_after) > np.searchsorted(marks, place)
         closes = [_LETTER.search(token) is None for token in tokens]
-        self._tokens.append(np.stack([place - begins[word], ends, closes], axis=1))
-        self._vectors.append(self._mixed.predict(self._hashed.predict(features)))
+        row_of, before = self._row_of, len(self._row_of)
+        rows = [row_of.setdefault(token.tobytes(), len(row_of)) for token in features]
+        self._tokens.append(np.stack([place - begins[word], ends, closes, rows], axis=1))
+        if len(row_of) > before:
+            new = b"".join(islice(row_of, before, None))
+            new = np.frombuffer(new, features.dtype).reshape(-1, features.shape[1])
+            self._vectors.append(self._mixed.predict(self._hashed.predict(new)))
 
     def _forget(self) -> None:
-        """Empties what is known, but for the edge of a text: as many zeros as the model sees."""
+        """Empties what is known, but for a text's edge: tokens of zeros, as many as are seen."""
         width = self._mixed.get_dim("nO")
         self._known = {_EDGE.strip(): 0}
         self._words = _Table(np.array([[0, self._reach]]))
-        self._tokens = _Table(np.zeros((self._reach, 3), np.int32))
-        self._vectors = _Table(np.zeros((self._reach, width), np.float32))
+        self._tokens = _Table(np.zeros((self._reach, 4), np.int32))
+        self._row_of = {b"": 0}
+        self._vectors = _Table(np.zeros((1, width), np.float32))
 
 
 class _Table:

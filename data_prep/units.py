@@ -76,30 +76,35 @@ def read_input(
     index, paths = job[0], list(map(os.fsdecode, job[1]))
     note = Path(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
-        units, shards, counts, problems = 0, 0, Counter(), []
-        try:
-            for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
-                if units == _UNITS_OF_INPUT:
-                    raise records.DataError(
-                        f"{paths[0]} has more than {units} units: raise --shard_megabytes."
-                    )
-                _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
-                units += 1
-                # A unit of deletions alone comes to no shard.
-                shards += not rows["deleted"].all()
-        except markup.BadFile as error:  # of the input's only file
-            for file in Path(reader.work).glob(f"unit-{index:05d}-*"):
-                file.unlink()
-            units, shards, counts = 0, 0, Counter(bad_input_files=1)
-            problems = [f"{name_of(paths[0])}: {error}"]
-        content = {"units": units, "shards": shards, "counts": counts, "problems": problems}
-        pipeline.write_step(reader.work, note.stem, content)
+        pipeline.write_step(reader.work, note.stem, _make_units(index, paths, reader))
     content = json.loads(note.read_text(encoding="utf-8"))
     for problem in content["problems"]:
         yield pvalue.TaggedOutput("problems", problem)
     for unit in _units_of(index, content):
         rows = np.load(unit_file(reader.work, unit, "rows.npy"))
         yield from grouped(rows, rows["key"] % partitions)
+
+
+@pipeline.rare_garbage_collection()
+def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, Any]:
+    """Writes the units of an input; returns how many there are, of what, and what was bad."""
+    units, shards, counts, problems = 0, 0, Counter(), []
+    try:
+        for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
+            if units == _UNITS_OF_INPUT:
+                raise records.DataError(
+                    f"{paths[0]} has more than {units} units: raise --shard_megabytes."
+                )
+            _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
+            units += 1
+            # A unit of deletions alone comes to no shard.
+            shards += not rows["deleted"].all()
+    except markup.BadFile as error:  # of the input's only file
+        for file in Path(reader.work).glob(f"unit-{index:05d}-*"):
+            file.unlink()
+        units, shards, counts = 0, 0, Counter(bad_input_files=1)
+        problems = [f"{name_of(paths[0])}: {error}"]
+    return {"units": units, "shards": shards, "counts": counts, "problems": problems}
 
 
 def _candidates(

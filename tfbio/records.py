@@ -23,6 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
+
 from tfbio import cli
 
 if TYPE_CHECKING:
@@ -255,8 +257,7 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
     try:
         with open(temporary, "wb") as stream:
             for record in records:
-                length = struct.pack("<Q", len(record))
-                framed = b"".join((length, _masked_crc(length), record, _masked_crc(record)))
+                framed = b"".join((_header(len(record)), record, _masked_crc(record)))
                 stream.write(framed)
                 digest.update(framed)
                 size += len(framed)
@@ -280,10 +281,9 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
     try:
         with open(path, "rb") as stream:
             while header := stream.read(12):
-                length, crc = header[:8], header[8:]
-                if _masked_crc(length) != crc:
+                size = int.from_bytes(header[:8], "little")
+                if header != _header(size):
                     raise DataError(f"{path} is damaged at record {count}.")
-                size = struct.unpack("<Q", length)[0]
                 record, crc = stream.read(size), stream.read(4)
                 if len(record) != size or _masked_crc(record) != crc:
                     raise DataError(f"{path} is damaged or cut short at record {count}.")
@@ -307,10 +307,15 @@ def read_documents(
         yield from map(Document.parse, read_shard(folder, shard))
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def _header(length: int) -> bytes:
+    """What precedes a record of so many bytes."""
+    packed = struct.pack("<Q", length)
+    return packed + _masked_crc(packed)
+
+
 def _masked_crc(data: bytes) -> bytes:
     """The checksum of the TFRecord format (tensorflow/core/lib/io/record_writer.h)."""
-    import google_crc32c
-
     crc = google_crc32c.value(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 

