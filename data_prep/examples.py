@@ -25,15 +25,16 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numba
 import numpy as np
 from absl import flags
 
 from data_prep import pipeline, segments
-from tfbio import cli, ragged, records, tokenization
+from tfbio import cli, records, tokenization
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -42,7 +43,7 @@ OBJECTIVES = ("electra", "next_sentence", "sentence_order", "full_sentences")
 PACKED_OBJECTIVES = ("electra", "full_sentences")
 SPLITS = ("train", "heldout")
 
-# Documents are worked on together until they have so many characters: about a million tokens.
+# Documents are worked on together until they have so many bytes: about a million tokens.
 # Twice as many take twice the memory, a quarter as many pack a little worse.
 CHUNK = 4_000_000
 # How many bytes of documents go into a training shard unless --shards is given.
@@ -53,7 +54,7 @@ class Document(NamedTuple):
     """Of a document what examples are made of."""
 
     id: str
-    texts: list[str]  # its title and its sentences
+    texts: list[bytes]  # its title and its sentences, in UTF-8
 
 
 class Settings(NamedTuple):
@@ -261,15 +262,15 @@ def _done(path: Path, work: str, name: str) -> list[list[int]] | None:
 
 def _chunks(documents: str, shard: records.Shard) -> Iterator[list[Document]]:
     """The documents of a shard, so many at a time that memory holds them, however large it is."""
-    chunk, characters = [], 0
+    chunk, size = [], 0
     for record in records.read_shard(documents, shard):
         id_, title, sentences = records.bytes_features(record, ("id", "title", "sentences"))
-        texts = [text.decode() for text in (*title, *sentences)]
+        texts = title + sentences
         chunk.append(Document(id_[0].decode(), texts))
-        characters += sum(map(len, texts))
-        if characters >= CHUNK:
+        size += sum(map(len, texts))
+        if size >= CHUNK:
             yield chunk
-            chunk, characters = [], 0
+            chunk, size = [], 0
     if chunk:
         yield chunk
 
@@ -290,8 +291,9 @@ def build_rows(
     encoder = _encoder(settings.vocab, settings.vocab_sha256, settings.lower_case)
     ids, offsets = encoder([text for document in documents for text in document.texts])
     bounds = _bounds(offsets, [len(document.texts) for document in documents])
-    ids = np.append(ids, [encoder.cls_id, encoder.sep_id])  # see segments.CLS and SEP
-    seen = np.zeros(len(ids), bool)
+    # See segments.CLS and SEP.
+    ids = np.concatenate([ids, np.array([encoder.cls_id, encoder.sep_id], np.int32)])
+    used = np.zeros(len(ids), bool)
     by_split: dict[str, list[tuple[str, segments.Bounds]]] = {split: [] for split in SPLITS}
     for document, own in zip(documents, bounds, strict=True):
         if len(own) > 1:
@@ -301,17 +303,19 @@ def build_rows(
     rows = {}
     for split, chosen in by_split.items():
         examples = list(_examples(chosen, split, settings)) if chosen else []
-        rows[split], sources = lay_out(examples, ids, settings.form, encoder.pad_id)
-        seen[sources] = True
-        special = int(np.count_nonzero(sources < 0))
+        rows[split] = lay_out(examples, ids, used, settings.form, encoder.pad_id)
+        padding, special, unknown = (
+            sum(int(np.count_nonzero(rows[split]["input_ids"] == id_)) for id_ in those)
+            for those in ([encoder.pad_id], [encoder.cls_id, encoder.sep_id], [encoder.unk_id])
+        )
         counts[f"{split}_documents"] += len(chosen)
         counts["pieces"] += sum(map(len, examples))
-        counts["tokens"] += len(sources) - special
+        counts["tokens"] += rows[split]["input_ids"].size - padding - special
         counts["special_tokens"] += special
-        counts["unknown_tokens"] += int(np.count_nonzero(ids[sources] == encoder.unk_id))
+        counts["unknown_tokens"] += unknown
     counts["documents"] += len(documents)
     counts["document_tokens"] += len(ids) - 2
-    counts["dropped_tokens"] += int(np.count_nonzero(~seen[:-2]))
+    counts["dropped_tokens"] += int(np.count_nonzero(~used[:-2]))
     return rows
 
 
@@ -354,55 +358,60 @@ def _examples(
 def lay_out(
     examples: Sequence[Sequence[segments.Piece]],
     ids: np.ndarray,
+    used: np.ndarray,
     form: records.ExampleFormat,
     pad_id: int,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> np.ndarray:
     """Writes examples out as rows.
 
     Args:
       examples: the pieces of each.
       ids: int32, what the pieces are spans of, [CLS] and [SEP] at its end.
+      used: bool [ids], set where an id is in an example.
       form: how a row looks.
       pad_id: what stands after the last token.
 
     Returns:
-      An array of `form.row_type`, and int64, the place in `ids` of each token in all examples, a
-      negative one for special tokens.
+      An array of `form.row_type`.
     """
-    rows = np.zeros(len(examples), form.row_type)
-    if not examples:
-        return rows, np.zeros(0, np.int64)
     spans: list[segments.Span] = []
-    example_starts, segment_starts, segment_places = [], [], []
+    segment_of: list[int] = []  # for each span its segment; those of an example follow each other
     for number, pieces in enumerate(examples):
-        example_starts.append(len(spans))
-        place = number * 2 * form.documents
+        segment = number * 2 * form.documents
         for first, second, _ in pieces:
-            segment_starts.append(len(spans))
-            segment_places.append(place)
             spans += (segments.CLS, *first, segments.SEP)
+            segment_of += [segment] * (len(first) + 2)
             if second:
-                segment_starts.append(len(spans))
-                segment_places.append(place + 1)
                 spans += (*second, segments.SEP)
-            place += 2
-    starts, ends = np.array(spans, np.int64).T
-    lengths = ends - starts
-
-    # Where each token comes from, and in which example's row it goes where.
-    sources = ragged.ranges(starts, lengths)
-    in_example = np.add.reduceat(lengths, example_starts)
-    targets = ragged.ranges(np.arange(len(examples)) * form.sequence_length, in_example)
-    matrix = np.full(len(examples) * form.sequence_length, pad_id, form.id_type)
-    matrix[targets] = ids[sources]
-    rows["input_ids"] = matrix.reshape(len(examples), -1)
-
-    segment_lengths = np.zeros(len(examples) * 2 * form.documents, np.uint16)
-    segment_lengths[segment_places] = np.add.reduceat(lengths, segment_starts)
-    rows["segment_lengths"] = segment_lengths.reshape(len(examples), -1)
+                segment_of += [segment + 1] * (len(second) + 1)
+            segment += 2
+    input_ids = np.full((len(examples), form.sequence_length), pad_id, form.id_type)
+    segment_lengths = np.zeros((len(examples), 2 * form.documents), np.uint16)
+    spans = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+    segment_of = np.array(segment_of, np.int64)
+    _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths)
+    rows = np.zeros(len(examples), form.row_type)
+    rows["input_ids"] = input_ids
+    rows["segment_lengths"] = segment_lengths
     if form.labelled:
         rows["label"] = [pieces[0].label for pieces in examples]
-    return rows, sources
+    return rows
+
+
+@numba.njit(cache=True)
+def _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths):
+    """Copies spans of `ids` to the rows of their segments; counts and marks what was copied."""
+    row = at = -1
+    for span in range(len(spans)):
+        its_row, segment = divmod(segment_of[span], segment_lengths.shape[1])
+        if its_row != row:
+            row, at = its_row, 0
+        begin, end = spans[span]
+        segment_lengths[row, segment] += end - begin
+        for place in range(begin, end):
+            input_ids[row, at] = ids[place]
+            used[place] = True
+            at += 1
 
 
 # --- Rows to shards ----------------------------------------------------------------------------

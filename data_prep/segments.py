@@ -90,29 +90,27 @@ def _two_segments(bounds: Bounds, max_length: int, target_length: int, rng: rand
         if not fits and not second and length < first_target:
             fits = rng.random() < 0.5
         if fits:
-            first.append((start, end))
             length += end - start
+        segment = first if fits else second
+        if segment and segment[-1][1] == start:
+            segment[-1] = (segment[-1][0], end)
         else:
-            second.append((start, end))
+            segment.append((start, end))
         start = end
-    first = _cut(first, max_length - 2)
+    other_length = bounds[-1] - bounds[0] - length
+    _cut(first, length - (max_length - 2))
     length = min(length, max_length - 2)
-    return Piece(first, _cut(second, max_length - length - 3))
+    _cut(second, other_length - (max_length - length - 3))
+    return Piece(first, second)
 
 
-def _cut(spans: list[Span], length: int) -> list[Span]:
-    """The first so many tokens of some spans, with neighbours made one."""
-    kept: list[Span] = []
-    for start, end in spans:
-        if length <= 0:
-            break
-        end = min(end, start + length)
-        length -= end - start
-        if kept and kept[-1][1] == start:
-            kept[-1] = (kept[-1][0], end)
-        else:
-            kept.append((start, end))
-    return kept
+def _cut(spans: list[Span], excess: int) -> None:
+    """Takes so many tokens off the end of some spans, if the number is positive."""
+    while excess > 0 and spans:
+        start, end = spans.pop()
+        if end - start > excess:
+            spans.append((start, end - excess))
+        excess -= end - start
 
 
 def next_sentence(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import struct
@@ -256,12 +257,16 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
     digest, size, count = hashlib.sha256(), 0, 0
     try:
         with open(temporary, "wb") as stream:
-            for record in records:
-                framed = b"".join((_header(len(record)), record, _masked_crc(record)))
+            for batch in _batched(records, 64):
+                framed = b"".join(
+                    part
+                    for record in batch
+                    for part in (_header(len(record)), record, _masked_crc(record))
+                )
                 stream.write(framed)
                 digest.update(framed)
                 size += len(framed)
-                count += 1
+                count += len(batch)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
@@ -305,6 +310,12 @@ def read_documents(
     """
     for shard in read_manifest(folder, "documents").shards if shards is None else shards:
         yield from map(Document.parse, read_shard(folder, shard))
+
+
+def _batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    records = iter(records)
+    while batch := list(itertools.islice(records, size)):
+        yield batch
 
 
 @functools.lru_cache(maxsize=1 << 12)

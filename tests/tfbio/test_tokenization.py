@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfbio import tokenization
+from tfbio import tokenization, word_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECIAL = "".join(f"{token}\n" for token in tokenization.SPECIAL_TOKENS)
@@ -245,7 +245,7 @@ def invisible(char):
 
 def test_what_is_remembered_changes_nothing(pubmedbert_vocab, some_texts, monkeypatch):
     expected, _ = tokenization.load_encoder(pubmedbert_vocab)(some_texts)
-    monkeypatch.setattr(tokenization, "_REMEMBERED_WORDS", 100)
+    monkeypatch.setattr(word_table, "_MOST_WORDS", 100)
     encoder = tokenization.load_encoder(pubmedbert_vocab)
     for _ in range(2):
         assert np.array_equal(encoder(some_texts)[0], expected)

