@@ -80,14 +80,20 @@ def peer_documents(path: str) -> tuple[int, float]:
 
 
 def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
-    """The original ELECTRA script's way: tokens in the documents' text, processor seconds."""
+    """The original ELECTRA script's way: tokens in the documents' text, processor seconds.
+
+    Its input is text, a sentence a line and an empty line after each document, read as it does.
+    """
     import tensorflow as tf
     from official.nlp.tools.tokenization import FullTokenizer
 
     from tfbio import records
 
     tokenizer = FullTokenizer(vocab)  # the BERT authors' own, which ELECTRA's repository copies
-    texts = [[d.title, *d.sentences] for d in records.read_documents(documents)]
+    text_file = f"{output}/documents.txt"
+    with open(text_file, "w", encoding="utf-8") as stream:
+        for document in records.read_documents(documents):
+            stream.write("\n".join([document.title, *document.sentences]) + "\n\n")
     length, rng = 128, random.Random(0)
     cls, sep = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
     writers = [tf.io.TFRecordWriter(f"{output}/{n}.tfrecord") for n in range(16)]
@@ -115,18 +121,18 @@ def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
         rng.choice(writers).write(example.SerializeToString())
 
     tokens = 0
-    for document in texts:
-        waiting: list[list[int]] = []
-        target = length
-        for text in document:
-            waiting.append(tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)))
-            tokens += len(waiting[-1])
-            if sum(map(len, waiting)) >= target:
+    waiting: list[list[int]] = []
+    target = length
+    with tf.io.gfile.GFile(text_file) as lines:
+        for line in lines:
+            line = line.strip()
+            if line:
+                waiting.append(tokenizer.convert_tokens_to_ids(tokenizer.tokenize(line)))
+                tokens += len(waiting[-1])
+            if waiting and (not line or sum(map(len, waiting)) >= target):
                 write(waiting, target)
                 waiting = []
                 target = rng.randint(5, length) if rng.random() < 0.05 else length
-        if waiting:
-            write(waiting, target)
     for writer in writers:
         writer.close()
     return tokens, time.process_time() - start
@@ -271,13 +277,14 @@ def main() -> None:
         compare("XML to documents", "articles", documents, documents_peer, arguments.rounds)
 
         vocab = arguments.vocab or str(folder / "vocab.txt")
-        made, few = folder / "documents_large", folder / "documents_small"
+        made, few = folder / "documents_whole", folder / "documents_small"
+        cost_of(stage("documents", f"--input={','.join(shipped)}", f"--output={made}"))
         if not arguments.vocab:
             cost_of(stage("vocabulary", f"--documents={made}", f"--output={vocab}"))
-        copy_documents(made, folder / "documents_many", copies=4)
+        copy_documents(made, folder / "documents_many", copies=8)
 
         def examples(size: str, workers: int, *flags: str) -> tuple[int, Cost]:
-            source = folder / ("documents_many" if size == "large" else "documents_large")
+            source = folder / "documents_many" if size == "large" else made
             output = folder / "examples"
             cost = cost_of(
                 stage(

@@ -398,7 +398,7 @@ def lay_out(
     return rows
 
 
-@numba.njit(cache=True)
+@numba.njit
 def _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths):
     """Copies spans of `ids` to the rows of their segments; counts and marks what was copied."""
     row = at = -1

@@ -92,7 +92,7 @@ class WordTable:
         self._words += 1
 
 
-@numba.njit(cache=True)
+@numba.njit
 def _encode_known(given, known, result, reached):
     """Goes on with encoding up to a word that the table does not have, or to the end.
 
@@ -136,13 +136,13 @@ def _encode_known(given, known, result, reached):
     return text, begin, begin, count, -1
 
 
-@numba.njit(cache=True)
+@numba.njit
 def _mix(mixed, byte):
     """FNV-1a: the hash of a word's bytes, one after the other."""
     return (mixed ^ np.uint64(byte)) * np.uint64(0x100000001B3)
 
 
-@numba.njit(cache=True)
+@numba.njit
 def _place_of(table, mixed, data, begin, end):
     """Where a word, `data[begin:end]`, stands in uint8 [places, 64], or the free place for it."""
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
