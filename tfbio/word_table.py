@@ -79,12 +79,11 @@ class WordTable:
                 if count + len(found) + _MOST_IDS > len(ids):
                     ids = np.concatenate([ids, np.empty(len(ids) + len(found), np.int32)])
                 ids[count : count + len(found)] = found
-                self._remember(place, data[begin:end], found)
+                if place >= 0 and len(found) <= _MOST_IDS and self._words < _MOST_WORDS:
+                    self._remember(place, data[begin:end], found)
                 begin, count = end, count + len(found)
 
     def _remember(self, place: int, word: np.ndarray, ids: np.ndarray) -> None:
-        if len(word) > _LONGEST_WORD or len(ids) > _MOST_IDS or self._words == _MOST_WORDS:
-            return
         self._bytes[place, : len(word)] = word
         self._bytes[place, _LONGEST_WORD] = len(word)
         self._table[place, 8 : 8 + len(ids)] = ids
@@ -105,7 +104,7 @@ def _encode_known(given, known, result, reached):
 
     Returns:
       (text, begin, end, count, place): in which text there is an unknown word, from where to where,
-      and where in the table it belongs; at the end the text after the last one.
+      and where in the table it belongs (-1: nowhere); at the end the text after the last one.
     """
     data, bounds, is_whole, kinds = given
     table, characters = known
@@ -114,11 +113,11 @@ def _encode_known(given, known, result, reached):
     while text < len(offsets) - 1:
         last = bounds[text + 1]
         while begin < last:
+            if is_whole[text]:
+                return text, begin, last, count, -1
             end = begin + 1
             mixed = _mix(_FNV_BASIS, data[begin])
-            if is_whole[text]:
-                end = last
-            elif kinds[data[begin]] < 2:
+            if kinds[data[begin]] < 2:
                 while end < last and kinds[data[end]] == 0:
                     mixed = _mix(mixed, data[end])
                     end += 1
