@@ -1,7 +1,9 @@
 """Real PubMed data, and commands run as a user runs them."""
 
+import contextlib
 import gzip
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +88,29 @@ def command():
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def running():
+    """Starts a process, of which and of all that it starts nothing is left after the block."""
+
+    @contextlib.contextmanager
+    def start(command, **options):
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **options,
+        )
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    return start
 
 
 @pytest.fixture(scope="session")

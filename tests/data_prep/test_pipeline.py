@@ -167,25 +167,6 @@ def test_a_misspelt_flag_costs_nothing(command, fails_in_one_sentence, pubmed_sl
 # --- Processes that die --------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def started(stage, *flags):
-    """A command in a process group of its own, of which nothing is left after the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"data_prep.{stage}", *map(str, flags)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
 def alive(group):
     """The processes of a group that run: {process id: command line}."""
     found = {}
@@ -219,13 +200,14 @@ def undisturbed(pubmed_slice, tmp_path_factory):
 
 @pytest.mark.slow
 def test_what_ends_a_run_is_said_and_the_run_continues(
-    command, pubmed_slice, undisturbed, files_of, tmp_path
+    command, running, pubmed_slice, undisturbed, files_of, tmp_path
 ):
     flags = documents_flags(pubmed_slice, tmp_path / "out")
+    line = [sys.executable, "-m", "data_prep.documents", *flags]
 
     def end(moment, how):
         """Runs the command until a file is there; gives its exit code and what it said last."""
-        with started("documents", *flags) as process:
+        with running(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             deadline = time.monotonic() + 120
             while not list((tmp_path / "out").glob(moment)):
                 assert process.poll() is None and time.monotonic() < deadline
@@ -264,6 +246,7 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
 def test_runs_killed_at_random_moments_end_with_the_same_bytes(
     stage,
     command,
+    running,
     pubmed_slice,
     undisturbed,
     documents_folder,
@@ -279,13 +262,14 @@ def test_runs_killed_at_random_moments_end_with_the_same_bytes(
         flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", f"--output={output}"]
         flags += ["--sequence_length=64", "--held_out_fraction=0.2", "--shards=4", "--workers=2"]
         expected = examples_folder
+    line = [sys.executable, "-m", f"data_prep.{stage}", *flags]
     rng = random.Random(0)
     kills = 0
     for _ in range(3):
         # A moment is counted in files that come and go, so that all are alike on a slow machine.
         seen, moment = set(output.rglob("*")), rng.randrange(1, 12)
         moment += len(seen)
-        with started(stage, *flags) as process:
+        with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             while len(seen) < moment and process.poll() is None:
                 seen |= set(output.rglob("*"))
                 time.sleep(0.005)

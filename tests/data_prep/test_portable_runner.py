@@ -6,7 +6,6 @@ its process, its current folder, nor its environment. Each pool starts a process
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -76,29 +75,8 @@ def answers(port):
     return False
 
 
-@contextlib.contextmanager
-def running(command, folder, log, **environment):
-    """A process with all that it starts, until the end of the block."""
-    with open(log, "wb") as stream:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 @pytest.fixture
-def cluster(tmp_path_factory, monkeypatch):
+def cluster(running, tmp_path_factory, monkeypatch):
     """Two worker pools, and a job service that takes a worker of each for every job."""
     monkeypatch.setenv("no_grpc_proxy", "localhost")  # for every process of the test
     folder = tmp_path_factory.mktemp("cluster")
@@ -109,6 +87,7 @@ def cluster(tmp_path_factory, monkeypatch):
     (folder / "python").chmod(0o755)
     (folder / "sitecustomize.py").write_text(RECORDER)
     environment = {
+        **os.environ,
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
         "RENAMED": str(renamed),
@@ -119,12 +98,13 @@ def cluster(tmp_path_factory, monkeypatch):
         pools = []
         for port in ports:
             command = [sys.executable, "-m", module, f"--service_port={port}"]
-            log = folder / f"pool-{port}.log"
-            pools.append(stack.enter_context(running(command, folder, log, **environment)))
+            log = stack.enter_context(open(folder / f"pool-{port}.log", "wb"))
+            pool = running(command, cwd=folder, env=environment, stdout=log)
+            pools.append(stack.enter_context(pool))
         ports_file = folder / "ports"
         command = [sys.executable, HERE / "beam_cluster.py", ports_file, *map(str, ports)]
-        log = folder / "job_service.log"
-        service = stack.enter_context(running(command, folder, log))
+        log = stack.enter_context(open(folder / "job_service.log", "wb"))
+        service = stack.enter_context(running(command, cwd=folder, stdout=log))
         wait_for(ports_file.exists, service)
         for port, pool in zip(ports, pools, strict=True):
             wait_for(lambda port=port: answers(port), pool)
@@ -166,12 +146,12 @@ def test_bytes_are_those_of_the_local_runner(
 
 
 def test_a_killed_command_continues(
-    command, cluster, pubmed_slice, documents_folder, files_of, tmp_path
+    command, running, cluster, pubmed_slice, documents_folder, files_of, tmp_path
 ):
     flags = [f"--input={pubmed_slice}", "--shard_megabytes=0.07", *cluster.flags]
     flags += [f"--output={tmp_path}/out"]
     line = [sys.executable, "-m", "data_prep.documents", *flags]
-    with running(line, ROOT, tmp_path / "log") as process:
+    with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
         wait_for(lambda: list((tmp_path / "out").glob("*.tfrecord")), process)
     assert not (tmp_path / "out/manifest.json").exists(), "it was killed too late"
     done = command("documents", *flags, timeout=300)
