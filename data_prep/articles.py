@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from data_prep import boilerplate, exclusion, fingerprints, markup, pmc, pubmed
-from tfbio import cli, records
+from tfbio import cli, records, storage
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
 
@@ -141,7 +141,7 @@ def read(
 
 def _is_pubmed(path: str) -> bool:
     with markup.faults():
-        if os.path.getsize(path) == 0:
+        if storage.size(path) == 0:
             raise markup.BadFile("the file is empty.")
         with markup.open_file(path) as stream:
             return markup.first_element(stream).tag in pubmed.ROOTS

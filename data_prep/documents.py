@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import glob
 import hashlib
 import os
 from collections import Counter
@@ -31,7 +30,7 @@ import threadpoolctl
 from absl import flags
 
 from data_prep import articles, duplicates, exclusion, pipeline, sentences, units, versions
-from tfbio import cli, ragged, records
+from tfbio import cli, ragged, records, storage
 
 # How the work is divided. An input is one large file, or small ones up to this size and number;
 # it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
@@ -75,7 +74,8 @@ def find_files(inputs: Sequence[str]) -> list[str]:
     """
     found: set[str] = set()
     for item in inputs:
-        if os.path.isdir(item):
+        is_folder = storage.at(item).is_dir()
+        if is_folder:
             everything = list(_files_in(item))
             paths = [p for p in everything if p.lower().endswith(articles.SUFFIXES)]
             passed = Counter(Path(path).suffix or "no suffix" for path in everything)
@@ -86,18 +86,19 @@ def find_files(inputs: Sequence[str]) -> list[str]:
         elif os.path.lexists(item):
             paths = [item]
         else:
-            paths = glob.glob(item, recursive=True)
+            paths = storage.find(item)
         if not paths:
             what = f"holds no {' or '.join(articles.SUFFIXES)} file"
-            raise cli.UserError(
-                f"--input: {item} {what if os.path.isdir(item) else 'does not exist'}."
-            )
-        found.update(map(os.path.abspath, paths))
+            raise cli.UserError(f"--input: {item} {what if is_folder else 'does not exist'}.")
+        found.update(map(storage.absolute, paths))
     return sorted(found, key=lambda path: (os.path.basename(path), path))
 
 
 def _files_in(top: str) -> Iterator[str]:
     """The files in a folder and the folders in it, also behind links, but in each folder once."""
+    if storage.is_remote(top):
+        yield from storage.find(f"{top.rstrip('/')}/**")
+        return
 
     def refuse(error: OSError) -> None:
         raise cli.UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.")
@@ -139,7 +140,7 @@ def make_documents(
         were made with other settings.
     """
     # The workers' current folder may be another.
-    output = os.path.abspath(output)
+    output = storage.absolute(output)
     selection = selection or articles.Selection()
     splitter, version = sentences.resolve(sentence_splitter)
     sizes = [_status(path).st_size for path in paths]
@@ -154,7 +155,9 @@ def make_documents(
         "shard_megabytes": shard_megabytes,
         "max_articles": max_articles,
     }
-    manifest = pipeline.finished(Path(output) / records.MANIFEST, "documents", settings, overwrite)
+    manifest = pipeline.finished(
+        storage.at(output, records.MANIFEST), "documents", settings, overwrite
+    )
     if manifest is not None:
         pipeline.say(f"{output} is complete and is reused.")
         _check_problems(manifest.problems, manifest.counts, strict)
@@ -164,7 +167,8 @@ def make_documents(
     times = hashlib.sha256("\n".join(f"{_status(p).st_mtime_ns}" for p in paths).encode())
     work = pipeline.open_work(output, settings | {"times": times.hexdigest()}, overwrite)
     if excluded:
-        np.savez(work / "exclusion.npz", **dataclasses.asdict(excluded))
+        with (work / "exclusion.npz").open("wb") as stream:
+            np.savez(stream, **dataclasses.asdict(excluded))
     # As bytes: Beam's strings are UTF-8, which a file's name need not be.
     inputs = list(enumerate(_divide([os.fsencode(path) for path in paths], sizes)))
     if len(inputs) > units.MOST_INPUTS:
@@ -295,6 +299,9 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
 def _status(path: str) -> os.stat_result:
     """A file's size and time; zeros of one that is gone, which its reader will name."""
     try:
+        if storage.is_remote(path):
+            found = storage.at(path).stat()
+            return os.stat_result((*[0] * 6, found.st_size, 0, int(found.st_mtime), 0))
         return os.stat(path)
     except OSError:
         return os.stat_result([0] * 10)
@@ -332,7 +339,7 @@ def _band_rows(
     """Of one unit: yields (partition, rows by which its kept texts meet their likes)."""
     unit, blocks = group
     rows = np.frombuffer(b"".join(blocks), versions.ROW)
-    likes = np.load(units.unit_file(work, unit, "likes.npy"))
+    likes = units.load(units.unit_file(work, unit, "likes.npy"))
     likes = likes[np.isin(likes["row"], _texts_of(rows[rows["reason"] == 0]))]
     yield from units.grouped(likes, likes["key"] % partitions)
 
@@ -367,7 +374,7 @@ def _write_shard(
     if problems and strict:
         return  # the run fails
     unit, decided = group
-    work, file = Path(output) / pipeline.WORK, units.shard_file(unit)
+    work, file = storage.at(output, pipeline.WORK), units.shard_file(unit)
     if pipeline.shard_is_done(output, file):
         return
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
@@ -382,7 +389,7 @@ def _write_shard(
     texts = set(_texts_of(rows[rows["reason"] == 0]).tolist()) - set(alike["row"].tolist())
 
     unit_file = units.unit_file(work, unit, "tfrecord")
-    everything = int(np.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
+    everything = int(units.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
     stored = records.read_shard(work, records.Shard(unit_file.name, everything, 0, ""))
     kept = [records.Document.parse(record) for text, record in enumerate(stored) if text in texts]
     counts: Counter[str] = Counter()
@@ -390,7 +397,9 @@ def _write_shard(
     shard = records.Shard(file, 0, 0, "")
     if kept:
         with pipeline.rare_garbage_collection():
-            shard = records.write_shard(Path(output) / file, (d.serialize() for d in documents))
+            shard = records.write_shard(
+                storage.at(output, file), (d.serialize() for d in documents)
+            )
     note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": left_out}
     pipeline.write_step(work, file, note)
     unit_file.unlink()

@@ -21,8 +21,6 @@ import hashlib
 import math
 import os
 import random
-import shutil
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
@@ -34,7 +32,7 @@ import numpy as np
 from absl import flags
 
 from data_prep import pipeline, segments
-from tfbio import cli, records, tokenization
+from tfbio import cli, records, storage, tokenization
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -105,16 +103,16 @@ def make_examples(
             f"example: leave it out, or take {' or '.join(PACKED_OBJECTIVES)}."
         )
     # The workers' current folder may be another.
-    documents, vocab, output = map(os.path.abspath, (documents, vocab, output))
+    documents, vocab, output = map(storage.absolute, (documents, vocab, output))
     files = _vocabulary_files(vocab)
     # Where one is missing, loading the vocabulary says so.
-    vocab_sha256 = _hash_of(files) if all(map(Path.is_file, files)) else ""
+    vocab_sha256 = _hash_of(files) if all(file.is_file() for file in files) else ""
     encoder = _encoder(vocab, vocab_sha256, lower_case)
     source = records.read_manifest(documents, "documents")
     if not shards:
         shards = max(16, math.ceil(sum(shard.bytes for shard in source.shards) / SHARD))
     settings = {
-        "documents_sha256": records.sha256_of(Path(documents) / records.MANIFEST),
+        "documents_sha256": records.sha256_of(storage.at(documents, records.MANIFEST)),
         "vocab_sha256": vocab_sha256,
         "vocab_size": encoder.vocab_size,
         "objective": objective,
@@ -126,7 +124,9 @@ def make_examples(
         "shards": shards,
         "seed": seed,
     }
-    manifest = pipeline.finished(Path(output) / records.MANIFEST, "examples", settings, overwrite)
+    manifest = pipeline.finished(
+        storage.at(output, records.MANIFEST), "examples", settings, overwrite
+    )
     if manifest is not None:
         pipeline.say(f"{output} is complete and is reused.")
         return manifest
@@ -189,7 +189,8 @@ def make_examples(
     }
     for file in _vocabulary_files(vocab):
         name = file.name if file.name == "merges.txt" else f"vocab{file.suffix}"
-        shutil.copyfile(file, Path(output) / name)
+        with storage.written_whole(storage.at(output, name)) as stream:
+            stream.write(file.read_bytes())
     manifest = records.Manifest("examples", settings, totals, written)
     pipeline.close_work(output, manifest)
     return manifest
@@ -203,7 +204,7 @@ def _encoder(vocab: str, sha256: str, lower_case: bool) -> tokenization.Encoder:
 
 def _vocabulary_files(vocab: str | os.PathLike) -> list[Path]:
     """The files of a vocabulary: byte-level BPE has a second one."""
-    path = Path(vocab)
+    path = storage.at(vocab)
     return [path, path.with_name("merges.txt")] if path.suffix == ".json" else [path]
 
 
@@ -225,28 +226,21 @@ Built = tuple[str, list[list[int]]]  # name of a shard of documents; for each ch
 
 def _build(shard: records.Shard, documents: str, work: str, settings: Settings) -> Built:
     """Writes the rows of a shard of documents, unless they are there already."""
-    path = Path(work, f"{shard.file}.rows")
+    path = storage.at(work, f"{shard.file}.rows")
     done = _done(path, work, shard.file)
     if done is not None:
         return shard.file, done
     counts: Counter[str] = Counter()
     chunks = []
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     digest = hashlib.sha256()
-    try:
-        with open(temporary, "wb") as stream, pipeline.rare_garbage_collection():
-            for chunk in _chunks(documents, shard):
-                rows = build_rows(chunk, settings, counts)
-                chunks.append([len(rows[split]) for split in SPLITS])
-                for split in SPLITS:
-                    data = _dealt(rows[split], settings, split, chunk[0].id).tobytes()
-                    stream.write(data)
-                    digest.update(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with storage.written_whole(path) as stream, pipeline.rare_garbage_collection():
+        for chunk in _chunks(documents, shard):
+            rows = build_rows(chunk, settings, counts)
+            chunks.append([len(rows[split]) for split in SPLITS])
+            for split in SPLITS:
+                data = _dealt(rows[split], settings, split, chunk[0].id).tobytes()
+                stream.write(data)
+                digest.update(data)
     note = {"counts": counts, "chunks": chunks, "sha256": digest.hexdigest()}
     pipeline.write_step(work, shard.file, note)
     return shard.file, chunks
@@ -431,10 +425,10 @@ def _write(part: tuple[str, int], built: list[Built], output: str, settings: Set
     file = records.shard_name(split, index, hands)
     if pipeline.shard_is_done(output, file):
         return
-    work = Path(output) / pipeline.WORK
+    work = storage.at(output, pipeline.WORK)
     blocks, dealt = [], 0
     for name, chunks in sorted(built):
-        with open(work / f"{name}.rows", "rb") as stream:
+        with storage.open_for_parts(work / f"{name}.rows") as stream:
             for sizes in chunks:
                 for chunk_split, size in zip(SPLITS, sizes, strict=True):
                     begin, row_size = stream.tell(), settings.form.row_type.itemsize
@@ -448,7 +442,7 @@ def _write(part: tuple[str, int], built: list[Built], output: str, settings: Set
                     stream.seek(begin + size * row_size)
     rows = np.concatenate(blocks)
     rows = rows[_order(_key(settings.seed, split, index, "order"), len(rows))]
-    written = records.write_shard(Path(output) / file, settings.form.serialize(rows), split)
+    written = records.write_shard(storage.at(output, file), settings.form.serialize(rows), split)
     pipeline.write_step(work, file, {"shard": dataclasses.asdict(written)})
 
 

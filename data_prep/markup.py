@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from lxml import etree
 
-from tfbio import records
+from tfbio import records, storage
 
 # Nothing outside the file is read, and no entity is expanded. lxml's limits on depth and on the
 # size of one text stay on (huge_tree=False).
@@ -112,11 +112,14 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
     Raises:
       BadFile: it is a pipe or a device, which might never end.
     """
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    if not storage.is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise BadFile("it is not a file, but a folder, a pipe or a device.")
-    with open(path, "rb") as stream:
+    source = storage.at(path)
+    with source.open("rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if compressed else open(path, "rb")
+    if not compressed:
+        return source.open("rb")
+    return gzip.open(source.open("rb") if storage.is_remote(path) else path)
 
 
 def printable(name: str) -> str:

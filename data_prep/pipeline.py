@@ -14,9 +14,9 @@ import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from tfbio import cli, records
+from tfbio import cli, records, storage
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -81,7 +81,7 @@ def finished(
     Raises:
       DataError: there is finished output with other settings, or some of it is damaged.
     """
-    path = Path(manifest_path)
+    path = storage.at(manifest_path)
     if not path.exists() or overwrite:
         return None
     manifest = records.load_manifest(path, kind)
@@ -102,7 +102,7 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     A new one begins with the removal of what an earlier run left: its manifest first, so that
     the folder never looks finished with another run's shards in it.
     """
-    folder = Path(folder)
+    folder = storage.at(folder)
     work = folder / WORK
     text = json.dumps(_as_json(settings), sort_keys=True)
     try:
@@ -116,36 +116,36 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
             for shard in folder.iterdir() if folder.is_dir() else ():
                 if _SHARD.fullmatch(shard.name):
                     shard.unlink()
-            shutil.rmtree(work, ignore_errors=True)
+            storage.remove_folder(work)
             work.mkdir(parents=True)
             records.write_text(work / "settings.json", text)
     except OSError as error:
-        raise records.DataError(f"cannot write to {folder}: {error.strerror}.") from error
+        raise records.DataError(f"cannot write to {folder}: {storage.reason(error)}.") from error
     return work
 
 
 def close_work(folder: str | os.PathLike, manifest: records.Manifest | None) -> None:
     """Ends a stage: writes its manifest (None: it failed), and removes the working folder."""
-    folder = Path(folder)
+    folder = storage.at(folder)
     if manifest is not None:
         records.write_manifest(folder / records.MANIFEST, manifest)
     for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp"):
         for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)
-    shutil.rmtree(folder / WORK, ignore_errors=True)
-    if manifest is None and not any(folder.iterdir()):
+    storage.remove_folder(folder / WORK)
+    if manifest is None and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 
 
 def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
     """Notes in the working folder that a step is finished, and what it counted."""
-    records.write_text(Path(work) / f"{name}.json", json.dumps(content, sort_keys=True))
+    records.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
 
 
 def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
     """The note of one step, or None if it is not finished."""
     try:
-        return json.loads(Path(work, f"{name}.json").read_text(encoding="utf-8"))
+        return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
     except OSError:
         return None
 
@@ -161,14 +161,14 @@ def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
     Where the shard was noted without a hash, nothing had to be written.
     """
     try:
-        written = records.Shard(**read_step(Path(folder, WORK), shard_file)["shard"]).sha256
-        return not written or records.sha256_of(Path(folder) / shard_file) == written
+        written = records.Shard(**read_step(storage.at(folder, WORK), shard_file)["shard"]).sha256
+        return not written or records.sha256_of(storage.at(folder, shard_file)) == written
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def _steps(work: str | os.PathLike, prefix: str) -> list[Path]:
-    return sorted(Path(work).glob(f"{prefix}*.json"))
+    return sorted(storage.at(work).glob(f"{prefix}*.json"))
 
 
 def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +228,8 @@ def run(
         _check_flags(beam_args)
         workers = workers or len(os.sched_getaffinity(0))
         args.append(f"--direct_num_workers={workers}")
-        engine = _local_runner(workers, work / "workers.log")
+        logs = tempfile.mkdtemp() if storage.is_remote(work) else work
+        engine = _local_runner(workers, Path(logs, "workers.log"))
     else:
         args.append(f"--runner={runner}")
         engine = None

@@ -46,6 +46,7 @@ from data_prep.markup import (
     printable,
     text,
 )
+from tfbio import storage
 
 # The root of a file: one article; or a set of them, as PMC's efetch, Europe PMC and OAI-PMH wrap
 # it. A root may have a namespace.
@@ -181,7 +182,7 @@ def read_articles(path: str | os.PathLike) -> Iterator[FullText | Problem]:
       BadFile: the file, or the rest of it, cannot be read. What came before has been yielded.
     """
     with faults():
-        if os.path.getsize(path) == 0:
+        if storage.size(path) == 0:
             raise BadFile("the file is empty.")
         if is_archive(path):
             yield from _read_archive(path)

@@ -34,6 +34,7 @@ from data_prep.markup import (
     open_file,
     text,
 )
+from tfbio import storage
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
 # One citation is held in memory. The longest of the shipped files has 526,842 bytes; so many bytes
@@ -124,7 +125,7 @@ def read_citations(path: str | os.PathLike) -> Iterator[Citation]:
         reads on must discard them.
     """
     with faults():
-        if os.path.getsize(path) == 0:
+        if storage.size(path) == 0:
             raise BadFile("the file is empty.")
         with open_file(path) as stream:
             _check_root(stream)

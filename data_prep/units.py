@@ -29,7 +29,7 @@ from data_prep import (
     pubmed,
     versions,
 )
-from tfbio import records
+from tfbio import records, storage
 
 # A unit's number: its input's in the upper half, its place in the input in the lower half.
 _UNITS_OF_INPUT = MOST_INPUTS = 1 << 16
@@ -74,14 +74,14 @@ def read_input(
     from apache_beam import pvalue
 
     index, paths = job[0], list(map(os.fsdecode, job[1]))
-    note = Path(reader.work, f"input-{index:05d}.json")
+    note = storage.at(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
         pipeline.write_step(reader.work, note.stem, _make_units(index, paths, reader))
     content = json.loads(note.read_text(encoding="utf-8"))
     for problem in content["problems"]:
         yield pvalue.TaggedOutput("problems", problem)
     for unit in _units_of(index, content):
-        rows = np.load(unit_file(reader.work, unit, "rows.npy"))
+        rows = load(unit_file(reader.work, unit, "rows.npy"))
         yield from grouped(rows, rows["key"] % partitions)
 
 
@@ -100,7 +100,7 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
             # A unit of deletions alone comes to no shard.
             shards += not rows["deleted"].all()
     except markup.BadFile as error:  # of the input's only file
-        for file in Path(reader.work).glob(f"unit-{index:05d}-*"):
+        for file in storage.at(reader.work).glob(f"unit-{index:05d}-*"):
             file.unlink()
         units, shards, counts = 0, 0, Counter(bad_input_files=1)
         problems = [f"{name_of(paths[0])}: {error}"]
@@ -212,8 +212,9 @@ def _write_unit(
         for text, document in enumerate(documents)
     ]
     likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
-    np.save(unit_file(work, unit, "likes.npy"), likes)
-    np.save(unit_file(work, unit, "rows.npy"), rows)
+    for kind, array in (("likes", likes), ("rows", rows)):
+        with unit_file(work, unit, f"{kind}.npy").open("wb") as stream:
+            np.save(stream, array)
 
 
 def _is_read(note: Path, index: int) -> bool:
@@ -232,7 +233,13 @@ def _units_of(index: int, note: dict[str, Any]) -> range:
 
 
 def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
-    return Path(work, f"unit-{_place(unit)}.{kind}")
+    return storage.at(work, f"unit-{_place(unit)}.{kind}")
+
+
+def load(path: Path) -> np.ndarray:
+    """Reads an array."""
+    with path.open("rb") as stream:
+        return np.load(stream)
 
 
 def shard_file(unit: int) -> str:
@@ -247,7 +254,10 @@ def _place(unit: int) -> str:
 @functools.cache
 def _exclusion(work: str, digest: str) -> exclusion.Exclusion:
     """Loaded once in each worker process; another run may have another in the same folder."""
-    with np.load(Path(work) / "exclusion.npz") as arrays:
+    with (
+        storage.at(work, "exclusion.npz").open("rb") as stream,
+        np.load(stream) as arrays,
+    ):
         return exclusion.Exclusion(**arrays)
 
 

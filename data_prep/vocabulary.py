@@ -25,7 +25,6 @@ import io
 import os
 import re
 import tempfile
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -33,7 +32,7 @@ from pathlib import Path
 from absl import flags
 
 from data_prep import pipeline
-from tfbio import cli, records, tokenization
+from tfbio import cli, records, storage, tokenization
 
 # Each kind, with how the name of its file must end for `tokenization.load_encoder` to know it.
 KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": ".json"}
@@ -230,7 +229,7 @@ def make_vocabulary(
     """
     from tqdm import tqdm
 
-    output = Path(output)
+    output = storage.at(output)
     if output.suffix != KINDS[kind]:
         raise cli.UserError(
             f"--output={output} does not suit --kind={kind}: the name must end in {KINDS[kind]}."
@@ -240,7 +239,7 @@ def make_vocabulary(
     lower_case = kind != "byte_bpe" if lower_case is None else lower_case
     source = records.read_manifest(documents, "documents")
     settings = {
-        "documents_sha256": records.sha256_of(Path(documents) / records.MANIFEST),
+        "documents_sha256": records.sha256_of(storage.at(documents, records.MANIFEST)),
         "kind": kind,
         "size": size,
         "lower_case": lower_case,
@@ -288,9 +287,10 @@ def make_vocabulary(
         output.parent.mkdir(parents=True, exist_ok=True)
         manifest_path.unlink(missing_ok=True)
         for path, content in files.items():
-            _write(path, content)
+            with storage.written_whole(path) as stream:
+                stream.write(content)
     except OSError as error:
-        raise records.DataError(f"cannot write {output}: {error.strerror}.") from error
+        raise records.DataError(f"cannot write {output}: {storage.reason(error)}.") from error
     counts = {
         "tokens": tokenization.load_encoder(output).vocab_size,
         "documents": learnt_from,
@@ -304,16 +304,6 @@ def make_vocabulary(
     manifest = records.Manifest("vocabulary", settings, counts, shards)
     records.write_manifest(manifest_path, manifest)
     return manifest
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Writes a file, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    with open(temporary, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
 
 
 def define_flags() -> None:

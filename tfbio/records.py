@@ -19,14 +19,12 @@ import itertools
 import json
 import os
 import struct
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 
-from tfbio import cli
+from tfbio import cli, storage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +159,7 @@ def read_manifest(folder: str | os.PathLike, kind: str) -> Manifest:
     Raises:
       DataError: no such folder, no manifest, another kind, a file missing or of another size.
     """
-    folder = Path(folder)
+    folder = storage.at(folder)
     remedy = f"make it with `{COMMANDS[kind]}`"
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder} with {kind}: {remedy}.")
@@ -182,7 +180,7 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
       DataError: it cannot be read, or is of another kind.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(storage.at(path).read_text(encoding="utf-8"))
         shards = [Shard(**shard) for shard in content.pop("shards")]
         manifest = Manifest(**content, shards=shards)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -202,17 +200,8 @@ def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
 
 def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a text file (UTF-8, no translation of line ends), whole or not at all."""
-    temporary = _temporary(path)
-    with open(temporary, "w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
-
-
-def _temporary(path: str | os.PathLike) -> Path:
-    """Where a file is written before it is whole: a name that no other process has, anywhere."""
-    return Path(f"{path}.{uuid.uuid4().hex}.tmp")
+    with storage.written_whole(path) as stream:
+        stream.write(text.encode())
 
 
 def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) -> None:
@@ -222,7 +211,7 @@ def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) ->
       DataError: names the first shard that is missing or damaged.
     """
     for shard in manifest.shards:
-        path = Path(folder) / shard.file
+        path = storage.at(folder, shard.file)
         remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
         if not path.is_file():
             raise DataError(f"{path} is missing, although the manifest names it: {remedy}.")
@@ -236,7 +225,7 @@ def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) ->
 def sha256_of(path: str | os.PathLike) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
-    with open(path, "rb") as stream:
+    with storage.at(path).open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -252,27 +241,19 @@ def shard_name(prefix: str, index: int, count: int) -> str:
 
 def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = "") -> Shard:
     """Writes records to a TFRecord file, which appears under its name only when complete."""
-    path = Path(path)
-    temporary = _temporary(path)
     digest, size, count = hashlib.sha256(), 0, 0
-    try:
-        with open(temporary, "wb") as stream:
-            for batch in _batched(records, 64):
-                framed = b"".join(
-                    part
-                    for record in batch
-                    for part in (_header(len(record)), record, _masked_crc(record))
-                )
-                stream.write(framed)
-                digest.update(framed)
-                size += len(framed)
-                count += len(batch)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return Shard(path.name, count, size, digest.hexdigest(), split)
+    with storage.written_whole(path) as stream:
+        for batch in _batched(records, 64):
+            framed = b"".join(
+                part
+                for record in batch
+                for part in (_header(len(record)), record, _masked_crc(record))
+            )
+            stream.write(framed)
+            digest.update(framed)
+            size += len(framed)
+            count += len(batch)
+    return Shard(storage.at(path).name, count, size, digest.hexdigest(), split)
 
 
 def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
@@ -281,10 +262,10 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
     Raises:
       DataError: a record is damaged, or the file ends before all records were read.
     """
-    path = Path(folder) / shard.file
+    path = storage.at(folder, shard.file)
     count = 0
     try:
-        with open(path, "rb") as stream:
+        with path.open("rb") as stream:
             while header := stream.read(12):
                 size = int.from_bytes(header[:8], "little")
                 if header != _header(size):
@@ -295,7 +276,7 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
                 count += 1
                 yield record
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+        raise DataError(f"{path} cannot be read: {storage.reason(error)}.") from error
     if count != shard.records:
         raise DataError(f"{path} holds {count} records instead of {shard.records}.")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio import cli
+from tfbio import cli, storage
 
 if TYPE_CHECKING:
     import tokenizers
@@ -44,13 +44,13 @@ def read_vocab(path: str | os.PathLike) -> dict[str, int]:
       VocabularyError: no such file, not UTF-8 text, a token twice, or a special token missing.
     """
     try:
-        with open(path, encoding="utf-8") as stream:
+        with storage.at(path).open(encoding="utf-8") as stream:
             # Not `splitlines`, which also splits at characters that are tokens of their own.
             tokens = [line.rstrip("\n") for line in stream]
     except OSError as error:
         raise VocabularyError(
-            f"the vocabulary {path} cannot be read ({error.strerror}): give a vocab.txt, or make "
-            "one with `python -m data_prep.vocabulary`."
+            f"the vocabulary {path} cannot be read ({storage.reason(error)}): give a vocab.txt, or "
+            "make one with `python -m data_prep.vocabulary`."
         ) from error
     except UnicodeDecodeError as error:
         raise VocabularyError(
@@ -147,7 +147,7 @@ def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
     Raises:
       VocabularyError: the file is missing, damaged, of no known kind, or lacks a special token.
     """
-    suffix = Path(path).suffix
+    suffix = storage.at(path).suffix
     if suffix == ".txt":
         return _wordpiece_encoder(read_vocab(path), lower_case)
     if suffix == ".model":
@@ -190,10 +190,10 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     import sentencepiece
 
     try:
-        model = Path(path).read_bytes()
+        model = storage.at(path).read_bytes()
     except OSError as error:
         raise VocabularyError(
-            f"the vocabulary {path} cannot be read ({error.strerror}): give a SentencePiece "
+            f"the vocabulary {path} cannot be read ({storage.reason(error)}): give a SentencePiece "
             "*.model, or make one with `python -m data_prep.vocabulary`."
         ) from error
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import documents, pipeline
-from tfbio import cli, records
+from data_prep import documents, examples, pipeline, vocabulary
+from tfbio import cli, records, storage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,6 +162,38 @@ def test_a_misspelt_flag_costs_nothing(command, fails_in_one_sentence, pubmed_sl
         said = fails_in_one_sentence(command("documents", *flags, *overwrite))
         assert "did you mean --min_words?" in said
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+# --- Object stores -------------------------------------------------------------------------------
+
+
+def test_an_object_store_gets_the_same_bytes(
+    pubmed_slice, documents_folder, vocab_file, examples_folder
+):
+    """The store is in this process's memory; the paths are those of fsspec's other stores."""
+    store = "memory://bucket"
+    for path in pubmed_slice.iterdir():
+        storage.at(store, "pubmed", path.name).write_bytes(path.read_bytes())
+
+    def of(folder):
+        assert not storage.at(folder, ".work").exists()
+        return {file.name: file.read_bytes() for file in storage.at(folder).iterdir()}
+
+    made = f"{store}/documents"
+    settings = {"shard_megabytes": 0.07, "workers": 1}
+    documents.make_documents(documents.find_files([f"{store}/pubmed"]), made, **settings)
+    assert of(made) == of(documents_folder)
+    assert documents.find_files([f"{store}/pubmed/*.gz"]) == documents.find_files(
+        [f"{store}/pubmed"]
+    )
+    vocabulary.make_vocabulary(made, f"{store}/vocab.txt", size=2000)
+    assert storage.at(store, "vocab.txt").read_bytes() == vocab_file.read_bytes()
+    settings = {"sequence_length": 64, "held_out_fraction": 0.2, "shards": 4, "workers": 1}
+    examples.make_examples(made, f"{store}/vocab.txt", f"{store}/examples", **settings)
+    assert of(f"{store}/examples") == of(examples_folder)
+    with pytest.raises(cli.UserError, match="memory://bucket/gone does not exist"):
+        documents.find_files([f"{store}/gone"])
+    storage.remove_folder(store)
 
 
 # --- Processes that die --------------------------------------------------------------------------
