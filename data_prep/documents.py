@@ -299,10 +299,7 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
 def _status(path: str) -> os.stat_result:
     """A file's size and time; zeros of one that is gone, which its reader will name."""
     try:
-        if storage.is_remote(path):
-            found = storage.at(path).stat()
-            return os.stat_result((*[0] * 6, found.st_size, 0, int(found.st_mtime), 0))
-        return os.stat(path)
+        return storage.at(path).stat()
     except OSError:
         return os.stat_result([0] * 10)
 

@@ -112,9 +112,9 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
     Raises:
       BadFile: it is a pipe or a device, which might never end.
     """
-    if not storage.is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode):
-        raise BadFile("it is not a file, but a folder, a pipe or a device.")
     source = storage.at(path)
+    if not stat.S_ISREG(source.stat().st_mode):
+        raise BadFile("it is not a file, but a folder, a pipe or a device.")
     with source.open("rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
     if not compressed:
