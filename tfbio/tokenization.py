@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio import cli, storage
+from tfbio import cli, storage, word_table
 
 if TYPE_CHECKING:
     import tokenizers
@@ -168,8 +168,6 @@ def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
     ASCII punctuation take no marks, and BERT cuts at them: what stands between can be encoded on
     its own.
     """
-    from tfbio import word_table  # Numba takes half a second
-
     tokenizer = wordpiece(vocab, lower_case)
 
     def encode(word: str) -> list[int]:
@@ -219,8 +217,6 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any("\u2581" in processor.id_to_piece(i)[1:] for i in pieces):
-        from tfbio import word_table
-
         encode = word_table.WordTable(
             lambda word: processor.encode(word.strip(" ")), is_plain=str.isprintable
         )
@@ -254,8 +250,6 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         return text.isprintable() and "  " not in text
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
-    from tfbio import word_table
-
     table = word_table.WordTable(encode, is_plain=is_plain)
     return Encoder("byte_bpe", len(vocab), *special, table)
 
