@@ -184,8 +184,8 @@ def _brief(value: Any) -> str:
 def rare_garbage_collection() -> Iterator[None]:
     """Looks for cycles of objects once for a million new ones, not once for 700.
 
-    Parts of texts are many small objects and hardly any cycles: the search took from 6 % (reading
-    XML) to a third (building examples) of the time.
+    Parts of texts are many small objects and hardly any cycles: the search took from 6 % (making
+    documents) to a quarter (making examples) of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(1_000_000)
