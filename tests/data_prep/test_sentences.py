@@ -69,6 +69,26 @@ def test_the_model_says_what_spacy_says(split, texts):
     assert in_mid_air < boundaries / 200
 
 
+def test_words_are_tokenized_as_spacy_does(texts):
+    nlp = spacy.load("biosenter")
+    rules = [*nlp.Defaults.suffixes, r"(?<=[a-z0-9][A-Z])\."]
+    nlp.tokenizer.suffix_search = spacy.util.compile_suffix_regex(rules).search
+    words = " ".join([*nlp.tokenizer.rules, *texts])
+    expected = [(token.idx, token.text) for token in nlp.tokenizer(words)]
+    assert len(expected) > 50_000
+    senter.Senter(nlp)  # changes the tokenizer
+    nlp.tokenizer.rules = nlp.tokenizer.rules  # spaCy forgets the words it has seen
+    assert [(token.idx, token.text) for token in nlp.tokenizer(words)] == expected
+
+
+def test_a_model_of_another_language_is_left_to_spacy():
+    biosenter = spacy.load("biosenter")
+    for language, can_read in (("en", True), ("de", False)):
+        nlp = spacy.blank(language)
+        nlp.add_pipe("senter", source=biosenter)
+        assert senter.can_read(nlp) is can_read
+
+
 def test_what_stands_after_the_period_belongs_to_the_sentence(split):
     sentences_ = [
         'Its homology was designated the "death domain."',
