@@ -258,7 +258,7 @@ def main() -> None:
         folder = Path(temporary)
         shipped = documents_stage.shipped_files(".xml.gz")
         (folder / "xml").mkdir()
-        files = divide_xml(shipped, folder / "xml", citations=1000)
+        files = divide_xml(shipped, folder / "xml", citations=500)
         # One file in ten, from both, for what must be small.
         sample = files[::10]
 

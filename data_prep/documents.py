@@ -34,11 +34,11 @@ from tfbio import cli, ragged, records, storage
 
 # How the work is divided. An input is one large file, or small ones up to this size and number;
 # it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
-# Of a small corpus inputs are smaller, so that there are enough for workers to end together.
+# Of a small corpus inputs are smaller: there must be enough of them for workers to end together.
 # Through Beam go only rows of numbers: they say which of a unit's texts are kept.
-_INPUT_BYTES = 4 << 20
+_INPUT_BYTES = 1 << 18, 4 << 20  # at least and at most
 _INPUT_FILES = 1000
-_INPUTS = 64
+_INPUTS = 128
 # Of the input's compressed bytes, so many share a partition of the rows: of PubMed's abstracts
 # some 80,000, of which no worker holds more than one partition's at a time.
 _PARTITION_BYTES = 64 << 20
@@ -312,7 +312,8 @@ def _divide(paths: Sequence[bytes], sizes: Sequence[int]) -> list[list[bytes]]:
     room = files = 0
     # Larger inputs where there would be too many for the numbers of their units.
     most = units.MOST_INPUTS // 2
-    input_bytes = max(min(_INPUT_BYTES, sum(sizes) // _INPUTS), sum(sizes) // most)
+    least, enough = _INPUT_BYTES
+    input_bytes = max(least, min(sum(sizes) // _INPUTS, enough), sum(sizes) // most)
     input_files = max(_INPUT_FILES, len(paths) // most)
     for path, size in zip(paths, sizes, strict=True):
         if not inputs or size > room or files == input_files:

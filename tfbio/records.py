@@ -20,6 +20,7 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
@@ -210,9 +211,10 @@ def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) ->
     Raises:
       DataError: names the first shard that is missing or damaged.
     """
-    for shard in manifest.shards:
+    remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
+
+    def check(shard: Shard) -> None:
         path = storage.at(folder, shard.file)
-        remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
         if not path.is_file():
             raise DataError(f"{path} is missing, although the manifest names it: {remedy}.")
         size = path.stat().st_size
@@ -220,6 +222,11 @@ def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) ->
             raise DataError(f"{path} has {size} bytes instead of {shard.bytes}: {remedy}.")
         if full and sha256_of(path) != shard.sha256:
             raise DataError(f"{path} is damaged (its SHA-256 differs): {remedy}.")
+
+    # Threads: hashing leaves the interpreter's lock, and a remote file system answers late.
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(check, manifest.shards):
+            pass
 
 
 def sha256_of(path: str | os.PathLike) -> str:
