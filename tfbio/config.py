@@ -99,17 +99,32 @@ class PretrainingRun:
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig:
-    """ELECTRA pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6)."""
+    """Pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6)."""
 
     # Free text: where the values come from.
     comment: str = ""
-    # The discriminator, which is the encoder that is kept.
+    # "electra": replaced token detection; "mlm": masked language model, of the encoder alone
+    # (RoBERTa's, BioM-BERT's and bio-lm's objective).
+    objective: str = "electra"
+    # The encoder that is kept: ELECTRA's discriminator.
     encoder: EncoderConfig = EncoderConfig()
-    # The generator's hidden size, feed-forward size and heads as a share of the discriminator's.
+
+    # ELECTRA's generator; with "mlm" there is none.
+    # Its hidden size, feed-forward size and heads as a share of the discriminator's.
     generator_hidden_fraction: float = 0.25
+    # Its layers as a share of the discriminator's.
+    generator_layers_fraction: float = 1.0
     # false: the discriminator's own layers also serve as the generator, at full size (section 3.2,
-    # "weight sharing", all weights tied); generator_hidden_fraction is then not used.
+    # "weight sharing", all weights tied); the generator's fractions are then not used.
     untied_generator: bool = True
+    # true: the generator has embeddings of its own, too.
+    untied_generator_embeddings: bool = False
+    # true: in place of a generator, tokens are replaced by any of the vocabulary, all as likely.
+    uniform_generator: bool = False
+    # The generator's samples are drawn from its scores divided by this.
+    temperature: float = 1.0
+    # true: a sample is never the token that stood there.
+    disallow_correct: bool = False
     generator_weight: float = 1.0
     discriminator_weight: float = 50.0
 
@@ -120,8 +135,18 @@ class PretrainingConfig:
 
     # Share of the tokens of an example that is masked.
     mask_prob: float = 0.15
-    # Share of the masked positions that become [MASK]; the others keep their token.
+    # Above 0: the share grows to this in so many equal steps, each on an equal part of the run.
+    # PubMedBERT (Gu et al., 2020, section 2.2): 0.05 to 0.25 in 5.
+    final_mask_prob: float = 0.0
+    mask_prob_stages: int = 5
+    # Shares of the masked tokens that become [MASK] and that become a random token; the others stay
+    # as they are. BERT: 0.8 and 0.1; the original ELECTRA code: 0.85 and 0.
     mask_token_prob: float = 0.85
+    random_token_prob: float = 0.0
+    # What is masked together: token; word (whole-word masking: PubMedBERT); span (SpanBERT).
+    mask_unit: str = "token"
+    # true: draw masked tokens as the original ELECTRA code does, which draws some twice.
+    mask_with_replacement: bool = False
 
     sequence_length: int = 128
     # A last phase at another length, on `final_phase_fraction` of the steps (0: none), as in BERT
@@ -149,10 +174,38 @@ class PretrainingConfig:
     def __post_init__(self):
         for name in ("sequence_length", "train_batch_size", "num_train_steps"):
             _require(getattr(self, name) > 0, f"{name} must be at least 1")
-        for name in ("learning_rate", "max_gradient_norm", "adam_epsilon"):
+        for name in ("learning_rate", "max_gradient_norm", "adam_epsilon", "temperature"):
             _require(getattr(self, name) > 0, f"{name} must be above 0")
-        for name in ("mask_prob", "mask_token_prob", "generator_hidden_fraction"):
+        for name in (
+            "mask_prob",
+            "mask_token_prob",
+            "generator_hidden_fraction",
+            "generator_layers_fraction",
+        ):
             _require(0 < getattr(self, name) <= 1, f"{name} must be in (0, 1]")
+        for name in ("final_mask_prob", "random_token_prob"):
+            _require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1]")
+        _require(
+            self.mask_token_prob + self.random_token_prob <= 1 + 1e-9,
+            "mask_token_prob and random_token_prob are shares of one whole: at most 1 together",
+        )
+        _require(self.mask_prob_stages > 1, "mask_prob_stages must be at least 2")
+        _require(
+            self.objective in ("electra", "mlm"),
+            f"objective must be electra or mlm, not {self.objective!r}",
+        )
+        _require(
+            self.mask_unit in ("token", "word", "span"),
+            f"mask_unit must be token, word or span, not {self.mask_unit!r}",
+        )
+        _require(
+            self.mask_unit == "token" or not self.mask_with_replacement,
+            "mask_with_replacement draws single tokens: it goes with mask_unit = token",
+        )
+        _require(
+            self.untied_generator or not self.untied_generator_embeddings,
+            "untied_generator_embeddings goes with untied_generator",
+        )
         _require(0 <= self.final_phase_fraction <= 1, "final_phase_fraction must be in [0, 1]")
         for length in (self.sequence_length, self.final_sequence_length):
             _require(
@@ -169,7 +222,13 @@ class PretrainingConfig:
         hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
         return dataclasses.replace(
             self.encoder,
+            embedding_size=(
+                hidden_size if self.untied_generator_embeddings else self.encoder.embedding_size
+            ),
             hidden_size=hidden_size,
+            num_hidden_layers=max(
+                1, round(self.encoder.num_hidden_layers * self.generator_layers_fraction)
+            ),
             intermediate_size=4 * hidden_size,
             num_attention_heads=max(1, hidden_size // 64),
         )

@@ -12,7 +12,8 @@ import tf_keras as keras
 
 from tfbio import randomness
 from tfbio.config import PretrainingConfig
-from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
+from tfbio.encoder import Dense, Encoder, gelu
+from tfbio.masked_language_model import MaskedLanguageModelHead, global_mean, masked_loss
 from tfbio.masking import MaskedBatch, replace_tokens
 
 SAMPLING_BLOCK = 128
@@ -35,7 +36,8 @@ class Electra(keras.layers.Layer):
 
     The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
     token embeddings again as the generator's output weights. With `untied_generator` false, the
-    layers are shared too.
+    layers are shared too; with `untied_generator_embeddings`, not even the embeddings are; with
+    `uniform_generator` there is no generator.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -43,10 +45,14 @@ class Electra(keras.layers.Layer):
         self.config = config
         shape, deviation = config.encoder, config.encoder.initializer_range
         self.encoder = Encoder(shape, name="discriminator")
-        self.generator = self.encoder
-        if config.untied_generator:
-            self.generator = Encoder(config.generator, self.encoder.embeddings, name="generator")
-        self.generator_head = MaskedLanguageModelHead(config)
+        self.generator = self.generator_head = None
+        if not config.uniform_generator:
+            self.generator = self.encoder
+            if config.untied_generator:
+                own = config.untied_generator_embeddings
+                embeddings = None if own else self.encoder.embeddings
+                self.generator = Encoder(config.generator, embeddings, name="generator")
+            self.generator_head = MaskedLanguageModelHead(config.generator)
         self.discriminator_dense = Dense(
             shape.hidden_size, shape.hidden_size, deviation, "discriminator_predictions/dense"
         )
@@ -79,20 +85,24 @@ class Electra(keras.layers.Layer):
         input_mask = batch["input_mask"]
         context = {name: values for name, values in batch.items() if name != "input_ids"}
 
-        hidden = self.generator(masked.input_ids, **context, seed=generator_seed)
-        generator_logits = self.generator_head(
-            hidden, masked.positions, self.encoder.embeddings.word
-        )
-        generator_losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            masked.ids, generator_logits
-        )
-        generator_loss = global_mean(generator_losses, masked.weights)
+        if self.generator is None:
+            generator_logits = tf.zeros([*masked.ids.shape, config.encoder.vocab_size])
+        else:
+            hidden = self.generator(masked.input_ids, **context, seed=generator_seed)
+            generator_logits = self.generator_head(
+                hidden, masked.positions, self.generator.embeddings.word
+            )
+        generator_loss = masked_loss(generator_logits, masked)
 
         if corrupted_ids is None:
             # No gradient flows through the sample (section 2): it is an integer.
-            sampled_ids = sample(generator_logits, sample_seed)
-            sampled_ids = tf.where(masked.weights > 0, sampled_ids, masked.ids)
-            corrupted_ids = replace_tokens(batch["input_ids"], masked.positions, sampled_ids)
+            logits = generator_logits / config.temperature
+            if config.disallow_correct:
+                logits -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
+            sampled_ids = sample(logits, sample_seed)
+            corrupted_ids = replace_tokens(
+                batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
+            )
         is_replaced = tf.cast(corrupted_ids != batch["input_ids"], tf.int32)
 
         hidden = self.encoder(corrupted_ids, **context, seed=discriminator_seed)
@@ -119,8 +129,8 @@ class Electra(keras.layers.Layer):
         Args:
           counts: [V], how often each word occurs.
         """
-        share = (counts + 1.0) / (counts.sum() + len(counts))
-        self.generator_head.output_bias.assign(np.log(share))
+        if self.generator_head is not None:
+            self.generator_head.set_frequency_biases(counts)
         masked = self.config.mask_prob
         self.discriminator_output.bias.assign([np.log(masked / (1.0 - masked))])
 
@@ -132,33 +142,38 @@ class Electra(keras.layers.Layer):
         return tf.cast(tf.reshape(logits, [batch, length]), tf.float32)
 
 
-class MaskedLanguageModelHead(keras.layers.Layer):
-    """Scores every word of the vocabulary at the hidden positions, and only there."""
+class ElectraMetrics:
+    """What is watched, in training and on held-out text."""
 
-    def __init__(self, config: PretrainingConfig):
-        super().__init__(name="generator_predictions")
-        size = config.encoder.embedding_size
-        self.dense = Dense(
-            config.generator.hidden_size,
-            size,
-            config.encoder.initializer_range,
-            "generator_predictions/dense",
-        )
-        self.layer_norm = LayerNorm(size, "generator_predictions/LayerNorm")
-        self.output_bias = self.add_weight(
-            "generator_predictions/output_bias", [config.encoder.vocab_size], initializer="zeros"
-        )
+    def __init__(self):
+        self.losses = [
+            keras.metrics.Mean(name) for name in ("loss", "generator_loss", "discriminator_loss")
+        ]
+        self.generator_accuracy = keras.metrics.Mean("generator_accuracy")
+        self.discriminator_accuracy = keras.metrics.Mean("discriminator_accuracy")
+        # Of the tokens that were replaced: the share of those called so that were, and of those
+        # that were that is called so.
+        self.precision = keras.metrics.Precision(name="discriminator_precision")
+        self.recall = keras.metrics.Recall(name="discriminator_recall")
+        self.auc = keras.metrics.AUC(name="discriminator_auc", from_logits=True)
+        of_discriminator = [self.discriminator_accuracy, self.precision, self.recall, self.auc]
+        self.all = [*self.losses, self.generator_accuracy, *of_discriminator]
 
-    def call(
-        self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
-    ) -> tf.Tensor:
-        """[B, L, hidden], int32 [B, N], [V, embedding_size] -> float32 [B, N, V]."""
-        batch, count = positions.shape
-        rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
-        rows = self.layer_norm(gelu(self.dense(rows)))
-        logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
-        return tf.reshape(logits, [batch, count, -1])
+    def update(
+        self, batch: dict[str, tf.Tensor], masked: MaskedBatch, output: ElectraOutput
+    ) -> None:
+        """Adds one batch; called in a replica."""
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        for metric in self.losses:
+            metric.update_state(getattr(output, metric.name) * replicas)
+        predicted = tf.argmax(output.generator_logits, axis=-1, output_type=tf.int32)
+        self.generator_accuracy.update_state(predicted == masked.ids, masked.weights)
+        tokens, is_replaced = batch["input_mask"], output.is_replaced
+        called_replaced = tf.cast(output.discriminator_logits > 0, tf.int32)
+        self.discriminator_accuracy.update_state(called_replaced == is_replaced, tokens)
+        self.precision.update_state(is_replaced, called_replaced, tokens)
+        self.recall.update_state(is_replaced, called_replaced, tokens)
+        self.auc.update_state(is_replaced, output.discriminator_logits, tokens)
 
 
 def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -192,16 +207,3 @@ def _first_above(cumulated: tf.Tensor, threshold: tf.Tensor) -> tf.Tensor:
     """Index of the first element above the threshold; [rows, n], [rows, 1] -> int32 [rows]."""
     below = tf.reduce_sum(tf.cast(cumulated <= threshold, tf.int32), axis=-1)
     return tf.minimum(below, cumulated.shape[-1] - 1)  # rounding can leave none above
-
-
-def global_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """This replica's share of the weighted mean over the global batch; float32 [].
-
-    The shares of all replicas sum to the mean, so that gradients are summed and the loss does not
-    depend on how the batch is divided.
-    """
-    total = tf.reduce_sum(weights)
-    replica = tf.distribute.get_replica_context()
-    if replica.num_replicas_in_sync > 1:
-        total = replica.all_reduce(tf.distribute.ReduceOp.SUM, total)
-    return tf.reduce_sum(values * weights) / (total + 1e-6)

@@ -1,7 +1,7 @@
 """The pretraining run: model, step, evaluation, checkpoints, progress.
 
 `pretrain` is what `run_pretraining.py` calls. The loop is orbit's; one training step is
-`ElectraTrainer._replica_train_step`, and everything random in it is keyed by seed and step.
+`Trainer._replica_train_step`, and everything random in it is keyed by seed and step.
 """
 
 import contextlib
@@ -11,9 +11,11 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 
+import numpy as np
 import orbit
 import tensorflow as tf
 import tf_keras as keras
@@ -31,14 +33,15 @@ from tfbio import (
 )
 from tfbio.cli import UserError
 from tfbio.config import PretrainingConfig
-from tfbio.electra import Electra
+from tfbio.electra import Electra, ElectraMetrics
+from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
-class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
-    """One ELECTRA training step and one evaluation step, under any strategy."""
+class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
+    """One training step and one evaluation step, under any strategy."""
 
     def __init__(
         self, config: PretrainingConfig, vocab: dict[str, int], strategy: tf.distribute.Strategy
@@ -50,9 +53,13 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self.special_ids = [
             vocab[token] for token in (tokenization.CLS, tokenization.SEP, tokenization.PAD)
         ]
+        self.begins_word = np.array([not token.startswith("##") for token in vocab])
         with strategy.scope():
             keras.utils.set_random_seed(config.seed)
-            self.model = Electra(config)
+            if config.objective == "electra":
+                self.model, make_metrics = Electra(config), ElectraMetrics
+            else:
+                self.model, make_metrics = MaskedLanguageModel(config), MaskedLanguageModelMetrics
             self.optimizer = optimization.Adam(
                 optimization.WarmupLinearDecay(
                     config.learning_rate, config.num_train_steps, config.num_warmup_steps
@@ -64,9 +71,9 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             )
             # Here, and not in the first step: several replicas cannot make variables in a graph.
             self.optimizer._create_all_weights(self.model.trainable_variables)
-            self.train_metrics = PretrainingMetrics()
+            self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
+            self.tokens = keras.metrics.Sum("tokens")
             self.gradient_norm = keras.metrics.Mean("gradient_norm")
-            self.eval_metrics = PretrainingMetrics()
             self.eval_batches = tf.Variable(
                 0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
             )
@@ -83,8 +90,8 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def train_loop_begin(self) -> None:
         """See orbit."""
-        self.train_metrics.reset()
-        self.gradient_norm.reset_state()
+        for metric in (*self.train_metrics.all, self.tokens, self.gradient_norm):
+            metric.reset_state()
 
     def train_step(self, iterator) -> None:
         """See orbit."""
@@ -93,7 +100,7 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
         step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], self.global_step)
         mask_seed, model_seed = randomness.split(step_seed, 2)
-        masked = self._mask(batch, mask_seed)
+        masked = self._mask(batch, mask_seed, self.global_step)
         with tf.GradientTape() as tape:
             output = self.model(batch, masked, seed=model_seed, training=True)
         variables = self.model.trainable_variables
@@ -102,17 +109,19 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.optimizer, gradients, variables, self.config.max_gradient_norm
         )
         self.train_metrics.update(batch, masked, output)
+        self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
         self.gradient_norm.update_state(norm)
 
     def train_loop_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
+        metrics = (*self.train_metrics.all, self.tokens, self.gradient_norm)
         rate = self.optimizer.learning_rate(self.global_step)
-        norm = self.gradient_norm.result()
-        return {**self.train_metrics.result(), "gradient_norm": norm, "learning_rate": rate}
+        return {metric.name: metric.result() for metric in metrics} | {"learning_rate": rate}
 
     def eval_begin(self) -> None:
         """See orbit."""
-        self.eval_metrics.reset()
+        for metric in self.eval_metrics.all:
+            metric.reset_state()
         self.eval_batches.assign(0)
 
     def eval_step(self, iterator) -> None:
@@ -124,66 +133,35 @@ class ElectraTrainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         # Keyed by the batch and not by the step: every evaluation hides the same tokens.
         seed = randomness.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
         mask_seed, model_seed = randomness.split(seed, 2)
-        masked = self._mask(batch, mask_seed)
+        # And as many at every evaluation, however many a schedule hides by then.
+        masked = self._mask(batch, mask_seed, None)
         output = self.model(batch, masked, seed=model_seed, training=False)
         self.eval_metrics.update(batch, masked, output)
 
     def eval_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
-        return self.eval_metrics.result()
+        return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
-    def _mask(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> masking.MaskedBatch:
+    def _mask(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
+    ) -> masking.MaskedBatch:
+        config = self.config
+        most = max(config.mask_prob, config.final_mask_prob)
         return masking.mask_tokens(
             batch["input_ids"],
             batch["input_mask"],
             special_ids=self.special_ids,
             mask_id=self.mask_id,
-            mask_prob=self.config.mask_prob,
-            mask_token_prob=self.config.mask_token_prob,
+            limit=masking.max_predictions(batch["input_ids"].shape[1], most),
+            mask_prob=most if step is None else masking.scheduled_prob(config, step),
+            mask_token_prob=config.mask_token_prob,
+            random_token_prob=config.random_token_prob,
+            vocab_size=config.encoder.vocab_size,
+            unit=config.mask_unit,
+            begins_word=self.begins_word,
+            with_replacement=config.mask_with_replacement,
             seed=seed,
         )
-
-
-class PretrainingMetrics:
-    """What is watched, in training and on held-out text."""
-
-    def __init__(self):
-        self.losses = {
-            name: keras.metrics.Mean(name)
-            for name in ("loss", "generator_loss", "discriminator_loss")
-        }
-        self.generator_accuracy = keras.metrics.Mean("generator_accuracy")
-        self.discriminator_auc = keras.metrics.AUC(name="discriminator_auc", from_logits=True)
-        self.tokens = keras.metrics.Sum("tokens")
-
-    def update(self, batch, masked, output) -> None:
-        """Adds one batch; called in a replica."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        for name, metric in self.losses.items():
-            metric.update_state(getattr(output, name) * replicas)
-        predicted = tf.argmax(output.generator_logits, axis=-1, output_type=tf.int32)
-        self.generator_accuracy.update_state(predicted == masked.ids, masked.weights)
-        self.discriminator_auc.update_state(
-            output.is_replaced, output.discriminator_logits, batch["input_mask"]
-        )
-        self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
-
-    def _all(self) -> list[keras.metrics.Metric]:
-        return [
-            *self.losses.values(),
-            self.generator_accuracy,
-            self.discriminator_auc,
-            self.tokens,
-        ]
-
-    def result(self) -> dict[str, tf.Tensor]:
-        """Name -> float32 []."""
-        return {metric.name: metric.result() for metric in self._all()}
-
-    def reset(self) -> None:
-        """Forgets what was added."""
-        for metric in self._all():
-            metric.reset_state()
 
 
 def pretrain(
@@ -222,7 +200,7 @@ def pretrain(
                 "than ELECTRA's: make examples with --objective=electra."
             )
     vocab_file = _prepare_model_dir(config, data, model_dir)
-    trainer = ElectraTrainer(config, tokenization.read_vocab(vocab_file), strategy)
+    trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
     manager = tf.train.CheckpointManager(
         checkpoint,
@@ -232,6 +210,7 @@ def pretrain(
         checkpoint_interval=config.run.save_checkpoints_steps,
     )
     progress = Progress(config, trainer.global_step)
+    preemption = Preemption()
     with _without_orbit_lines():
         controller = orbit.Controller(
             global_step=trainer.global_step,
@@ -242,8 +221,8 @@ def pretrain(
             checkpoint_manager=manager,
             summary_dir=os.path.join(model_dir, "logs", "train"),
             eval_summary_dir=os.path.join(model_dir, "logs", "heldout"),
-            train_actions=[progress.trained],
-            eval_actions=[progress.evaluated],
+            train_actions=[progress.trained, preemption.check],
+            eval_actions=[progress.evaluated, preemption.check],
         )
     step = int(trainer.global_step.numpy())
     if step >= config.num_train_steps:
@@ -263,15 +242,22 @@ def pretrain(
             trainer.model.set_frequency_biases(counts)
     progress.start()
     phase_start = 0
-    for sequence_length, phase_end in config.phases():
-        if step < phase_end:
-            folder, manifest = data[sequence_length]
-            _train_phase(controller, trainer, folder, manifest, phase_start, phase_end)
-            step = phase_end
-        phase_start = phase_end
+    try:
+        with preemption:
+            for sequence_length, phase_end in config.phases():
+                if step < phase_end:
+                    folder, manifest = data[sequence_length]
+                    _train_phase(controller, trainer, folder, manifest, phase_start, phase_end)
+                    step = phase_end
+                phase_start = phase_end
+    finally:
+        progress.close()
     with _without_orbit_lines():
         controller.save_checkpoint()
-    progress.close()
+    step = int(trainer.global_step.numpy())
+    if step < config.num_train_steps:
+        print(f"stopped by SIGTERM at step {step}, which is saved: the same command continues.")
+        sys.exit(128 + signal.SIGTERM)
     print(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
 
 
@@ -282,7 +268,7 @@ def count_parameters(layer: keras.layers.Layer) -> int:
 
 def _train_phase(
     controller: orbit.Controller,
-    trainer: ElectraTrainer,
+    trainer: Trainer,
     folder: str,
     manifest: records.Manifest,
     phase_start: int,
@@ -366,11 +352,7 @@ class Progress:
         output["examples_per_second"] = steps * self.batch_size / seconds
         output["tokens_per_second"] = output.pop("tokens") / seconds
         self.time, self.step = now, step
-        figures = (
-            f"loss {output['loss']:.3f} | generator accuracy {output['generator_accuracy']:.3f} | "
-            f"discriminator AUC {output['discriminator_auc']:.3f} | "
-            f"{output['tokens_per_second']:,.0f} tokens/s"
-        )
+        figures = f"{_figures(output)} | {output['tokens_per_second']:,.0f} tokens/s"
         if self.bar:
             self.bar.set_postfix_str(figures, refresh=False)
             self.bar.update(steps)
@@ -381,12 +363,7 @@ class Progress:
 
     def evaluated(self, output: dict) -> None:
         """After an evaluation."""
-        output.pop("tokens")
-        self._print(
-            f"held-out at step {int(self.global_step.numpy())}: loss {output['loss']:.3f} | "
-            f"generator accuracy {output['generator_accuracy']:.3f} | "
-            f"discriminator AUC {output['discriminator_auc']:.3f}"
-        )
+        self._print(f"held-out at step {int(self.global_step.numpy())}: {_figures(output)}")
         self.time = time.time()
 
     def close(self) -> None:
@@ -399,6 +376,41 @@ class Progress:
             self.bar.write(line, file=self.stream)
         else:
             print(line, file=self.stream, flush=True)
+
+
+class Preemption:
+    """Ends the `with` block between two loops of steps once the process was sent SIGTERM.
+
+    So a preempted machine's run is saved where it is. A loop should take less than the machine is
+    given to end, usually 30 seconds: see `run.steps_per_loop`.
+    """
+
+    class _Sent(Exception):
+        pass
+
+    def __enter__(self) -> "Preemption":
+        self._sent = False
+        self._before = signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def __exit__(self, kind: type | None, *_) -> bool:
+        signal.signal(signal.SIGTERM, self._before)
+        return kind is self._Sent
+
+    def _note(self, *_) -> None:
+        self._sent = True
+
+    def check(self, _: dict) -> None:
+        """After a loop of steps, and after an evaluation."""
+        if self._sent:
+            raise self._Sent
+
+
+def _figures(output: dict) -> str:
+    """The few that say how it goes."""
+    names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
+    found = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
+    return " | ".join(f"{name} {value:.3f}" for name, value in found.items() if value is not None)
 
 
 @contextlib.contextmanager

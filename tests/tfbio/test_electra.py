@@ -157,6 +157,72 @@ def test_who_learns_from_the_generators_loss(recording, untied):
         assert all(learns[variable.ref()] for variable in layer.variables)
 
 
+def without_repeats(masked):
+    """The original code hides some places twice, and averages what it samples for them."""
+    weights = masked.weights.numpy()
+    for row, positions in enumerate(masked.positions.numpy()):
+        first = np.unique(positions, return_index=True)[1]
+        weights[row, np.setdiff1d(np.arange(len(positions)), first)] = 0
+    return masked._replace(weights=tf.constant(weights))
+
+
+@needs_recording
+def test_a_generator_with_embeddings_of_its_own(recording):
+    settings = dataclasses.replace(
+        recorded_config(), untied_generator_embeddings=True, generator_layers_fraction=0.34
+    )
+    model = electra.Electra(settings)
+    own = model.generator.embeddings
+    # The original code's: as wide as its layers, of which there are a third.
+    assert own is not model.encoder.embeddings and model.generator.projection is None
+    assert own.word.shape[1] == settings.generator.hidden_size == 24
+    assert len(model.generator.transformer_layers) == 1
+    with tf.GradientTape() as tape:
+        output = model(recording.batch, recording.masked(0), NO_SEED)
+    variables = [own.word, model.encoder.embeddings.word, model.encoder.embeddings.position]
+    learns = [g is not None for g in tape.gradient(output.generator_loss, variables)]
+    assert learns == [True, False, False]
+
+
+@needs_recording
+def test_without_a_generator_any_word_is_as_likely(recording):
+    from scipy import stats
+
+    model = electra.Electra(dataclasses.replace(recorded_config(), uniform_generator=True))
+    assert not [v.name for v in model.trainable_variables if "generator" in v.name]
+    masked, replaced = without_repeats(recording.masked(0)), []
+    for number in range(500):
+        output = model(recording.batch, masked, tf.constant([1, number]))
+        ids = tf.gather(output.corrupted_ids, masked.positions, batch_dims=1)
+        replaced.append(ids[masked.weights > 0].numpy())
+    np.testing.assert_allclose(output.generator_loss, np.log(200), rtol=1e-5)
+    assert stats.chisquare(np.bincount(np.concatenate(replaced), minlength=200)).pvalue > 1e-4
+
+
+@needs_recording
+def test_temperature_and_disallow_correct(recording, model):
+    masked = without_repeats(recording.masked(0))
+    hidden = masked.weights.numpy() > 0
+    words = model.config.encoder.vocab_size
+    model.generator_head.output_bias.assign(np.random.default_rng(0).normal(0, 3, words))
+
+    def samples(**settings):
+        model.config = dataclasses.replace(recorded_config(), **settings)
+        output = model(recording.batch, masked, tf.constant([1, 2]))
+        ids = tf.gather(output.corrupted_ids, masked.positions, batch_dims=1)
+        return output, ids.numpy()[hidden]
+
+    output, cold = samples(temperature=0.01)
+    likeliest = output.generator_logits.numpy().argmax(axis=-1)[hidden]
+    np.testing.assert_array_equal(cold, likeliest)
+    # Let the likeliest be the right one: then the next likeliest is sampled.
+    second = np.argsort(output.generator_logits.numpy(), axis=-1)[..., -2][hidden]
+    ids = tf.argmax(output.generator_logits, axis=-1, output_type=tf.int32)
+    masked = masked._replace(ids=tf.where(hidden, ids, masked.ids))
+    _, disallowed = samples(temperature=0.01, disallow_correct=True)
+    np.testing.assert_array_equal(disallowed, second)
+
+
 @pytest.mark.parametrize("words", [4, 300, 1024])
 def test_samples_follow_the_generators_distribution(words):
     from scipy import stats

@@ -162,7 +162,7 @@ def test_two_phases(settings, examples_folder, documents_folder, cpu, tmp_path):
     trained = encoders.Encoder(encoder)
     assert checkpoints.restore_encoder(folder, trained) == 8
     vocab = tokenization.read_vocab(examples_folder / "vocab.txt")
-    start = pretraining.ElectraTrainer(both, vocab, cpu).model.encoder
+    start = pretraining.Trainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
     assert moved[:64].all() and moved[64:].any(axis=1).all()
 
@@ -171,16 +171,15 @@ def step_losses(settings, folder, strategy, steps, **run):
     """Generator's loss and whole loss of every step, float [steps, 2], and the final weights."""
     settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
     manifest = records.read_manifest(folder, "examples")
-    trainer = pretraining.ElectraTrainer(
-        settings, tokenization.read_vocab(folder / "vocab.txt"), strategy
-    )
+    trainer = pretraining.Trainer(settings, tokenization.read_vocab(folder / "vocab.txt"), strategy)
     trainer.train_dataset = strategy.experimental_distribute_dataset(
         pretraining_data.training_dataset(
             str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps
         )
     )
     outputs = [trainer.train(tf.constant(1)) for _ in range(steps)]
-    losses = np.array([[output["generator_loss"], output["loss"]] for output in outputs])
+    names = [name for name in ("generator_loss", "loss") if name in outputs[0]]
+    losses = np.array([[output[name] for name in names] for output in outputs])
     return losses, [variable.numpy() for variable in trainer.model.trainable_variables]
 
 
@@ -210,6 +209,41 @@ def test_two_devices_train_as_one(without_dropout, examples_folder, cpu, two_dev
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
 
 
+def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_path, capsys):
+    """With whole-word masking, BERT's shares and a growing rate, as PubMedBERT has them."""
+    plain = dataclasses.replace(
+        settings,
+        objective="mlm",
+        mask_unit="word",
+        mask_prob=0.05,
+        final_mask_prob=0.25,
+        mask_token_prob=0.8,
+        random_token_prob=0.1,
+    )
+    folder = str(tmp_path / "model")
+    pretraining.pretrain(plain, [str(examples_folder)], folder, cpu)
+    assert "held-out at step 8: loss" in capsys.readouterr().out
+    curves = scalars(folder, "train")
+    assert "discriminator_auc" not in curves and np.isfinite(curves["accuracy"][-1][1])
+    losses = [loss for _, loss in scalars(folder, "heldout")["loss"]]
+    assert losses[-1] < losses[0]
+    assert checkpoints.restore_encoder(folder, encoders.Encoder(plain.encoder)) == 8
+
+
+def test_a_single_device_compiles_every_kind_of_masking(without_dropout, examples_folder, cpu):
+    for options in (
+        {"objective": "mlm", "mask_unit": "word", "final_mask_prob": 0.25},
+        {"mask_unit": "span", "disallow_correct": True},
+        {"mask_with_replacement": True, "uniform_generator": True},
+    ):
+        settings = dataclasses.replace(without_dropout, **options)
+        losses = [
+            step_losses(settings, examples_folder, cpu, steps=1, jit_compile=jit)[0][0, -1]
+            for jit in (False, True)
+        ]
+        np.testing.assert_allclose(*losses, rtol=2e-4, err_msg=str(options))
+
+
 def test_bfloat16_learns_too(settings, examples_folder, cpu):
     import tf_keras as keras
 
@@ -231,7 +265,7 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
     assert counts[vocab["[CLS]"]] == shard.records and counts[vocab["[PAD]"]] == 0
     counts[[vocab["[CLS]"], vocab["[SEP]"]]] = 0
 
-    trainer = pretraining.ElectraTrainer(without_dropout, vocab, cpu)
+    trainer = pretraining.Trainer(without_dropout, vocab, cpu)
     dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
     trainer.eval_dataset = cpu.experimental_distribute_dataset(dataset)
     blind = trainer.evaluate(tf.constant(-1))
@@ -266,14 +300,14 @@ def test_trains_on_packed_examples(
     logs.Reload()
     assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
     # Dropout is off and the same tokens are hidden: documents that share an example do not touch.
-    trainer = pretraining.ElectraTrainer(settings, tokenization.read_vocab(vocab_file), cpu)
+    trainer = pretraining.Trainer(settings, tokenization.read_vocab(vocab_file), cpu)
     manifest = records.read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
     other = batch["document_ids"] > 1
     changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
     logits = []
     for each in (batch, changed):
-        masked = trainer._mask(each, tf.constant([0, 0]))
+        masked = trainer._mask(each, tf.constant([0, 0]), None)
         masked = masked._replace(input_ids=each["input_ids"], weights=tf.zeros_like(masked.weights))
         output = trainer.model(
             each, masked, seed=tf.constant([0, 0]), corrupted_ids=each["input_ids"]

@@ -1,0 +1,129 @@
+"""Masked language model: the encoder fills in hidden tokens.
+
+Devlin et al. (2019), "BERT", section 3.1, task 1, without next-sentence prediction: RoBERTa's,
+BioM-BERT's and bio-lm's objective. ELECTRA's generator (`electra.py`) has the same head.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.config import EncoderConfig, PretrainingConfig
+from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
+from tfbio.masking import MaskedBatch
+
+
+class MaskedLanguageModelOutput(NamedTuple):
+    """What one forward pass gives; B examples, N hidden tokens, V words."""
+
+    loss: tf.Tensor  # float32 [], mean over the hidden tokens
+    logits: tf.Tensor  # float32 [B, N, V]
+
+
+class MaskedLanguageModel(keras.layers.Layer):
+    """An encoder, and a head with its token embeddings as output weights."""
+
+    def __init__(self, config: PretrainingConfig):
+        super().__init__(name="masked_language_model")
+        self.config = config
+        self.encoder = Encoder(config.encoder)
+        self.head = MaskedLanguageModelHead(config.encoder)
+
+    def call(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        training: bool = False,
+    ) -> MaskedLanguageModelOutput:
+        """The loss on one batch.
+
+        Args:
+          batch, masked, training: as for `Electra`.
+          seed: int32 [2], keys the dropout.
+        """
+        context = {name: values for name, values in batch.items() if name != "input_ids"}
+        hidden = self.encoder(masked.input_ids, **context, seed=seed if training else None)
+        logits = self.head(hidden, masked.positions, self.encoder.embeddings.word)
+        return MaskedLanguageModelOutput(masked_loss(logits, masked), logits)
+
+    def set_frequency_biases(self, counts: np.ndarray) -> None:
+        """Starts the output biases at the words' base rates.
+
+        Args:
+          counts: [V], how often each word occurs.
+        """
+        self.head.set_frequency_biases(counts)
+
+
+class MaskedLanguageModelMetrics:
+    """What is watched, in training and on held-out text."""
+
+    def __init__(self):
+        self.loss = keras.metrics.Mean("loss")
+        self.accuracy = keras.metrics.Mean("accuracy")
+        self.all = [self.loss, self.accuracy]
+
+    def update(
+        self, batch: dict[str, tf.Tensor], masked: MaskedBatch, output: MaskedLanguageModelOutput
+    ) -> None:
+        """Adds one batch; called in a replica."""
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        self.loss.update_state(output.loss * replicas)
+        predicted = tf.argmax(output.logits, axis=-1, output_type=tf.int32)
+        self.accuracy.update_state(predicted == masked.ids, masked.weights)
+
+
+class MaskedLanguageModelHead(keras.layers.Layer):
+    """Scores every word of the vocabulary at the hidden positions, and only there."""
+
+    def __init__(self, config: EncoderConfig):
+        """`config` is of the encoder whose output the head sees."""
+        super().__init__(name="generator_predictions")
+        self.dense = Dense(
+            config.hidden_size,
+            config.embedding_size,
+            config.initializer_range,
+            "generator_predictions/dense",
+        )
+        self.layer_norm = LayerNorm(config.embedding_size, "generator_predictions/LayerNorm")
+        self.output_bias = self.add_weight(
+            "generator_predictions/output_bias", [config.vocab_size], initializer="zeros"
+        )
+
+    def call(
+        self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
+    ) -> tf.Tensor:
+        """[B, L, hidden], int32 [B, N], [V, embedding_size] -> float32 [B, N, V]."""
+        batch, count = positions.shape
+        rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
+        rows = self.layer_norm(gelu(self.dense(rows)))
+        logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
+        return tf.reshape(logits, [batch, count, -1])
+
+    def set_frequency_biases(self, counts: np.ndarray) -> None:
+        """Starts the output biases at the words' base rates; [V], how often each occurs."""
+        share = (counts + 1.0) / (counts.sum() + len(counts))
+        self.output_bias.assign(np.log(share))
+
+
+def masked_loss(logits: tf.Tensor, masked: MaskedBatch) -> tf.Tensor:
+    """Cross entropy, the mean over the hidden tokens: float32 [B, N, V] -> float32 []."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(masked.ids, logits)
+    return global_mean(losses, masked.weights)
+
+
+def global_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """This replica's share of the weighted mean over the global batch; float32 [].
+
+    The shares of all replicas sum to the mean, so that gradients are summed and the loss does not
+    depend on how the batch is divided.
+    """
+    total = tf.reduce_sum(weights)
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync > 1:
+        total = replica.all_reduce(tf.distribute.ReduceOp.SUM, total)
+    return tf.reduce_sum(values * weights) / (total + 1e-6)
