@@ -48,6 +48,41 @@ def read_encoder_config(folder: str) -> EncoderConfig:
         raise CheckpointError(f"{os.path.join(folder, 'config.json')}: {error}") from error
 
 
+def find_newest(folder: str) -> str | None:
+    """The newest checkpoint of a run that is to go on, read once to its end; None: there is none.
+
+    One that was removed is passed over for the one before it, and is named.
+
+    Raises:
+      CheckpointError: it is damaged, or all were removed.
+    """
+    state = tf.train.get_checkpoint_state(folder)
+    if state is None:
+        return None
+    newest = state.model_checkpoint_path
+    known = list(dict.fromkeys([*state.all_model_checkpoint_paths, newest]))
+    there = [path for path in known if tf.io.gfile.exists(f"{path}.index")]
+    if not there:
+        raise CheckpointError(
+            f"{newest} is gone, and there is no older checkpoint: to start anew, remove "
+            f"{os.path.join(folder, 'checkpoint')} as well."
+        )
+    path = there[-1]
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)  # of which each has a checksum
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        before = f"continues from {there[-2]}" if len(there) > 1 else "can be started anew"
+        raise CheckpointError(
+            f"{path} is damaged ({_first_line(error)}): remove {path}.*, and the run {before}."
+        ) from error
+    if path != newest:
+        print(f"{newest} is gone: the newest checkpoint there is is {path}.")
+        tf.compat.v1.train.update_checkpoint_state(folder, path, there)
+    return path
+
+
 def restore_encoder(folder: str, encoder: Encoder) -> int:
     """Gives `encoder` the discriminator's weights of the newest checkpoint in `folder`.
 

@@ -78,6 +78,9 @@ class PretrainingRun:
     steps_per_loop: int = 100
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
+    # A step whose gradients are not finite changes no weights. After so many a run ends, and the
+    # last such batch is saved.
+    max_skipped_steps: int = 10
     # Steps between two evaluations on the held-out examples, and the batches in each.
     eval_every_steps: int = 1000
     num_eval_batches: int = 100
@@ -91,6 +94,7 @@ class PretrainingRun:
             "steps_per_loop",
             "save_checkpoints_steps",
             "keep_checkpoint_max",
+            "max_skipped_steps",
             "eval_every_steps",
             "num_eval_batches",
         ):

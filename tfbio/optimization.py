@@ -39,6 +39,9 @@ class Adam(keras.optimizers.legacy.Optimizer):
     `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. Keras's and Model Garden's
     correct the bias. `lr_multiplier` gives a variable its own share of the learning rate
     (layer-wise decay).
+
+    A gradient whose first element is not finite changes nothing, not even m and v: clipping by a
+    global norm makes all elements of all gradients NaN if one was not finite.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class Adam(keras.optimizers.legacy.Optimizer):
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
         rate = apply_state[(var.device, var.dtype.base_dtype)]["lr_t"] * self.lr_multiplier(var)
+        finite = tf.math.is_finite(tf.reshape(grad, [-1])[0])
+        rate = tf.where(finite, rate, 0.0)
         if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
             var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
         return tf.raw_ops.ResourceApplyAdam(
@@ -73,10 +78,10 @@ class Adam(keras.optimizers.legacy.Optimizer):
             beta1_power=0.0,
             beta2_power=0.0,
             lr=rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
+            beta1=tf.where(finite, self.beta_1, 1.0),
+            beta2=tf.where(finite, self.beta_2, 1.0),
             epsilon=self.epsilon,
-            grad=grad,
+            grad=tf.where(finite, grad, tf.zeros_like(grad)),
             use_locking=self._use_locking,
         )
 

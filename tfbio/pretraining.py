@@ -4,27 +4,23 @@
 `Trainer._replica_train_step`, and everything random in it is keyed by seed and step.
 """
 
-import contextlib
 import dataclasses
-import datetime
-import io
 import json
 import os
 import shutil
 import signal
 import sys
-import time
 
 import numpy as np
 import orbit
 import tensorflow as tf
 import tf_keras as keras
-import tqdm
 
 from tfbio import (
     checkpoints,
     distribution,
     masking,
+    monitoring,
     optimization,
     pretraining_data,
     randomness,
@@ -74,6 +70,15 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
             self.tokens = keras.metrics.Sum("tokens")
             self.gradient_norm = keras.metrics.Mean("gradient_norm")
+            # Steps that were skipped (see `optimization.Adam`) since the start, and the last one.
+            self.skipped_steps, self.last_skipped_step = (
+                tf.Variable(
+                    tf.constant(start, tf.int64),
+                    trainable=False,
+                    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+                )
+                for start in (0, -1)
+            )
             self.eval_batches = tf.Variable(
                 0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
             )
@@ -105,18 +110,24 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             output = self.model(batch, masked, seed=model_seed, training=True)
         variables = self.model.trainable_variables
         gradients = tape.gradient(output.loss, variables)
+        step = tf.identity(self.global_step)
         norm = optimization.apply_clipped(
             self.optimizer, gradients, variables, self.config.max_gradient_norm
         )
         self.train_metrics.update(batch, masked, output)
         self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
         self.gradient_norm.update_state(norm)
+        skipped = ~tf.math.is_finite(norm)
+        self.skipped_steps.assign_add(tf.cast(skipped, tf.int64))
+        self.last_skipped_step.assign(tf.where(skipped, step, self.last_skipped_step))
 
     def train_loop_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
         metrics = (*self.train_metrics.all, self.tokens, self.gradient_norm)
-        rate = self.optimizer.learning_rate(self.global_step)
-        return {metric.name: metric.result() for metric in metrics} | {"learning_rate": rate}
+        return {metric.name: metric.result() for metric in metrics} | {
+            "learning_rate": self.optimizer.learning_rate(self.global_step),
+            "skipped_steps": tf.identity(self.skipped_steps),
+        }
 
     def eval_begin(self) -> None:
         """See orbit."""
@@ -183,6 +194,8 @@ def pretrain(
 
     Raises:
       UserError: if the examples do not fit the settings, or `model_dir` holds another run.
+      DataError: if a shard of the examples is missing or damaged.
+      CheckpointError: if the newest checkpoint is.
     """
     replicas = strategy.num_replicas_in_sync
     if config.train_batch_size % replicas:
@@ -199,7 +212,11 @@ def pretrain(
                 f"{folder} was made with --objective={objective}, for another kind of pretraining "
                 "than ELECTRA's: make examples with --objective=electra."
             )
-    vocab_file = _prepare_model_dir(config, data, model_dir)
+    newest = checkpoints.find_newest(model_dir)
+    for folder, manifest in data.values():
+        # All bytes once; a run that goes on, perhaps after each preemption, looks at sizes.
+        records.verify(folder, manifest, full=newest is None)
+    vocab_file = _prepare_model_dir(config, data, model_dir, is_new=newest is None)
     trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
     manager = tf.train.CheckpointManager(
@@ -209,9 +226,22 @@ def pretrain(
         step_counter=trainer.global_step,
         checkpoint_interval=config.run.save_checkpoints_steps,
     )
-    progress = Progress(config, trainer.global_step)
-    preemption = Preemption()
-    with _without_orbit_lines():
+    counts = pretraining_data.word_counts(*data[config.sequence_length])
+    counts[trainer.special_ids] = 0  # never hidden
+    shares = counts[counts > 0] / counts.sum()
+    frequencies_loss = -float(np.sum(shares * np.log(shares)))
+    progress = monitoring.Progress(config, trainer.global_step, frequencies_loss)
+
+    def end_if_many_are_skipped(output: dict) -> None:
+        if output["skipped_steps"] >= config.run.max_skipped_steps:
+            saved = _save_batch(config, data, int(trainer.last_skipped_step), model_dir)
+            raise UserError(
+                f"{output['skipped_steps']} steps gave gradients that are not finite; the batch of "
+                f"the last is saved in {saved}: try a lower learning_rate, a longer warm-up or "
+                "run.precision=float32."
+            )
+
+    with monitoring.without_orbit_lines():
         controller = orbit.Controller(
             global_step=trainer.global_step,
             trainer=trainer,
@@ -221,8 +251,8 @@ def pretrain(
             checkpoint_manager=manager,
             summary_dir=os.path.join(model_dir, "logs", "train"),
             eval_summary_dir=os.path.join(model_dir, "logs", "heldout"),
-            train_actions=[progress.trained, preemption.check],
-            eval_actions=[progress.evaluated, preemption.check],
+            train_actions=[progress.trained, end_if_many_are_skipped],
+            eval_actions=[progress.evaluated],
         )
     step = int(trainer.global_step.numpy())
     if step >= config.num_train_steps:
@@ -236,23 +266,21 @@ def pretrain(
         flush=True,
     )
     if config.frequency_biases and not step:
-        counts = pretraining_data.word_counts(*data[config.sequence_length])
-        counts[trainer.special_ids] = 0  # never hidden
         with strategy.scope():
             trainer.model.set_frequency_biases(counts)
     progress.start()
     phase_start = 0
     try:
-        with preemption:
+        with monitoring.Preemption() as preemption:
             for sequence_length, phase_end in config.phases():
-                if step < phase_end:
-                    folder, manifest = data[sequence_length]
-                    _train_phase(controller, trainer, folder, manifest, phase_start, phase_end)
+                if step < phase_end and not preemption.sent:
+                    phase = (*data[sequence_length], phase_start, phase_end)
+                    _train_phase(controller, trainer, preemption, *phase)
                     step = phase_end
                 phase_start = phase_end
     finally:
         progress.close()
-    with _without_orbit_lines():
+    with monitoring.without_orbit_lines():
         controller.save_checkpoint()
     step = int(trainer.global_step.numpy())
     if step < config.num_train_steps:
@@ -269,12 +297,16 @@ def count_parameters(layer: keras.layers.Layer) -> int:
 def _train_phase(
     controller: orbit.Controller,
     trainer: Trainer,
+    preemption: monitoring.Preemption,
     folder: str,
     manifest: records.Manifest,
     phase_start: int,
     phase_end: int,
 ) -> None:
-    """Trains on one sequence length from the current step to `phase_end`, with evaluations."""
+    """Trains on one sequence length from the current step to `phase_end`, with evaluations.
+
+    Ends sooner, between two loops of steps, where the process is to end.
+    """
     config, strategy = trainer.config, trainer.strategy
     step = int(trainer.global_step.numpy())
     trainer.train_dataset = strategy.experimental_distribute_dataset(
@@ -290,16 +322,41 @@ def _train_phase(
     held_out = pretraining_data.held_out_dataset(folder, manifest, config.train_batch_size)
     held_out = held_out.take(config.run.num_eval_batches)
     trainer.eval_dataset = strategy.experimental_distribute_dataset(held_out)
-    while step < phase_end:
-        every = config.run.eval_every_steps
-        step = min(phase_end, (step // every + 1) * every)
-        with _without_orbit_lines():
-            controller.train(step, checkpoint_at_completion=False)
-            controller.evaluate()
+    every, loop = config.run.eval_every_steps, config.run.steps_per_loop
+    with monitoring.without_orbit_lines():
+        while step < phase_end and not preemption.sent:
+            end = min(phase_end, (step // every + 1) * every)
+            controller.train(min(step + loop, end), checkpoint_at_completion=False)
+            step = int(trainer.global_step.numpy())
+            if step == end and not preemption.sent:
+                controller.evaluate()
+
+
+def _save_batch(
+    config: PretrainingConfig,
+    data: dict[int, tuple[str, records.Manifest]],
+    step: int,
+    model_dir: str,
+) -> str:
+    """Writes the examples of a step, as a .npz file; returns its path."""
+    phase_start = 0
+    for sequence_length, phase_end in config.phases():
+        if phase_start <= step < phase_end:
+            examples, first = data[sequence_length], step - phase_start
+        phase_start = phase_end
+    dataset = pretraining_data.training_dataset(
+        *examples, config.train_batch_size, config.seed, first, first + 1
+    )
+    path = os.path.join(model_dir, f"skipped_step_{step}.npz")
+    np.savez(path, **next(dataset.as_numpy_iterator()))
+    return path
 
 
 def _prepare_model_dir(
-    config: PretrainingConfig, data: dict[int, tuple[str, records.Manifest]], model_dir: str
+    config: PretrainingConfig,
+    data: dict[int, tuple[str, records.Manifest]],
+    model_dir: str,
+    is_new: bool,
 ) -> str:
     """Writes `config.json` and `vocab.txt`, or checks them; returns the vocabulary's path."""
     folder, manifest = next(iter(data.values()))
@@ -310,7 +367,7 @@ def _prepare_model_dir(
     }
     path = os.path.join(model_dir, "config.json")
     # A start that failed before its first checkpoint binds nobody to its settings.
-    if tf.train.latest_checkpoint(model_dir):
+    if not is_new:
         before = checkpoints.read_settings(model_dir)
         # What only changes the speed may change when a run is continued.
         for name in settings.keys() - {"comment", "run"}:
@@ -326,95 +383,3 @@ def _prepare_model_dir(
     shutil.copyfile(found, vocab_file)
     records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return vocab_file
-
-
-class Progress:
-    """A bar on a terminal, a line for every loop of steps elsewhere."""
-
-    def __init__(self, config: PretrainingConfig, global_step: tf.Variable):
-        self.total, self.batch_size = config.num_train_steps, config.train_batch_size
-        self.global_step = global_step
-        self.bar = None
-
-    def start(self) -> None:
-        """Starts the clock at the current step."""
-        self.step = self.first_step = int(self.global_step.numpy())
-        self.start_time = self.time = time.time()
-        # orbit's lines are caught on sys.stdout, see `_without_orbit_lines`; this is the real one.
-        self.stream = sys.stdout
-        if sys.stderr.isatty():
-            self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
-
-    def trained(self, output: dict) -> None:
-        """After a loop of steps."""
-        now, step = time.time(), int(self.global_step.numpy())
-        seconds, steps = now - self.time, step - self.step
-        output["examples_per_second"] = steps * self.batch_size / seconds
-        output["tokens_per_second"] = output.pop("tokens") / seconds
-        self.time, self.step = now, step
-        figures = f"{_figures(output)} | {output['tokens_per_second']:,.0f} tokens/s"
-        if self.bar:
-            self.bar.set_postfix_str(figures, refresh=False)
-            self.bar.update(steps)
-            return
-        rate = (step - self.first_step) / (now - self.start_time)
-        left = datetime.timedelta(seconds=round((self.total - step) / rate))
-        self._print(f"step {step}/{self.total} | {figures} | {left} left")
-
-    def evaluated(self, output: dict) -> None:
-        """After an evaluation."""
-        self._print(f"held-out at step {int(self.global_step.numpy())}: {_figures(output)}")
-        self.time = time.time()
-
-    def close(self) -> None:
-        """Ends the bar."""
-        if self.bar:
-            self.bar.close()
-
-    def _print(self, line: str) -> None:
-        if self.bar:
-            self.bar.write(line, file=self.stream)
-        else:
-            print(line, file=self.stream, flush=True)
-
-
-class Preemption:
-    """Ends the `with` block between two loops of steps once the process was sent SIGTERM.
-
-    So a preempted machine's run is saved where it is. A loop should take less than the machine is
-    given to end, usually 30 seconds: see `run.steps_per_loop`.
-    """
-
-    class _Sent(Exception):
-        pass
-
-    def __enter__(self) -> "Preemption":
-        self._sent = False
-        self._before = signal.signal(signal.SIGTERM, self._note)
-        return self
-
-    def __exit__(self, kind: type | None, *_) -> bool:
-        signal.signal(signal.SIGTERM, self._before)
-        return kind is self._Sent
-
-    def _note(self, *_) -> None:
-        self._sent = True
-
-    def check(self, _: dict) -> None:
-        """After a loop of steps, and after an evaluation."""
-        if self._sent:
-            raise self._Sent
-
-
-def _figures(output: dict) -> str:
-    """The few that say how it goes."""
-    names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
-    found = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
-    return " | ".join(f"{name} {value:.3f}" for name, value in found.items() if value is not None)
-
-
-@contextlib.contextmanager
-def _without_orbit_lines():
-    """orbit prints each of its log lines to stdout as well; `Progress` says the same, shorter."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield

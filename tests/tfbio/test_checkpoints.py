@@ -75,3 +75,30 @@ def test_a_file_that_is_no_checkpoint_is_named(saved):
     # Of this project, not of the original code.
     with pytest.raises(CheckpointError, match="holds no electra/embeddings/word_embeddings"):
         checkpoints.load_original_electra(str(folder / "ckpt-30"), model)
+
+
+def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
+    folder = str(tmp_path)
+    assert checkpoints.find_newest(folder) is None
+    values = tf.Variable(tf.range(1000.0))
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
+    for step in (1, 2, 3):
+        manager.save(step)
+    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-3"
+
+    data = tmp_path / "ckpt-3.data-00000-of-00001"
+    whole = data.read_bytes()
+    for broken in (whole[: len(whole) // 2], whole[:500] + b"x" + whole[501:], b""):
+        data.write_bytes(broken)
+        with pytest.raises(CheckpointError, match=r"ckpt-3 is damaged .*continues from .*ckpt-2"):
+            checkpoints.find_newest(folder)
+
+    for path in tmp_path.glob("ckpt-3.*"):
+        path.unlink()
+    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-2"
+    assert "ckpt-3 is gone" in capsys.readouterr().out
+    assert tf.train.latest_checkpoint(folder) == f"{folder}/ckpt-2"
+    for path in tmp_path.glob("ckpt-*"):
+        path.unlink()
+    with pytest.raises(CheckpointError, match="there is no older checkpoint"):
+        checkpoints.find_newest(folder)

@@ -66,3 +66,25 @@ def test_gradients_of_a_table_move_every_row():
         optimizer.apply_gradients([(gradient, table)])
     moved = (table.numpy() != before).any(axis=1)
     np.testing.assert_array_equal(moved, [True, True, True, False, False])
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing():
+    start = np.array([1.0, -2.0, 3.0], np.float32)
+    good = np.array([0.1, 0.2, -0.3], np.float32)
+    ends = []
+    for gradients in ([good, good], [good, None, good], [None, good, None, good]):
+        variables = [tf.Variable(start, name="kernel"), tf.Variable(1.0, name="bias")]
+        optimizer = Adam(0.1, weight_decay_rate=0.01)
+        for gradient in gradients:
+            # One element of one of them is enough.
+            bad = tf.constant([0.1, np.inf, 0.2])
+            pair = [bad if gradient is None else tf.constant(gradient), tf.constant(0.5)]
+            norm = apply_clipped(optimizer, pair, variables, max_norm=1.0)
+            assert bool(tf.math.is_finite(norm)) == (gradient is not None)
+        assert optimizer.iterations == len(gradients)
+        slots = [optimizer.get_slot(variable, s) for variable in variables for s in ("m", "v")]
+        ends.append([v.numpy() for v in (*variables, *slots)])
+    for other in ends[1:]:
+        for one, two in zip(ends[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert (ends[0][0] != start).all()

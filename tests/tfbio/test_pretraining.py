@@ -15,6 +15,7 @@ from data_prep import examples
 from tfbio import (
     checkpoints,
     config,
+    monitoring,
     pretraining,
     pretraining_data,
     records,
@@ -242,6 +243,67 @@ def test_a_single_device_compiles_every_kind_of_masking(without_dropout, example
             for jit in (False, True)
         ]
         np.testing.assert_allclose(*losses, rtol=2e-4, err_msg=str(options))
+
+
+def test_a_damaged_or_missing_shard_is_named_at_the_start(
+    finished, settings, examples_folder, cpu, tmp_path
+):
+    folder, model_dir = tmp_path / "examples", tmp_path / "model"
+    shutil.copytree(examples_folder, folder)
+    (shard, *_) = sorted(folder.glob("train-*"))
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(records.DataError, match=f"{shard.name} is damaged"):
+        pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
+    assert not model_dir.exists()
+    # A run that goes on does not read everything again, but misses what is not there.
+    shard.unlink()
+    shutil.copytree(finished, model_dir)
+    with pytest.raises(records.DataError, match=f"{shard.name} is missing"):
+        pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
+
+
+def test_steps_that_are_not_finite_are_counted_and_end_the_run(
+    settings, examples_folder, cpu, tmp_path, capsys
+):
+    run = dataclasses.replace(settings.run, max_skipped_steps=3)
+    mad = dataclasses.replace(settings, learning_rate=1e38, num_train_steps=100, run=run)
+    with pytest.raises(UserError, match="3 steps gave gradients that are not finite") as raised:
+        pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), cpu)
+    assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out
+    (saved,) = (tmp_path / "model").glob("skipped_step_*.npz")
+    assert str(saved) in str(raised.value)
+    step = int(saved.stem.rsplit("_", 1)[1])
+    manifest = records.read_manifest(examples_folder, "examples")
+    dataset = pretraining_data.training_dataset(
+        str(examples_folder), manifest, mad.train_batch_size, mad.seed, 0, step + 1
+    )
+    expected = next(dataset.skip(step).as_numpy_iterator())
+    batch = np.load(saved)
+    assert set(batch) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(batch[name], values)
+
+
+def test_a_collapse_is_named(settings, capsys):
+    progress = monitoring.Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
+    progress.start()
+    good = {"loss": 30.0, "generator_loss": 4.0, "discriminator_auc": 0.8}
+    for output, words in (
+        (good, ()),
+        (good | {"generator_loss": 6.1}, ("the generator knows no more than how often",)),
+        (good | {"generator_loss": float("nan")}, ("the generator knows no more",)),
+        (good | {"discriminator_auc": 0.5}, ("the discriminator cannot tell",)),
+        ({"loss": 6.5, "accuracy": 0.1}, ("the model knows no more than",)),
+        ({"loss": 5.5, "accuracy": 0.1}, ()),
+    ):
+        progress.evaluated(output)
+        out = capsys.readouterr().out
+        assert out.count("warning") == len(words) and all(word in out for word in words)
+    progress.global_step.assign(2)  # while it warms up, nothing is said
+    progress.evaluated(good | {"discriminator_auc": 0.5})
+    assert "warning" not in capsys.readouterr().out
 
 
 def test_bfloat16_learns_too(settings, examples_folder, cpu):
