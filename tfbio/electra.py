@@ -151,8 +151,7 @@ class ElectraMetrics:
         ]
         self.generator_accuracy = keras.metrics.Mean("generator_accuracy")
         self.discriminator_accuracy = keras.metrics.Mean("discriminator_accuracy")
-        # Of the tokens that were replaced: the share of those called so that were, and of those
-        # that were that is called so.
+        # Of the tokens called replaced, the share that were; of those that were, the share called.
         self.precision = keras.metrics.Precision(name="discriminator_precision")
         self.recall = keras.metrics.Recall(name="discriminator_recall")
         self.auc = keras.metrics.AUC(name="discriminator_auc", from_logits=True)
