@@ -56,16 +56,24 @@ def find_newest(folder: str) -> str | None:
     Raises:
       CheckpointError: it is damaged, or all were removed.
     """
-    state = tf.train.get_checkpoint_state(folder)
+    index = os.path.join(folder, "checkpoint")
+    try:
+        state = tf.train.get_checkpoint_state(folder)
+    except ValueError:
+        state = None
     if state is None:
+        if tf.io.gfile.glob(os.path.join(folder, "ckpt-*.index")) or tf.io.gfile.exists(index):
+            raise CheckpointError(
+                f"{index}, which names the newest checkpoint, is missing or damaged: write it as "
+                "the line 'model_checkpoint_path: \"ckpt-N\"', or give another --model_dir."
+            )
         return None
     newest = state.model_checkpoint_path
     known = list(dict.fromkeys([*state.all_model_checkpoint_paths, newest]))
     there = [path for path in known if tf.io.gfile.exists(f"{path}.index")]
     if not there:
         raise CheckpointError(
-            f"{newest} is gone, and there is no older checkpoint: to start anew, remove "
-            f"{os.path.join(folder, 'checkpoint')} as well."
+            f"{newest} is gone, and there is no older checkpoint: to start anew, remove {index}."
         )
     path = there[-1]
     try:
@@ -73,13 +81,21 @@ def find_newest(folder: str) -> str | None:
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)  # of which each has a checksum
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        before = f"continues from {there[-2]}" if len(there) > 1 else "can be started anew"
-        raise CheckpointError(
-            f"{path} is damaged ({_first_line(error)}): remove {path}.*, and the run {before}."
-        ) from error
+        remedy = f"remove {path}.*, and the run continues from {there[-2]}"
+        if len(there) == 1:
+            remedy = f"to start anew, remove {path}.* and {index}"
+        raise CheckpointError(f"{path} is damaged ({_first_line(error)}): {remedy}.") from error
     if path != newest:
         print(f"{newest} is gone: the newest checkpoint there is is {path}.")
-        tf.compat.v1.train.update_checkpoint_state(folder, path, there)
+        times = state.all_model_checkpoint_timestamps
+        times = dict(zip(state.all_model_checkpoint_paths, times, strict=False))
+        tf.compat.v1.train.update_checkpoint_state(
+            folder,
+            path,
+            there,
+            all_model_checkpoint_timestamps=[times.get(path, 0.0) for path in there],
+            last_preserved_timestamp=state.last_preserved_timestamp,
+        )
     return path
 
 
@@ -140,11 +156,15 @@ def load_original_electra(path: str, model: Electra) -> None:
 def _original_names(model: Electra) -> list[tuple[tf.Variable, list[str]]]:
     """Each variable with the original name(s); several are joined along the last axis."""
     names = _embedding_names(model.encoder.embeddings, "electra/embeddings")
-    names += _encoder_names(model.encoder, "electra") + _encoder_names(model.generator, "generator")
+    names += _encoder_names(model.encoder, "electra")
     head, predictions = model.generator_head, "discriminator_predictions"
-    names += _dense_names(head.dense, "generator_predictions/dense")
-    names += _norm_names(head.layer_norm, "generator_predictions/LayerNorm")
-    names += [(head.output_bias, ["generator_predictions/output_bias"])]
+    if head is not None:
+        if model.generator.embeddings is not model.encoder.embeddings:
+            names += _embedding_names(model.generator.embeddings, "generator/embeddings")
+        names += _encoder_names(model.generator, "generator")
+        names += _dense_names(head.dense, "generator_predictions/dense")
+        names += _norm_names(head.layer_norm, "generator_predictions/LayerNorm")
+        names += [(head.output_bias, ["generator_predictions/output_bias"])]
     names += _dense_names(model.discriminator_dense, f"{predictions}/dense")
     names += _dense_names(model.discriminator_output, f"{predictions}/dense_1")
     return names

@@ -140,7 +140,7 @@ class PretrainingConfig:
     # Share of the tokens of an example that is masked.
     mask_prob: float = 0.15
     # Above 0: the share grows to this in so many equal steps, each on an equal part of the run.
-    # PubMedBERT (Gu et al., 2020, section 2.2): 0.05 to 0.25 in 5.
+    # PubMedBERT (Gu et al., 2020, section 2.3): 0.05 to 0.25 in 5.
     final_mask_prob: float = 0.0
     mask_prob_stages: int = 5
     # Shares of the masked tokens that become [MASK] and that become a random token; the others stay
@@ -205,6 +205,15 @@ class PretrainingConfig:
         _require(
             self.mask_unit == "token" or not self.mask_with_replacement,
             "mask_with_replacement draws single tokens: it goes with mask_unit = token",
+        )
+        _require(
+            not (self.mask_with_replacement and self.random_token_prob),
+            "mask_with_replacement does not go with random_token_prob: a token drawn twice would "
+            "become the mean of two",
+        )
+        _require(
+            not self.final_mask_prob or self.final_mask_prob >= self.mask_prob,
+            "final_mask_prob must be 0, or at least mask_prob",
         )
         _require(
             self.untied_generator or not self.untied_generator_embeddings,

@@ -262,10 +262,11 @@ class Finetuner:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)
             loss = tf.reduce_sum(losses) / self.config.train_batch_size
         variables = self.model.trainable_variables
-        optimization.apply_clipped(
+        norm = optimization.apply_clipped(
             self.optimizer, tape.gradient(loss, variables), variables, self.config.max_gradient_norm
         )
-        return loss
+        # A step that changed nothing must not pass for one that did.
+        return tf.where(tf.math.is_finite(norm), loss, norm)
 
     def predict(self, features: dict[str, np.ndarray]) -> np.ndarray:
         """int64 array [examples], the best label of each."""

@@ -30,14 +30,14 @@ class MaskedBatch(NamedTuple):
 
 def max_predictions(sequence_length: int, mask_prob: float) -> int:
     """N, as the original ELECTRA code computes `max_predictions_per_seq`."""
-    return int((mask_prob + 0.005) * sequence_length)
+    return min(sequence_length, int((mask_prob + 0.005) * sequence_length))
 
 
 def scheduled_prob(config: PretrainingConfig, step: tf.Tensor) -> tf.Tensor:
     """The share of tokens to hide after so many steps, int64 [] -> float32 [].
 
     From `mask_prob` to `final_mask_prob` in `mask_prob_stages` equal steps, each on an equal part
-    of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.2).
+    of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.3).
     """
     first, last, stages = config.mask_prob, config.final_mask_prob, config.mask_prob_stages
     if not last:

@@ -31,6 +31,8 @@ class Progress:
     ):
         self.total, self.batch_size = config.num_train_steps, config.train_batch_size
         self.num_warmup_steps = config.num_warmup_steps
+        # Without a generator that learns, its loss never changes.
+        self.learns_words = config.objective == "mlm" or not config.uniform_generator
         self.global_step, self.frequencies_loss = global_step, frequencies_loss
         self.skipped_steps = 0
         self.bar = None
@@ -86,7 +88,7 @@ class Progress:
                     f"(AUC {auc:.3f})."
                 )
         # Not a number is no better, either.
-        if not loss < self.frequencies_loss:
+        if self.learns_words and not loss < self.frequencies_loss:
             self._print(
                 f"warning: the {who} knows no more than how often each word occurs "
                 f"(its loss {loss:.3f}, that of the frequencies {self.frequencies_loss:.3f})."
@@ -111,15 +113,18 @@ class Preemption:
     should take less than the machine is given to end, usually 30 seconds: see `run.steps_per_loop`.
     """
 
-    def __init__(self):
-        self.sent = False
+    def __init__(self, active: bool):
+        """Not `active`, it leaves SIGTERM what it is: of several workers, all must end at once."""
+        self.sent, self._active = False, active
 
     def __enter__(self) -> "Preemption":
-        self._before = signal.signal(signal.SIGTERM, self._note)
+        if self._active:
+            self._before = signal.signal(signal.SIGTERM, self._note)
         return self
 
     def __exit__(self, *_) -> None:
-        signal.signal(signal.SIGTERM, self._before)
+        if self._active:
+            signal.signal(signal.SIGTERM, self._before)
 
     def _note(self, *_) -> None:
         self.sent = True

@@ -209,13 +209,14 @@ def pretrain(
         objective = manifest.settings.get("objective")
         if objective in records.LABELLED_OBJECTIVES:
             raise UserError(
-                f"{folder} was made with --objective={objective}, for another kind of pretraining "
-                "than ELECTRA's: make examples with --objective=electra."
+                f"{folder} was made with --objective={objective}, for another kind of pretraining: "
+                "make examples with --objective=electra, or full_sentences."
             )
     newest = checkpoints.find_newest(model_dir)
-    for folder, manifest in data.values():
-        # All bytes once; a run that goes on, perhaps after each preemption, looks at sizes.
-        records.verify(folder, manifest, full=newest is None)
+    if newest is None:
+        for folder, manifest in data.values():
+            # All bytes, once. Of a run that goes on, sizes were looked at above.
+            records.verify(folder, manifest, full=True)
     vocab_file = _prepare_model_dir(config, data, model_dir, is_new=newest is None)
     trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
@@ -234,11 +235,11 @@ def pretrain(
 
     def end_if_many_are_skipped(output: dict) -> None:
         if output["skipped_steps"] >= config.run.max_skipped_steps:
-            saved = _save_batch(config, data, int(trainer.last_skipped_step), model_dir)
+            saved = _save_batch(config, data, int(trainer.last_skipped_step.numpy()), model_dir)
             raise UserError(
                 f"{output['skipped_steps']} steps gave gradients that are not finite; the batch of "
-                f"the last is saved in {saved}: try a lower learning_rate, a longer warm-up or "
-                "run.precision=float32."
+                f"the last is saved in {saved}: try run.precision=float32 or, with another "
+                "--model_dir, a lower learning_rate or a longer warm-up."
             )
 
     with monitoring.without_orbit_lines():
@@ -261,7 +262,7 @@ def pretrain(
     print(
         f"{'continuing at step ' + str(step) if step else 'starting'}: "
         f"{config.num_train_steps} steps of {config.train_batch_size} examples on {replicas} "
-        f"device(s) in {precision}; discriminator of "
+        f"device(s) in {precision}; encoder of "
         f"{count_parameters(trainer.model.encoder) / 1e6:.1f} M parameters.",
         flush=True,
     )
@@ -271,17 +272,18 @@ def pretrain(
     progress.start()
     phase_start = 0
     try:
-        with monitoring.Preemption() as preemption:
+        several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        with monitoring.Preemption(active=not several_workers) as preemption:
             for sequence_length, phase_end in config.phases():
                 if step < phase_end and not preemption.sent:
                     phase = (*data[sequence_length], phase_start, phase_end)
                     _train_phase(controller, trainer, preemption, *phase)
                     step = phase_end
                 phase_start = phase_end
+            with monitoring.without_orbit_lines():
+                controller.save_checkpoint()
     finally:
         progress.close()
-    with monitoring.without_orbit_lines():
-        controller.save_checkpoint()
     step = int(trainer.global_step.numpy())
     if step < config.num_train_steps:
         print(f"stopped by SIGTERM at step {step}, which is saved: the same command continues.")
@@ -324,11 +326,13 @@ def _train_phase(
     trainer.eval_dataset = strategy.experimental_distribute_dataset(held_out)
     every, loop = config.run.eval_every_steps, config.run.steps_per_loop
     with monitoring.without_orbit_lines():
+        if step > phase_start and step % every == 0:
+            controller.evaluate()  # it may have been interrupted; it comes out the same
         while step < phase_end and not preemption.sent:
             end = min(phase_end, (step // every + 1) * every)
             controller.train(min(step + loop, end), checkpoint_at_completion=False)
             step = int(trainer.global_step.numpy())
-            if step == end and not preemption.sent:
+            if step == end:
                 controller.evaluate()
 
 
@@ -371,9 +375,11 @@ def _prepare_model_dir(
         before = checkpoints.read_settings(model_dir)
         # What only changes the speed may change when a run is continued.
         for name in settings.keys() - {"comment", "run"}:
-            if settings[name] != before.get(name):
+            # A setting that is newer than the run had what is now its default.
+            had = before.get(name, getattr(PretrainingConfig(), name, None))
+            if settings[name] != had:
                 raise UserError(
-                    f"{model_dir} holds a run with {name} = {before.get(name)}, these settings "
+                    f"{model_dir} holds a run with {name} = {had}, these settings "
                     f"say {settings[name]}: give another --model_dir, or the settings it had "
                     f"(in {path})."
                 )

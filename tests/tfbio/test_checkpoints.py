@@ -98,6 +98,15 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
     assert checkpoints.find_newest(folder) == f"{folder}/ckpt-2"
     assert "ckpt-3 is gone" in capsys.readouterr().out
     assert tf.train.latest_checkpoint(folder) == f"{folder}/ckpt-2"
+    # The older ones are not forgotten: not as something to fall back on, nor as something to sweep.
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
+    manager.save(4)
+    assert [path[-1] for path in manager.checkpoints] == ["1", "2", "4"]
+    for text in ("", "what?"):
+        (tmp_path / "checkpoint").write_text(text)
+        with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
+            checkpoints.find_newest(folder)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"')
     for path in tmp_path.glob("ckpt-*"):
         path.unlink()
     with pytest.raises(CheckpointError, match="there is no older checkpoint"):

@@ -264,13 +264,15 @@ def test_a_damaged_or_missing_shard_is_named_at_the_start(
         pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
 
 
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
 def test_steps_that_are_not_finite_are_counted_and_end_the_run(
-    settings, examples_folder, cpu, tmp_path, capsys
+    settings, examples_folder, devices, request, tmp_path, capsys
 ):
+    strategy = request.getfixturevalue(devices)
     run = dataclasses.replace(settings.run, max_skipped_steps=3)
     mad = dataclasses.replace(settings, learning_rate=1e38, num_train_steps=100, run=run)
     with pytest.raises(UserError, match="3 steps gave gradients that are not finite") as raised:
-        pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), cpu)
+        pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), strategy)
     assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out
     (saved,) = (tmp_path / "model").glob("skipped_step_*.npz")
     assert str(saved) in str(raised.value)
@@ -301,6 +303,10 @@ def test_a_collapse_is_named(settings, capsys):
         progress.evaluated(output)
         out = capsys.readouterr().out
         assert out.count("warning") == len(words) and all(word in out for word in words)
+    settings = dataclasses.replace(settings, uniform_generator=True)
+    progress = monitoring.Progress(settings, progress.global_step, frequencies_loss=6.0)
+    progress.start()
+    progress.evaluated(good | {"generator_loss": 6.1})
     progress.global_step.assign(2)  # while it warms up, nothing is said
     progress.evaluated(good | {"discriminator_auc": 0.5})
     assert "warning" not in capsys.readouterr().out
