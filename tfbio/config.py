@@ -16,6 +16,10 @@ from collections.abc import Sequence
 
 from tfbio.cli import UserError
 
+# What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
+# (PubMedBERT); some words in a row (SpanBERT).
+MASK_UNITS = ("token", "word", "span")
+
 
 class ConfigError(UserError):
     """A setting that does not exist, or whose value is of the wrong type or out of range."""
@@ -147,7 +151,7 @@ class PretrainingConfig:
     # as they are. BERT: 0.8 and 0.1; the original ELECTRA code: 0.85 and 0.
     mask_token_prob: float = 0.85
     random_token_prob: float = 0.0
-    # What is masked together: token; word (whole-word masking: PubMedBERT); span (SpanBERT).
+    # One of MASK_UNITS.
     mask_unit: str = "token"
     # true: draw masked tokens as the original ELECTRA code does, which draws some twice.
     mask_with_replacement: bool = False
@@ -199,8 +203,9 @@ class PretrainingConfig:
             f"objective must be electra or mlm, not {self.objective!r}",
         )
         _require(
-            self.mask_unit in ("token", "word", "span"),
-            f"mask_unit must be token, word or span, not {self.mask_unit!r}",
+            self.mask_unit in MASK_UNITS,
+            f"mask_unit must be {', '.join(MASK_UNITS[:-1])} or {MASK_UNITS[-1]}, "
+            f"not {self.mask_unit!r}",
         )
         _require(
             self.mask_unit == "token" or not self.mask_with_replacement,

@@ -9,10 +9,6 @@ import tensorflow as tf
 from tfbio import randomness
 from tfbio.config import PretrainingConfig
 
-# What is hidden together: a token (BERT, ELECTRA); a token with all that continue its word
-# (PubMedBERT); some words in a row (SpanBERT).
-UNITS = ("token", "word", "span")
-
 # SpanBERT (Joshi et al., 2020), section 3.1: a span has l words, l drawn from a geometric
 # distribution with p = 0.2, at most 10.
 SPAN_GEOMETRIC_P = 0.2
@@ -79,7 +75,7 @@ def mask_tokens(
       random_token_prob: share that becomes any word of the vocabulary; the others stay as they
         are. ELECTRA has 0.85 and 0; BERT (Devlin et al., 2019, section 3.1) 0.8 and 0.1.
       vocab_size: V; for `random_token_prob`.
-      unit: what is hidden together, see `UNITS`.
+      unit: what is hidden together, see `config.MASK_UNITS`.
       begins_word: bool [V], the tokens that begin a word; for "word" and "span".
       with_replacement: draw tokens as the original ELECTRA code does, which draws some twice and
         so hides fewer in all. Its paper (section 2) describes drawing without.

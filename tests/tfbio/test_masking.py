@@ -82,7 +82,7 @@ def test_counts_are_exact_and_no_token_is_hidden_twice(batch, unit):
         assert (positions[weights == 0] == 0).all()
 
 
-@pytest.mark.parametrize("unit", masking.UNITS)
+@pytest.mark.parametrize("unit", config.MASK_UNITS)
 def test_special_tokens_are_never_hidden_and_nothing_else_changes(batch, unit):
     ids = batch[0].numpy()
     for seed in range(5):
@@ -261,7 +261,7 @@ def test_the_share_grows_in_stages():
 
 @pytest.mark.parametrize(
     "options",
-    [{"unit": unit} for unit in masking.UNITS]
+    [{"unit": unit} for unit in config.MASK_UNITS]
     + [{"with_replacement": True}, {"mask_token_prob": 0.8, "random_token_prob": 0.1}],
     ids=str,
 )
@@ -280,7 +280,7 @@ def test_a_function_of_the_seed(batch):
     assert differ[first.weights.numpy() > 0].mean() > 0.9
 
 
-@pytest.mark.parametrize("unit", masking.UNITS)
+@pytest.mark.parametrize("unit", config.MASK_UNITS)
 def test_the_same_masks_on_any_number_of_replicas(batch, two_devices, unit):
     single = hide(batch, unit=unit)
     dataset = tf.data.Dataset.from_tensors(batch).unbatch().batch(ROWS)
