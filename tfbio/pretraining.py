@@ -70,18 +70,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
             self.tokens = keras.metrics.Sum("tokens")
             self.gradient_norm = keras.metrics.Mean("gradient_norm")
+            self.logged = [*self.train_metrics.all, self.tokens, self.gradient_norm]
             # Steps that were skipped (see `optimization.Adam`) since the start, and the last one.
-            self.skipped_steps, self.last_skipped_step = (
-                tf.Variable(
-                    tf.constant(start, tf.int64),
-                    trainable=False,
-                    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-                )
-                for start in (0, -1)
-            )
-            self.eval_batches = tf.Variable(
-                0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
-            )
+            self.skipped_steps, self.last_skipped_step = _counter(), _counter()
+            self.eval_batches = _counter()
         self._step = self._replica_train_step
         if config.run.jit_compile and not isinstance(strategy, tf.distribute.TPUStrategy):
             if strategy.num_replicas_in_sync > 1:
@@ -95,7 +87,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def train_loop_begin(self) -> None:
         """See orbit."""
-        for metric in (*self.train_metrics.all, self.tokens, self.gradient_norm):
+        for metric in self.logged:
             metric.reset_state()
 
     def train_step(self, iterator) -> None:
@@ -103,14 +95,14 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self.strategy.run(self._step, args=(next(iterator),))
 
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
-        step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], self.global_step)
+        step = tf.identity(self.global_step)  # which the optimizer counts on
+        step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
         mask_seed, model_seed = randomness.split(step_seed, 2)
-        masked = self._mask(batch, mask_seed, self.global_step)
+        masked = self._mask(batch, mask_seed, step)
         with tf.GradientTape() as tape:
             output = self.model(batch, masked, seed=model_seed, training=True)
         variables = self.model.trainable_variables
         gradients = tape.gradient(output.loss, variables)
-        step = tf.identity(self.global_step)
         norm = optimization.apply_clipped(
             self.optimizer, gradients, variables, self.config.max_gradient_norm
         )
@@ -123,8 +115,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def train_loop_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
-        metrics = (*self.train_metrics.all, self.tokens, self.gradient_norm)
-        return {metric.name: metric.result() for metric in metrics} | {
+        return {metric.name: metric.result() for metric in self.logged} | {
             "learning_rate": self.optimizer.learning_rate(self.global_step),
             "skipped_steps": tf.identity(self.skipped_steps),
         }
@@ -173,6 +164,12 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             with_replacement=config.mask_with_replacement,
             seed=seed,
         )
+
+
+def _counter() -> tf.Variable:
+    """int64 [], 0 at first; replicas set it to the same."""
+    aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
+    return tf.Variable(tf.constant(0, tf.int64), trainable=False, aggregation=aggregation)
 
 
 def pretrain(
