@@ -36,7 +36,8 @@ from tfbio import cli, ragged, records, storage
 # it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
 # Of a small corpus inputs are smaller: there must be enough of them for workers to end together.
 # Through Beam go only rows of numbers: they say which of a unit's texts are kept.
-_INPUT_BYTES = 1 << 18, 4 << 20  # at least and at most
+_LEAST_INPUT_BYTES = 1 << 18
+_INPUT_BYTES = 4 << 20
 _INPUT_FILES = 1000
 _INPUTS = 128
 # Of the input's compressed bytes, so many share a partition of the rows: of PubMed's abstracts
@@ -312,8 +313,8 @@ def _divide(paths: Sequence[bytes], sizes: Sequence[int]) -> list[list[bytes]]:
     room = files = 0
     # Larger inputs where there would be too many for the numbers of their units.
     most = units.MOST_INPUTS // 2
-    least, enough = _INPUT_BYTES
-    input_bytes = max(least, min(sum(sizes) // _INPUTS, enough), sum(sizes) // most)
+    total = sum(sizes)
+    input_bytes = max(_LEAST_INPUT_BYTES, min(total // _INPUTS, _INPUT_BYTES), total // most)
     input_files = max(_INPUT_FILES, len(paths) // most)
     for path, size in zip(paths, sizes, strict=True):
         if not inputs or size > room or files == input_files:
