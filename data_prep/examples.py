@@ -22,7 +22,7 @@ import math
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -144,25 +144,30 @@ def make_examples(
         shards={"train": shards, "heldout": math.ceil(shards * held_out_fraction)},
         seed=seed,
     )
-    parts = [(split, i) for split in SPLITS for i in range(worker_settings.shards[split])]
+    # A shard is written even if no rows come to it.
+    no_rows = [
+        ((split, i), ("", [])) for split in SPLITS for i in range(worker_settings.shards[split])
+    ]
 
     def build(pipeline_: beam.Pipeline) -> None:
         import apache_beam as beam
 
-        built = (
+        placed = (
             pipeline_
             | "Documents" >> beam.Create(source.shards)
             | "Spread documents" >> beam.Reshuffle()
             | "Build" >> beam.Map(_build, str(documents), str(work), worker_settings)
-            # How many examples there are before it says to which shards each one goes.
-            | "Gather sizes" >> beam.combiners.ToList()
+            | "By split" >> beam.FlatMap(lambda built: [(split, built) for split in SPLITS])
+            | "Gather sizes" >> beam.GroupByKey()
+            | "Deal" >> beam.FlatMapTuple(_deal)
+            | "Spread deals" >> beam.Reshuffle()
+            | "Place rows" >> beam.FlatMap(_place, worker_settings)
         )
         _ = (
-            pipeline_
-            | "Shards" >> beam.Create(parts)
-            | "Spread shards" >> beam.Reshuffle()
-            | "Write"
-            >> beam.Map(_write, beam.pvalue.AsSingleton(built), str(output), worker_settings)
+            (placed, pipeline_ | "Shards" >> beam.Create(no_rows))
+            | beam.Flatten()
+            | "Gather shards" >> beam.GroupByKey()
+            | "Write" >> beam.Map(_write, str(output), worker_settings)
         )
 
     steps = {"documents": len(source.shards), **worker_settings.shards}
@@ -219,7 +224,8 @@ def _hash_of(files: Sequence[Path]) -> str:
 # A shard of documents becomes one file of examples as NumPy rows in the working folder. To which
 # shards the rows go, they need not know: a chunk of n rows, in an order drawn for it, is dealt out
 # like cards to the shards, beginning where the chunk before it ended. Rows that will go to the
-# same shard stand together.
+# same shard stand together. Beam groups by shard where the rows are, not the rows themselves:
+# those would stay in the memory of the local runner.
 
 Built = tuple[str, list[list[int]]]  # name of a shard of documents; for each chunk [train, heldout]
 
@@ -418,28 +424,62 @@ def _dealt(rows: np.ndarray, settings: Settings, split: str, name: str) -> np.nd
     return rows[np.concatenate([order[hand::hands] for hand in range(hands)])]
 
 
-def _write(part: tuple[str, int], built: list[Built], output: str, settings: Settings) -> None:
+class Deal(NamedTuple):
+    """The rows of one split in one file of rows, which are to be dealt to the shards."""
+
+    split: str
+    name: str
+    chunks: list[list[int]]
+    dealt: int  # rows of the split in the files before
+
+
+def _deal(split: str, built: Iterable[Built]) -> Iterator[Deal]:
+    """Says of every file of rows how many the files before it, by name, have."""
+    dealt = 0
+    for name, chunks in sorted(built):
+        yield Deal(split, name, chunks, dealt)
+        dealt += sum(sizes[SPLITS.index(split)] for sizes in chunks)
+
+
+Part = tuple[str, int]  # a split, and the number of a shard in it
+Place = tuple[str, list[tuple[int, int]]]  # a file of rows; where rows begin in it, and how many
+
+
+def _place(deal: Deal, settings: Settings) -> Iterator[tuple[Part, Place]]:
+    """Says for every shard where the rows are in this file that come to it."""
+    hands = settings.shards[deal.split]
+    runs: list[list[tuple[int, int]]] = [[] for _ in range(hands)]
+    begin, dealt = 0, deal.dealt
+    for sizes in deal.chunks:
+        for split, size in zip(SPLITS, sizes, strict=True):
+            if split == deal.split and size:
+                least, more = divmod(size, hands)
+                for hand in range(min(size, hands)):
+                    first = begin + hand * least + min(hand, more)
+                    runs[(dealt + hand) % hands].append((first, least + (hand < more)))
+                dealt += size
+            begin += size
+    for index, own in enumerate(runs):
+        if own:
+            yield (deal.split, index), (deal.name, own)
+
+
+def _write(shard: tuple[Part, Iterable[Place]], output: str, settings: Settings) -> None:
     """Writes one shard in an order drawn for it, unless it is there already."""
-    split, index = part
-    hands = settings.shards[split]
-    file = records.shard_name(split, index, hands)
+    (split, index), places = shard
+    file = records.shard_name(split, index, settings.shards[split])
     if pipeline.shard_is_done(output, file):
         return
     work = storage.at(output, pipeline.WORK)
-    blocks, dealt = [], 0
-    for name, chunks in sorted(built):
+    row_type = settings.form.row_type
+    blocks = [np.zeros(0, row_type)]
+    for name, runs in sorted(places):
+        if not runs:
+            continue
         with storage.open_for_parts(work / f"{name}.rows") as stream:
-            for sizes in chunks:
-                for chunk_split, size in zip(SPLITS, sizes, strict=True):
-                    begin, row_size = stream.tell(), settings.form.row_type.itemsize
-                    if chunk_split == split:
-                        hand = (index - dealt) % hands
-                        least, more = divmod(size, hands)
-                        stream.seek((hand * least + min(hand, more)) * row_size, os.SEEK_CUR)
-                        data = stream.read((least + (hand < more)) * row_size)
-                        blocks.append(np.frombuffer(data, settings.form.row_type))
-                        dealt += size
-                    stream.seek(begin + size * row_size)
+            for begin, count in runs:
+                stream.seek(begin * row_type.itemsize)
+                blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
     rows = np.concatenate(blocks)
     rows = rows[_order(_key(settings.seed, split, index, "order"), len(rows))]
     written = records.write_shard(storage.at(output, file), settings.form.serialize(rows), split)
