@@ -78,6 +78,9 @@ class PretrainingRun:
     precision: str = "auto"
     # Compile the training step with XLA. A TPU always does; on a CPU it is slower.
     jit_compile: bool = False
+    # A device works on its examples of a step in so many parts, one after the other, which takes
+    # the memory of one part. Only dropout draws other numbers then.
+    gradient_accumulation_steps: int = 1
     # Steps between two looks of the host at the device: progress, logs.
     steps_per_loop: int = 100
     save_checkpoints_steps: int = 1000
@@ -95,6 +98,7 @@ class PretrainingRun:
             f"run.precision must be auto, float32 or bfloat16, not {self.precision!r}",
         )
         for name in (
+            "gradient_accumulation_steps",
             "steps_per_loop",
             "save_checkpoints_steps",
             "keep_checkpoint_max",

@@ -10,21 +10,25 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import randomness
+from tfbio import accumulation, randomness
+from tfbio.accumulation import Part
 from tfbio.config import PretrainingConfig
 from tfbio.encoder import Dense, Encoder, gelu
-from tfbio.masked_language_model import MaskedLanguageModelHead, global_mean, masked_loss
+from tfbio.masked_language_model import MaskedLanguageModelHead, masked_loss, share_of_mean
 from tfbio.masking import MaskedBatch, replace_tokens
 
 SAMPLING_BLOCK = 128
 
 
 class ElectraOutput(NamedTuple):
-    """What one forward pass gives; B examples, L tokens, N hidden tokens, V words."""
+    """What one forward pass gives; B examples, L tokens, N hidden tokens, V words.
+
+    The losses are these examples' shares of the means over the global batch.
+    """
 
     loss: tf.Tensor  # float32 [], the weighted sum of the two
-    generator_loss: tf.Tensor  # float32 [], mean over the hidden tokens
-    discriminator_loss: tf.Tensor  # float32 [], mean over all tokens
+    generator_loss: tf.Tensor  # float32 [], of the mean over the hidden tokens
+    discriminator_loss: tf.Tensor  # float32 [], of the mean over all tokens
     generator_logits: tf.Tensor  # float32 [B, N, V]
     discriminator_logits: tf.Tensor  # float32 [B, L]
     corrupted_ids: tf.Tensor  # int32 [B, L], what the discriminator saw
@@ -66,6 +70,7 @@ class Electra(keras.layers.Layer):
         masked: MaskedBatch,
         seed: tf.Tensor,
         training: bool = False,
+        part: Part | None = None,
         corrupted_ids: tf.Tensor | None = None,
     ) -> ElectraOutput:
         """Both losses on one batch.
@@ -76,11 +81,16 @@ class Electra(keras.layers.Layer):
           masked: the batch with tokens hidden.
           seed: int32 [2], keys the generator's samples and the dropout.
           training: with dropout, or without.
+          part: where these are not all of the replica's examples, which they are.
           corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
         """
         config = self.config
         sample_seed, generator_seed, discriminator_seed = randomness.split(seed, 3)
-        if not training:
+        part = part or accumulation.whole(batch, masked)
+        if training:
+            generator_seed = part.dropout_seed(generator_seed)
+            discriminator_seed = part.dropout_seed(discriminator_seed)
+        else:
             generator_seed = discriminator_seed = None
         input_mask = batch["input_mask"]
         context = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -92,14 +102,14 @@ class Electra(keras.layers.Layer):
             generator_logits = self.generator_head(
                 hidden, masked.positions, self.generator.embeddings.word
             )
-        generator_loss = masked_loss(generator_logits, masked)
+        generator_loss = masked_loss(generator_logits, masked, part)
 
         if corrupted_ids is None:
             # No gradient flows through the sample (section 2): it is an integer.
             logits = generator_logits / config.temperature
             if config.disallow_correct:
                 logits -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
-            sampled_ids = sample(logits, sample_seed)
+            sampled_ids = sample(logits, part.uniform(masked.ids.shape, sample_seed))
             corrupted_ids = replace_tokens(
                 batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
             )
@@ -110,7 +120,9 @@ class Electra(keras.layers.Layer):
         discriminator_losses = tf.nn.sigmoid_cross_entropy_with_logits(
             tf.cast(is_replaced, tf.float32), discriminator_logits
         )
-        discriminator_loss = global_mean(discriminator_losses, tf.cast(input_mask, tf.float32))
+        discriminator_loss = share_of_mean(
+            discriminator_losses, tf.cast(input_mask, tf.float32), part.tokens
+        )
 
         return ElectraOutput(
             loss=config.generator_weight * generator_loss
@@ -159,12 +171,15 @@ class ElectraMetrics:
         self.all = [*self.losses, self.generator_accuracy, *of_discriminator]
 
     def update(
-        self, batch: dict[str, tf.Tensor], masked: MaskedBatch, output: ElectraOutput
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        output: ElectraOutput,
+        part: Part,
     ) -> None:
-        """Adds one batch; called in a replica."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        """Adds one batch, or a part; called in a replica."""
         for metric in self.losses:
-            metric.update_state(getattr(output, metric.name) * replicas)
+            metric.update_state(getattr(output, metric.name) * part.shares)
         predicted = tf.argmax(output.generator_logits, axis=-1, output_type=tf.int32)
         self.generator_accuracy.update_state(predicted == masked.ids, masked.weights)
         tokens, is_replaced = batch["input_mask"], output.is_replaced
@@ -175,10 +190,11 @@ class ElectraMetrics:
         self.auc.update_state(is_replaced, output.discriminator_logits, tokens)
 
 
-def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """One draw from softmax(logits) for each hidden token: float32 [B, N, V] -> int32 [B, N].
 
-    By inversion: the word at which the cumulated probability passes a uniform number. That takes
+    By inversion: the word at which the cumulated probability passes a uniform number, `draw`,
+    float32 [B, N] in [0, 1). That takes
     one random number where Gumbel's trick takes V, compiles under XLA, which
     `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
 
@@ -192,9 +208,7 @@ def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     blocks = tf.reshape(probabilities, [rows, -1, SAMPLING_BLOCK])
     sums = tf.reduce_sum(blocks, axis=-1)
     ends = tf.cumsum(sums, axis=-1)
-    threshold = (
-        tf.reshape(randomness.global_uniform([batch, count], seed), [rows, 1]) * ends[:, -1:]
-    )
+    threshold = tf.reshape(draw, [rows, 1]) * ends[:, -1:]
     block = _first_above(ends, threshold)
     before = tf.gather(ends - sums, block, batch_dims=1)
     within = tf.cumsum(tf.gather(blocks, block, batch_dims=1), axis=-1)

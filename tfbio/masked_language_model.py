@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio import accumulation
+from tfbio.accumulation import Part
 from tfbio.config import EncoderConfig, PretrainingConfig
 from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
 from tfbio.masking import MaskedBatch
@@ -18,7 +20,7 @@ from tfbio.masking import MaskedBatch
 class MaskedLanguageModelOutput(NamedTuple):
     """What one forward pass gives; B examples, N hidden tokens, V words."""
 
-    loss: tf.Tensor  # float32 [], mean over the hidden tokens
+    loss: tf.Tensor  # float32 [], these examples' share of the mean over all hidden tokens
     logits: tf.Tensor  # float32 [B, N, V]
 
 
@@ -37,17 +39,20 @@ class MaskedLanguageModel(keras.layers.Layer):
         masked: MaskedBatch,
         seed: tf.Tensor,
         training: bool = False,
+        part: Part | None = None,
     ) -> MaskedLanguageModelOutput:
         """The loss on one batch.
 
         Args:
-          batch, masked, training: as for `Electra`.
+          batch, masked, training, part: as for `Electra`.
           seed: int32 [2], keys the dropout.
         """
+        part = part or accumulation.whole(batch, masked)
         context = {name: values for name, values in batch.items() if name != "input_ids"}
-        hidden = self.encoder(masked.input_ids, **context, seed=seed if training else None)
+        dropout_seed = part.dropout_seed(seed) if training else None
+        hidden = self.encoder(masked.input_ids, **context, seed=dropout_seed)
         logits = self.head(hidden, masked.positions, self.encoder.embeddings.word)
-        return MaskedLanguageModelOutput(masked_loss(logits, masked), logits)
+        return MaskedLanguageModelOutput(masked_loss(logits, masked, part), logits)
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
         """Starts the output biases at the words' base rates.
@@ -67,11 +72,14 @@ class MaskedLanguageModelMetrics:
         self.all = [self.loss, self.accuracy]
 
     def update(
-        self, batch: dict[str, tf.Tensor], masked: MaskedBatch, output: MaskedLanguageModelOutput
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        output: MaskedLanguageModelOutput,
+        part: Part,
     ) -> None:
-        """Adds one batch; called in a replica."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        self.loss.update_state(output.loss * replicas)
+        """Adds one batch, or a part; called in a replica."""
+        self.loss.update_state(output.loss * part.shares)
         predicted = tf.argmax(output.logits, axis=-1, output_type=tf.int32)
         self.accuracy.update_state(predicted == masked.ids, masked.weights)
 
@@ -110,20 +118,20 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.output_bias.assign(np.log(share))
 
 
-def masked_loss(logits: tf.Tensor, masked: MaskedBatch) -> tf.Tensor:
-    """Cross entropy, the mean over the hidden tokens: float32 [B, N, V] -> float32 []."""
+def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:
+    """Cross entropy, a share of the hidden tokens' mean: float32 [B, N, V] -> float32 []."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(masked.ids, logits)
-    return global_mean(losses, masked.weights)
+    return share_of_mean(losses, masked.weights, part.hidden)
 
 
-def global_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """This replica's share of the weighted mean over the global batch; float32 [].
+def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+    """What these examples add to the weighted mean over the global batch; float32 [].
 
-    The shares of all replicas sum to the mean, so that gradients are summed and the loss does not
-    depend on how the batch is divided.
+    The shares of all replicas and parts sum to the mean, so that gradients are summed and the loss
+    does not depend on how the batch is divided.
+
+    Args:
+      values, weights: float32, of one shape.
+      total: float32 [], the sum of the weights over the global batch.
     """
-    total = tf.reduce_sum(weights)
-    replica = tf.distribute.get_replica_context()
-    if replica.num_replicas_in_sync > 1:
-        total = replica.all_reduce(tf.distribute.ReduceOp.SUM, total)
     return tf.reduce_sum(values * weights) / (total + 1e-6)

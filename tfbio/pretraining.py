@@ -17,6 +17,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import (
+    accumulation,
     checkpoints,
     distribution,
     masking,
@@ -99,14 +100,21 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
         mask_seed, model_seed = randomness.split(step_seed, 2)
         masked = self._mask(batch, mask_seed, step)
-        with tf.GradientTape() as tape:
-            output = self.model(batch, masked, seed=model_seed, training=True)
         variables = self.model.trainable_variables
-        gradients = tape.gradient(output.loss, variables)
+
+        def gradients_of(
+            batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
+        ) -> list[tf.Tensor]:
+            with tf.GradientTape() as tape:
+                output = self.model(batch, masked, seed=model_seed, training=True, part=part)
+            self.train_metrics.update(batch, masked, output, part)
+            return tape.gradient(output.loss, variables)
+
+        parts = self.config.run.gradient_accumulation_steps
+        gradients = accumulation.summed_gradients(gradients_of, batch, masked, variables, parts)
         norm = optimization.apply_clipped(
             self.optimizer, gradients, variables, self.config.max_gradient_norm
         )
-        self.train_metrics.update(batch, masked, output)
         self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
         self.gradient_norm.update_state(norm)
         skipped = ~tf.math.is_finite(norm)
@@ -137,8 +145,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         mask_seed, model_seed = randomness.split(seed, 2)
         # And as many at every evaluation, however many a schedule hides by then.
         masked = self._mask(batch, mask_seed, None)
-        output = self.model(batch, masked, seed=model_seed, training=False)
-        self.eval_metrics.update(batch, masked, output)
+        part = accumulation.whole(batch, masked)
+        output = self.model(batch, masked, seed=model_seed, training=False, part=part)
+        self.eval_metrics.update(batch, masked, output, part)
 
     def eval_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
@@ -194,10 +203,11 @@ def pretrain(
       DataError: if a shard of the examples is missing or damaged.
       CheckpointError: if the newest checkpoint is.
     """
-    replicas = strategy.num_replicas_in_sync
-    if config.train_batch_size % replicas:
+    replicas, parts = strategy.num_replicas_in_sync, config.run.gradient_accumulation_steps
+    if config.train_batch_size % (replicas * parts):
         raise UserError(
-            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices."
+            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
+            + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
         )
     precision = distribution.set_precision(config.run.precision, strategy)
     lengths = [length for length, _ in config.phases()]

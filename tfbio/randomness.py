@@ -28,17 +28,26 @@ def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
     return tf.cast(bits, tf.float32) * 2.0**-24
 
 
-def global_uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+def global_uniform(
+    shape: list[int], seed: tf.Tensor, part: tf.Tensor | int = 0, parts: int = 1
+) -> tf.Tensor:
     """This replica's rows of one draw for the global batch; float32 `shape`, in [0, 1).
 
-    So what is drawn for an example does not depend on the number of replicas.
+    So what is drawn for an example does not depend on the number of replicas, nor on how many
+    parts a replica's examples are worked on in.
+
+    Args:
+      shape: of the rows that are wanted.
+      seed: int32 [2].
+      part: which part of the replica's examples the rows are of.
+      parts: how many there are.
     """
     replica = tf.distribute.get_replica_context()
-    count = replica.num_replicas_in_sync
+    count = replica.num_replicas_in_sync * parts
     draw = uniform([shape[0] * count, *shape[1:]], seed)
     if count == 1:
         return draw
-    first = replica.replica_id_in_sync_group * shape[0]
+    first = (replica.replica_id_in_sync_group * parts + part) * shape[0]
     return tf.slice(draw, [first] + [0] * (len(shape) - 1), shape)
 
 

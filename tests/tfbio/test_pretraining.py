@@ -201,12 +201,22 @@ def test_the_step_compiles_under_xla_with_static_shapes(without_dropout, example
     np.testing.assert_allclose(compiled, plain, rtol=2e-4)
 
 
-def test_two_devices_train_as_one(without_dropout, examples_folder, cpu, two_devices):
+@pytest.mark.parametrize(
+    ("devices", "run"),
+    [
+        ("two_devices", {}),
+        ("cpu", {"gradient_accumulation_steps": 4}),
+        ("cpu", {"gradient_accumulation_steps": 4, "jit_compile": True}),
+        ("two_devices", {"gradient_accumulation_steps": 2}),
+    ],
+)
+def test_a_batch_may_be_divided(without_dropout, examples_folder, cpu, request, devices, run):
     """The same masks, the same samples, the same losses and weights, to rounding."""
+    strategy = request.getfixturevalue(devices)
     one, one_weights = step_losses(without_dropout, examples_folder, cpu, steps=4)
-    two, two_weights = step_losses(without_dropout, examples_folder, two_devices, steps=4)
-    np.testing.assert_allclose(two, one, rtol=1e-4)
-    for mine, other in zip(one_weights, two_weights, strict=True):
+    divided, its_weights = step_losses(without_dropout, examples_folder, strategy, steps=4, **run)
+    np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
+    for mine, other in zip(one_weights, its_weights, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
 
 
@@ -350,6 +360,10 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
 def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_devices, tmp_path):
     odd = dataclasses.replace(settings, train_batch_size=15)
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2 devices"):
+        pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
+    run = dataclasses.replace(settings.run, gradient_accumulation_steps=3)
+    odd = dataclasses.replace(settings, run=run)
+    with pytest.raises(UserError, match="16 does not divide by 2 devices with run.gradient_accum"):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     assert not (tmp_path / "model").exists()
 

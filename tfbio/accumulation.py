@@ -1,0 +1,91 @@
+"""Gradient accumulation: a replica's examples in parts, one after the other, for one update.
+
+It takes the memory of one part. What is learnt does not change: masks and samples are drawn for the
+global batch, and a loss is a mean over it, of which each part adds its share.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfbio import randomness
+from tfbio.masking import MaskedBatch
+
+
+class Part(NamedTuple):
+    """Which of a replica's examples one forward pass sees, and what their losses are shares of."""
+
+    index: tf.Tensor  # int32 []
+    count: int  # parts of a replica's examples
+    hidden: tf.Tensor  # float32 [], hidden tokens of the global batch
+    tokens: tf.Tensor  # float32 [], all its tokens without padding
+
+    @property
+    def shares(self) -> int:
+        """Forward passes that the global batch takes, over all replicas."""
+        return self.count * tf.distribute.get_replica_context().num_replicas_in_sync
+
+    def uniform(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+        """These examples' rows of one draw for the global batch; float32 `shape`, in [0, 1)."""
+        return randomness.global_uniform(shape, seed, self.index, self.count)
+
+    def dropout_seed(self, seed: tf.Tensor) -> tf.Tensor:
+        """A seed that no other part has; int32 [2]."""
+        return seed if self.count == 1 else randomness.fold_in(seed, self.index)
+
+
+def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
+    """All of a replica's examples at once."""
+    totals = tf.stack([tf.reduce_sum(masked.weights), _count(batch["input_mask"])])
+    replica = tf.distribute.get_replica_context()
+    if replica.num_replicas_in_sync > 1:
+        totals = replica.all_reduce(tf.distribute.ReduceOp.SUM, totals)
+    return Part(tf.constant(0), 1, hidden=totals[0], tokens=totals[1])
+
+
+def summed_gradients(
+    gradients_of: Callable[[dict[str, tf.Tensor], MaskedBatch, Part], list[tf.Tensor]],
+    batch: dict[str, tf.Tensor],
+    masked: MaskedBatch,
+    variables: list[tf.Variable],
+    parts: int,
+) -> list[tf.Tensor]:
+    """The gradients of the mean loss over all of a replica's examples.
+
+    Args:
+      gradients_of: gives those of a part; their sum is what is wanted.
+      batch: [B, L] each, B a multiple of `parts`.
+      masked: the batch with tokens hidden.
+      variables: what the gradients are of.
+      parts: how many there are to be.
+    """
+    everything = whole(batch, masked)
+    if parts == 1:
+        return gradients_of(batch, masked, everything)
+    rows = masked.ids.shape[0] // parts
+
+    def add_part(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+        def take(values: tf.Tensor) -> tf.Tensor:
+            first = [index * rows] + [0] * (values.shape.rank - 1)
+            return tf.slice(values, first, [rows, *values.shape[1:]])
+
+        own_batch, own_masked = tf.nest.map_structure(take, (batch, masked))
+        part = everything._replace(index=index, count=parts)
+        gradients = gradients_of(own_batch, own_masked, part)
+        return [index + 1, *(a + b for a, b in zip(sums, gradients, strict=True))]
+
+    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
+    # One at a time: in parallel they would take the memory of all.
+    _, *sums = tf.while_loop(
+        lambda index, *_: index < parts,
+        add_part,
+        [tf.constant(0), *zeros],
+        parallel_iterations=1,
+        maximum_iterations=parts,
+    )
+    return sums
+
+
+def _count(mask: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.cast(mask, tf.float32))
