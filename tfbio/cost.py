@@ -179,11 +179,11 @@ def report(
     if name and name not in DEVICES:
         raise UserError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
     count, batch = parameters(config), config.train_batch_size
-    kept = f"{count.encoder / 1e6:.1f} M in the encoder"
+    kept = f"{_short(count.encoder)} in the encoder"
     if count.generator:
-        kept += f", {count.generator / 1e6:.1f} M in the generator alone"
+        kept += f", {_short(count.generator)} in the generator alone"
     lines = [
-        f"parameters: {kept}, {count.all / 1e6:.1f} M trained",
+        f"parameters: {kept}, {_short(count.all)} trained",
         f"the run: {config.num_train_steps:,} steps of {batch:,} examples, "
         f"{run_flops(config):.2e} FLOP",
     ]
@@ -191,8 +191,8 @@ def report(
     for length, phase_end in config.phases():
         steps, flops = phase_end - phase_start, example_flops(config, length)
         lines.append(
-            f"  {steps:,} steps at length {length}: {batch * flops / 1e12:,.2f} TFLOP each, "
-            f"{flops / 1e9:,.1f} GFLOP an example"
+            f"  {steps:,} steps at length {length}: {_short(batch * flops)}FLOP each, "
+            f"{_short(flops)}FLOP an example"
         )
         if data:
             lines.append(f"    {_examples_seen(*data[length], steps * batch)}")
@@ -202,13 +202,23 @@ def report(
         device, precision = DEVICES[each], precision_on(config, each)
         needed = memory(config, device, precision)
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
+        time = days(config, each)
+        time = f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
         note = "" if needed <= device.memory else "  too much"
-        lines.append(f"{each:9}  {precision:8}  {sizes:>17}  {days(config, each):8,.2f}{note}")
+        lines.append(f"{each:9}  {precision:8}  {sizes:>17}  {time:>8}{note}")
     lines.append(
         f"Days at {SHARE_OF_PEAK:.0%} of the peak; they and the memory are estimates, of which "
         "docs/pretraining.md says how good they are."
     )
     return "\n".join(lines)
+
+
+def _short(number: float) -> str:
+    """39957000000000 -> "40.0 T"."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if number >= factor:
+            return f"{number / factor:,.1f} {prefix}"
+    return f"{number / 1e3:,.1f} k"
 
 
 def _examples_seen(folder: str, manifest: Manifest, seen: int) -> str:

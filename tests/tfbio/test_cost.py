@@ -211,7 +211,7 @@ def test_a_report_says_what_the_numbers_are(examples_folder):
     everything = manifest.counts["tokens"] + manifest.counts["special_tokens"]
     tokens = 16_000 * everything / manifest.counts["examples"]
     for words in (
-        f"{cost.parameters(made).all / 1e6:.1f} M trained",
+        f"{cost.parameters(made).all / 1e3:.1f} k trained",
         "1,000 steps of 16 examples",
         f"{train:,} training examples, {16_000 / train:,.3g} epochs, {tokens:,.3g} tokens",
     ):
