@@ -11,11 +11,12 @@ command again to continue an interrupted run. Other ways to say it:
   --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
   --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
+  --dry_run --hparams=hparams/base.json    what a run would cost: FLOPs, memory, days
 """
 
 from absl import flags
 
-from tfbio import cli, config
+from tfbio import cli, config, cost
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
@@ -28,12 +29,33 @@ flags.DEFINE_string(
     "hparams", "", "JSON file (see hparams/) or inline JSON object; empty: ELECTRA-small."
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
+flags.DEFINE_boolean(
+    "dry_run",
+    False,
+    "Only prints what a run would cost: parameters, FLOPs, memory, estimated days and, with "
+    "--examples, how often they are read. Trains and writes nothing.",
+)
+flags.DEFINE_string(
+    "estimate_for",
+    "",
+    f"With --dry_run: the hardware, one of {', '.join(cost.DEVICES)}; empty: all of them.",
+)
 cli.define_device_flags()
 
 
 def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     settings = config.load(config.PretrainingConfig, FLAGS.hparams, FLAGS.set)
+    if FLAGS.dry_run:
+        data = None
+        if FLAGS.examples:
+            from tfbio import pretraining
+
+            data = pretraining.find_data(settings, FLAGS.examples)
+        print(cost.report(settings, FLAGS.estimate_for, data))
+        return
+    if FLAGS.estimate_for:
+        raise cli.UserError("--estimate_for goes with --dry_run: a run takes what it finds.")
     if not FLAGS.examples:
         raise cli.UserError("--examples is missing: the folder that data_prep.examples wrote.")
     if not FLAGS.model_dir:

@@ -50,6 +50,8 @@ def test_help_teaches_and_does_not_import_tensorflow():
         (["--hparams=hparams/smal.json"], "hparams/smal.json: no such file"),
         (['--hparams={"learning_rat": 1}'], "'learning_rat'; the nearest is 'learning_rate'"),
         (["--set=learning_rate=fast"], "learning_rate must be a number"),
+        (["--dry_run", "--estimate_for=tpu"], "expected one of tpu-v2-8, tpu-v3-8"),
+        (["--estimate_for=tpu-v3-8"], "--estimate_for goes with --dry_run"),
         ([], "--examples is missing"),
         (["--examples=nowhere"], "--model_dir is missing"),
         (["hparams/small.json"], "'hparams/small.json' is not a flag"),
@@ -60,6 +62,33 @@ def test_a_mistake_is_one_sentence(flags, words):
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert words in done.stderr and not done.stdout
+
+
+def test_a_dry_run_tells_the_costs_without_tensorflow():
+    command = [sys.executable, "-X", "importtime", "run_pretraining.py", "--dry_run"]
+    command += ["--hparams=hparams/base.json", "--estimate_for=tpu-v3-8"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "tensorflow" not in done.stderr
+    for words in (
+        "118.1 M trained",
+        "1,000,000 steps of 512 examples",
+        "900,000 steps at length 128",
+        "100,000 steps at length 512",
+        "tpu-v3-8",
+    ):
+        assert words in done.stdout
+
+
+def test_a_dry_run_looks_at_the_examples_and_writes_nothing(examples_folder, tmp_path):
+    manifest = records.read_manifest(examples_folder, "examples")
+    flags = ["--dry_run", f"--examples={examples_folder}", f"--model_dir={tmp_path / 'model'}"]
+    flags += ["--hparams=hparams/quickstart.json", "--estimate_for=v100"]
+    refused = run(*flags)
+    assert refused.returncode == 1 and "was made with a vocabulary of" in refused.stderr
+    done = run(*flags, f"--set=encoder.vocab_size={manifest.settings['vocab_size']}")
+    assert done.returncode == 0, done.stderr
+    assert f"{manifest.counts['train_examples']:,} training examples" in done.stdout
+    assert not (tmp_path / "model").exists()
 
 
 def test_examples_that_are_not_there_leave_nothing_behind(tmp_path):
@@ -88,7 +117,7 @@ def logged(model_dir):
         with contextlib.suppress(tf.errors.DataLossError):  # where it was killed as it wrote
             for event in tf.compat.v1.train.summary_iterator(str(file)):
                 for value in event.summary.value:
-                    if "per_second" not in value.tag:
+                    if "per_second" not in value.tag and value.tag != "share_of_peak":
                         number = tf.make_ndarray(value.tensor).item()
                         found.add((event.step, value.tag, number))
     return found

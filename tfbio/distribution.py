@@ -1,8 +1,13 @@
 """Where a run computes: a TPU, GPUs, or the CPU, as a `tf.distribute` strategy."""
 
+import os
+import re
+import time
+
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio import cost
 from tfbio.cli import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
@@ -82,3 +87,58 @@ def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
     policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
     keras.mixed_precision.set_global_policy(policy)
     return precision
+
+
+def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
+    """FLOP/s that all devices of a strategy can do in matrix products, as far as it is known.
+
+    GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
+    Google sets on some machines; see `cost.DEVICES`. That of a machine's CPU is measured.
+
+    Args:
+      strategy: where the run computes.
+      precision: "float32" or "bfloat16".
+    """
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
+        device = cost.DEVICES.get(name.replace("v5litepod", "v5e"))
+        return device and device.count * getattr(device, precision)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = tf.config.experimental.get_device_details(gpus[0])
+        words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
+        device = next((cost.DEVICES[word] for word in words if word in cost.DEVICES), None)
+        return device and strategy.num_replicas_in_sync * getattr(device, precision)
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return None  # the other machines' may be faster or slower
+    return measured_peak()
+
+
+def measured_peak(seconds: float = 0.3) -> float:
+    """FLOP/s of float32 matrix products on all CPU devices together: the best of many tries.
+
+    What else the machine does in the meantime is taken from it.
+
+    Args:
+      seconds: how long it tries, after a tenth of a second to get ready.
+    """
+    size = 1024
+    devices = tf.config.list_logical_devices("CPU")
+
+    @tf.function
+    def multiply(matrix: tf.Tensor) -> list[tf.Tensor]:
+        corners = []
+        for device in devices:  # which work at the same time, in one graph
+            with tf.device(device.name):
+                corners.append(tf.matmul(matrix, matrix)[0, 0])
+        return corners
+
+    matrix = tf.random.stateless_uniform([size, size], [0, 0])
+    multiply(matrix)
+    shortest, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        for corner in multiply(matrix):
+            corner.numpy()
+        shortest = min(shortest, time.perf_counter() - start)
+    return len(devices) * 2 * size**3 / shortest

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 import tqdm
 
+from tfbio import cost
 from tfbio.config import PretrainingConfig
 
 # A discriminator of this AUC or less cannot tell replaced tokens from others; 0.5 is chance.
@@ -24,11 +25,17 @@ class Progress:
       config: the run's settings.
       global_step: int64 [], the steps done so far.
       frequencies_loss: the loss of predicting hidden tokens by how often each word occurs.
+      peak: FLOP/s of all devices together, see `distribution.peak`; None: not known.
     """
 
     def __init__(
-        self, config: PretrainingConfig, global_step: tf.Variable, frequencies_loss: float
+        self,
+        config: PretrainingConfig,
+        global_step: tf.Variable,
+        frequencies_loss: float,
+        peak: float | None = None,
     ):
+        self.config, self.peak = config, peak
         self.total, self.batch_size = config.num_train_steps, config.train_batch_size
         self.num_warmup_steps = config.num_warmup_steps
         # Without a generator that learns, its loss never changes.
@@ -52,6 +59,9 @@ class Progress:
         seconds, steps = now - self.time, step - self.step
         output["examples_per_second"] = steps * self.batch_size / seconds
         output["tokens_per_second"] = output.pop("tokens") / seconds
+        if self.peak:
+            flops = cost.run_flops(self.config, self.step, step)
+            output["share_of_peak"] = flops / (seconds * self.peak)
         self.time, self.step = now, step
         skipped = int(output["skipped_steps"])
         if skipped > self.skipped_steps:
@@ -60,7 +70,12 @@ class Progress:
                 "as their gradients were not finite."
             )
         self.skipped_steps = skipped
-        figures = f"{_figures(output)} | {output['tokens_per_second']:,.0f} tokens/s"
+        figures = (
+            f"{_figures(output)} | {output['examples_per_second']:,.1f} examples/s | "
+            f"{output['tokens_per_second']:,.0f} tokens/s"
+        )
+        if self.peak:
+            figures += f" | {100 * output['share_of_peak']:.0f} % of peak"
         if self.bar:
             self.bar.set_postfix_str(figures, refresh=False)
             self.bar.update(steps)

@@ -210,15 +210,7 @@ def pretrain(
             + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
         )
     precision = distribution.set_precision(config.run.precision, strategy)
-    lengths = [length for length, _ in config.phases()]
-    data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
-    for folder, manifest in data.values():
-        objective = manifest.settings.get("objective")
-        if objective in records.LABELLED_OBJECTIVES:
-            raise UserError(
-                f"{folder} was made with --objective={objective}, for another kind of pretraining: "
-                "make examples with --objective=electra, or full_sentences."
-            )
+    data = find_data(config, example_folders)
     newest = checkpoints.find_newest(model_dir)
     if newest is None:
         for folder, manifest in data.values():
@@ -238,7 +230,8 @@ def pretrain(
     counts[trainer.special_ids] = 0  # never hidden
     shares = counts[counts > 0] / counts.sum()
     frequencies_loss = -float(np.sum(shares * np.log(shares)))
-    progress = monitoring.Progress(config, trainer.global_step, frequencies_loss)
+    peak = distribution.peak(strategy, precision)
+    progress = monitoring.Progress(config, trainer.global_step, frequencies_loss, peak)
 
     def end_if_many_are_skipped(output: dict) -> None:
         if output["skipped_steps"] >= config.run.max_skipped_steps:
@@ -296,6 +289,27 @@ def pretrain(
         print(f"stopped by SIGTERM at step {step}, which is saved: the same command continues.")
         sys.exit(128 + signal.SIGTERM)
     print(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
+
+
+def find_data(
+    config: PretrainingConfig, example_folders: list[str]
+) -> dict[int, tuple[str, records.Manifest]]:
+    """The folder of examples for each sequence length of the settings, and its manifest.
+
+    Raises:
+      UserError: if the examples do not fit the settings.
+      DataError: if a shard is missing or of another size.
+    """
+    lengths = [length for length, _ in config.phases()]
+    data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
+    for folder, manifest in data.values():
+        objective = manifest.settings.get("objective")
+        if objective in records.LABELLED_OBJECTIVES:
+            raise UserError(
+                f"{folder} was made with --objective={objective}, for another kind of pretraining: "
+                "make examples with --objective=electra, or full_sentences."
+            )
+    return data
 
 
 def count_parameters(layer: keras.layers.Layer) -> int:

@@ -1,0 +1,275 @@
+"""What a run costs, against the model that is built, PyTorch's count, and published runs."""
+
+import dataclasses
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tfbio import config, cost, distribution, masking, pretraining, records
+from tfbio.cli import UserError
+from tfbio.electra import Electra
+from tfbio.masked_language_model import MaskedLanguageModel
+
+ROOT = Path(__file__).parents[2]
+
+SHAPE = config.EncoderConfig(
+    vocab_size=300,
+    embedding_size=32,
+    hidden_size=64,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=112,
+    max_position_embeddings=48,
+)
+WIDE = dataclasses.replace(SHAPE, embedding_size=64)
+BERT_LARGE = config.EncoderConfig(
+    embedding_size=1024,
+    hidden_size=1024,
+    num_hidden_layers=24,
+    num_attention_heads=16,
+    intermediate_size=4096,
+)
+
+
+def settings(**options):
+    options = {"encoder": SHAPE, "generator_hidden_fraction": 0.5} | options
+    return config.PretrainingConfig(sequence_length=40, **options)
+
+
+def recipe(name):
+    return config.load(config.PretrainingConfig, str(ROOT / "hparams" / f"{name}.json"))
+
+
+OPTIONS = {
+    "small": {},
+    "no projection": {"encoder": WIDE},
+    "fewer layers": {"generator_layers_fraction": 0.34},
+    "own embeddings": {"untied_generator_embeddings": True},
+    "one encoder": {"untied_generator": False},
+    "no generator": {"uniform_generator": True},
+    "mlm": {"objective": "mlm"},
+    "mlm, no projection": {"objective": "mlm", "encoder": WIDE, "uniform_generator": True},
+    "growing rate": {"objective": "mlm", "final_mask_prob": 0.25},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_parameters_are_those_of_the_model(options):
+    made = settings(**options)
+    found = cost.parameters(made)
+    model = MaskedLanguageModel(made) if made.objective == "mlm" else Electra(made)
+    assert found.encoder == pretraining.count_parameters(model.encoder)
+    assert found.all == pretraining.count_parameters(model)
+    own = set()
+    if made.objective == "electra" and not made.uniform_generator:
+        layers = (model.generator, model.generator_head)
+        own = {v.ref() for layer in layers for v in layer.trainable_variables}
+        own -= {v.ref() for v in model.encoder.trainable_variables}
+    assert found.generator == sum(v.deref().shape.num_elements() for v in own)
+
+
+def hugging_face_flops(shape, length, hidden_tokens, head):
+    """What PyTorch counts in one example's forward and backward pass; words at some positions."""
+    import torch
+    import transformers
+    from torch.utils.flop_counter import FlopCounterMode
+
+    names = [field.name for field in dataclasses.fields(shape) if field.name != "initializer_range"]
+    peer = transformers.ElectraConfig(
+        **{name: getattr(shape, name) for name in names}, attn_implementation="eager"
+    )
+    ids = torch.ones([1, length], dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        if head == "words":
+            model = transformers.ElectraForMaskedLM(peer)
+            rows = model.electra(ids).last_hidden_state[:, :hidden_tokens]
+            scores = model.generator_lm_head(model.generator_predictions(rows))
+        else:
+            scores = transformers.ElectraForPreTraining(peer)(ids).logits
+        scores.sum().backward()
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_flops_are_what_pytorch_counts_in_hugging_face(options):
+    made = settings(**options)
+    hidden_tokens = cost.max_predictions(made, 40)
+    shapes = [(made.encoder, "tokens")]
+    if made.objective == "mlm":
+        shapes = [(made.encoder, "words")]
+    elif not made.uniform_generator:
+        shapes.append((made.generator, "words"))
+    expected = sum(
+        hugging_face_flops(shape, 40, hidden_tokens, head=head) for shape, head in shapes
+    )
+    assert cost.example_flops(made, 40) == expected
+
+
+def test_flops_of_the_published_sizes():
+    """As counted before, with another program: 9.0, 45 and 78 GFLOP an example."""
+    small, base = recipe("small"), recipe("base")
+    assert cost.example_flops(small, 128) == pytest.approx(9.0e9, rel=0.01)
+    assert cost.example_flops(small, 512) == pytest.approx(45e9, rel=0.01)
+    assert cost.example_flops(base, 128) == pytest.approx(78e9, rel=0.01)
+
+
+def test_as_many_words_are_scored_as_masking_hides():
+    for made in (settings(), settings(mask_prob=0.25), settings(final_mask_prob=0.9)):
+        most = max(made.mask_prob, made.final_mask_prob)
+        for length in (1, 7, 40, 128, 512):
+            expected = masking.max_predictions(length, most)
+            assert cost.max_predictions(made, length) == expected
+
+
+def test_a_run_is_the_sum_of_its_steps():
+    made = dataclasses.replace(settings(), final_sequence_length=48, num_train_steps=100)
+    short, long = (128 * cost.example_flops(made, length) for length in (40, 48))
+    assert cost.run_flops(made) == 90 * short + 10 * long
+    assert cost.run_flops(made, 0, 7) == 7 * short
+    assert cost.run_flops(made, 88, 93) == 2 * short + 3 * long
+    assert cost.run_flops(made, 95) == 5 * long
+
+
+V2, V3 = (2 * cost.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
+PHASES = {"sequence_length": 128, "final_sequence_length": 512}
+ONLY_512 = {"sequence_length": 512}
+BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
+
+
+@pytest.mark.parametrize(
+    ("options", "days", "peak", "share"),
+    [
+        # You et al. (2020): as many examples as a million steps of 512.
+        ({**BERT, **PHASES, "encoder": BERT_LARGE}, 76 / 1440, 1024 * V3, 0.28),
+        # Devlin et al. (2019), appendix A.2.
+        ({**BERT, **PHASES, "train_batch_size": 256}, 4, 16 * V2, 0.096),
+        # Clark et al. (2020), tables 1 and 6.
+        ({**ONLY_512, "train_batch_size": 256, "num_train_steps": 766_000}, 4, 16 * V3, 0.099),
+        # Gu et al. (2020), section 3.1; lengths are not said.
+        (
+            {**BERT, **ONLY_512, "train_batch_size": 8192, "num_train_steps": 62_500},
+            5,
+            16 * 125e12,
+            0.18,
+        ),
+        # Kanakarajan et al. (2021), appendix A.
+        ({}, 5, 4 * V3, 0.25),
+    ],
+    ids=["BERT-large, LAMB", "BERT-base", "ELECTRA-base", "PubMedBERT", "BioELECTRA"],
+)
+def test_shares_of_peak_of_published_runs(options, days, peak, share):
+    """Those in docs/pretraining.md; the first is what `SHARE_OF_PEAK` stands for."""
+    made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
+    if not options:
+        made = recipe("base")
+    assert cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)
+
+
+def test_the_share_of_peak_is_calibrated_on_as_many_examples_as_said():
+    examples = 65536 * 7038 + 32768 * (8599 - 7038)
+    assert examples == pytest.approx(512 * 1_000_000, rel=1e-3)
+
+
+def test_bioelectra_took_five_days():
+    """Kanakarajan et al. (2021), appendix A: 1 M steps in 5 days on a TPU v3-8."""
+    assert cost.days(recipe("base"), "tpu-v3-8") == pytest.approx(5, rel=0.15)
+
+
+def test_days_follow_the_precision():
+    base = recipe("base")
+    half = dataclasses.replace(base, run=config.PretrainingRun(precision="bfloat16"))
+    single = dataclasses.replace(base, run=config.PretrainingRun(precision="float32"))
+    assert cost.days(base, "a100") == cost.days(single, "a100") == 2 * cost.days(half, "a100")
+    assert cost.days(base, "tpu-v4-8") == cost.days(half, "tpu-v4-8")
+
+
+def test_memory_follows_the_batch_and_the_devices():
+    made = settings(train_batch_size=64)
+    one, two = (cost.Device(count, 1e12, 1e12, 1e9) for count in (1, 2))
+    parameters = 16 * cost.parameters(made).all
+    activations = cost.memory(made, one, "float32") - parameters
+    assert cost.memory(made, two, "float32") - parameters == activations / 2
+    assert activations / 2 < cost.memory(made, one, "bfloat16") - parameters < activations
+    longer = dataclasses.replace(made, final_sequence_length=48)
+    assert cost.memory(longer, one, "float32") - parameters > activations
+
+
+def test_a_report_says_what_the_numbers_are(examples_folder):
+    manifest = records.read_manifest(examples_folder, "examples")
+    made = dataclasses.replace(
+        settings(),
+        sequence_length=64,
+        encoder=dataclasses.replace(SHAPE, max_position_embeddings=64),
+    )
+    made = dataclasses.replace(made, num_train_steps=1000, train_batch_size=16)
+    text = cost.report(made, "tpu-v3-8", {64: (str(examples_folder), manifest)})
+    train = manifest.counts["train_examples"]
+    everything = manifest.counts["tokens"] + manifest.counts["special_tokens"]
+    tokens = 16_000 * everything / manifest.counts["examples"]
+    for words in (
+        f"{cost.parameters(made).all / 1e3:.1f} k trained",
+        "1,000 steps of 16 examples",
+        f"{train:,} training examples, {16_000 / train:,.3g} epochs, {tokens:,.3g} tokens",
+    ):
+        assert words in text
+    (row,) = [line for line in text.splitlines() if line.startswith("tpu-v3-8")]
+    assert "bfloat16" in row and "v100" not in text
+    assert all(name in cost.report(made) for name in cost.DEVICES)
+    with pytest.raises(UserError, match="--estimate_for=tpu: expected one of tpu-v2-8, tpu-v3-8"):
+        cost.report(made, "tpu")
+
+
+def test_needs_no_tensorflow():
+    program = "import sys; from tfbio import cost; print('tensorflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):
+    """Each of the two devices does its product, and both together take what the clock says."""
+    clock = itertools.count(0, 0.1)
+    monkeypatch.setattr(distribution.time, "perf_counter", lambda: next(clock))
+    matmul, used = tf.matmul, []
+
+    def noted(*args):
+        used.append(matmul(*args))
+        return used[-1]
+
+    monkeypatch.setattr(tf, "matmul", noted)
+    assert distribution.measured_peak() == pytest.approx(2 * 2 * 1024**3 / 0.1)
+    assert [product.device[-5:] for product in used] == ["CPU:0", "CPU:1"]
+
+
+class Tpu(tf.distribute.TPUStrategy):
+    def __init__(self):
+        """Without a TPU."""
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"), [("v3-8", 492e12), ("v5litepod-8", 8 * 197e12), ("v9-8", None)]
+)
+def test_a_tpu_is_known_by_its_type(variable, expected, monkeypatch):
+    monkeypatch.setenv("TPU_ACCELERATOR_TYPE", variable)
+    assert distribution.peak(Tpu(), "bfloat16") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "expected"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "bfloat16", 312e12),
+        ("NVIDIA A100-SXM4-40GB", "float32", 156e12),
+        ("Tesla V100-SXM2-16GB", "float32", 15.7e12),
+        ("NVIDIA H100 80GB HBM3", "bfloat16", 989e12),
+        ("NVIDIA GeForce RTX 4090", "float32", None),
+    ],
+)
+def test_a_gpu_is_known_by_its_name(name, precision, expected, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda gpu: {"device_name": name}
+    )
+    assert distribution.peak(tf.distribute.get_strategy(), precision) == expected
