@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import transformers
 
-from tfbio import masking
 from tfbio.config import EncoderConfig, PretrainingConfig
 
 
@@ -60,12 +59,11 @@ class HuggingFaceElectra(torch.nn.Module):
         As `tfbio.masking.mask_tokens`: a share of the tokens, without replacement.
         """
         batch, length = input_ids.shape
-        share = self.config.mask_prob
-        count = masking.max_predictions(length, share)
+        count = self.config.max_predictions(length)
         eligible = attention_mask.bool() & ~torch.isin(input_ids, self.special_ids)
         scores = torch.rand(batch, length).masked_fill(~eligible, -1.0)
         positions = scores.topk(count, dim=1).indices
-        wanted = (attention_mask.sum(1) * share).round().long().clamp(1, count)
+        wanted = (attention_mask.sum(1) * self.config.mask_prob).round().long().clamp(1, count)
         wanted = wanted.minimum(eligible.sum(1))
         weights = (torch.arange(count)[None] < wanted[:, None]).float()
         hidden = weights.bool() & (torch.rand(batch, count) < self.config.mask_token_prob)

@@ -3,10 +3,12 @@
     python -m benchmarks.pretraining --vocab=pubmedbert_uncased.txt
 
 Prints Markdown tables, one for each shape of model and batch: sequences and real (not padding)
-tokens per second, the share of what the machine's float32 matrix products give at best, and peak
-memory. Each engine trains in a process of its own, a few steps at a time, while the others wait:
-so whatever else the machine does, it does to all. Medians over the rounds and their ratios are
-what to read.
+tokens per second, the share of the machine's peak, and the most memory. The peak is the fastest
+float32 matrix product that was seen in the run, with either library.
+
+Each engine trains in a process of its own, a few steps at a time, while the others wait: so
+whatever else the machine does, it does to all. Medians over the rounds and their ratios are what to
+read.
 
 tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples --packing`
 writes. Hugging Face's step is `benchmarks/hugging_face_electra.py`, on the same documents, one an
@@ -34,7 +36,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio.config import EncoderConfig, PretrainingConfig
+from tfbio import cost
+from tfbio.config import EncoderConfig, PretrainingConfig, PretrainingRun
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,8 +50,9 @@ class Shape:
     sequence_length: int
     batch_size: int
     steps: int  # in one turn of an engine
-    # How run_pretraining.py divides the CPU, whichever is faster: measured with --cpu_devices.
-    cpu_devices: int = 1
+    # Of tfbio, as tried out: --cpu_devices and run.gradient_accumulation_steps.
+    cpu_devices: int
+    parts: int
 
     def config(self, vocab_size: int) -> PretrainingConfig:
         """The settings of `hparams`, for one phase at this length."""
@@ -61,14 +65,15 @@ class Shape:
                 "sequence_length": self.sequence_length,
                 "final_sequence_length": 0,
                 "train_batch_size": self.batch_size,
+                "run": PretrainingRun(gradient_accumulation_steps=self.parts),
             }
         )
 
 
 SHAPES = {
-    "small_128": Shape("small.json", 128, 32, steps=6),
-    "small_512": Shape("small.json", 512, 8, steps=4),
-    "base_128": Shape("base.json", 128, 8, steps=4),
+    "small_128": Shape("small.json", 128, 32, steps=3, cpu_devices=2, parts=2),
+    "small_512": Shape("small.json", 512, 8, steps=2, cpu_devices=2, parts=2),
+    "base_128": Shape("base.json", 128, 8, steps=2, cpu_devices=1, parts=1),
 }
 ENGINES = ("tfbio", "hugging_face", "hugging_face_dynamic")
 
@@ -76,12 +81,11 @@ ENGINES = ("tfbio", "hugging_face", "hugging_face_dynamic")
 # --- The engines, each in a process of its own ---------------------------------------------------
 
 
-def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> Callable[[int], tuple[int, int]]:
-    """Our training loop; the function that is returned trains so many steps.
+Train = Callable[[int], tuple[int, int]]  # so many steps -> sequences, real tokens
 
-    Returns:
-      steps -> (sequences, real tokens).
-    """
+
+def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> tuple[Train, Callable[[], float]]:
+    """Our training loop, and the FLOP/s of TensorFlow's matrix products."""
     import tensorflow as tf
 
     from tfbio import distribution, pretraining, pretraining_data, records, tokenization
@@ -99,13 +103,13 @@ def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> Callable[[int]
         output = trainer.train(tf.constant(steps))
         return steps * shape.batch_size, int(output["tokens"])
 
-    return train
+    return train, distribution.measured_peak
 
 
 def hugging_face_engine(
     shape: Shape, folder: Path, dynamic: bool
-) -> Callable[[int], tuple[int, int]]:
-    """Hugging Face's; as `tfbio_engine`."""
+) -> tuple[Train, Callable[[], float]]:
+    """Hugging Face's, and the FLOP/s of PyTorch's matrix products."""
     import torch
 
     from benchmarks import hugging_face_electra
@@ -135,7 +139,16 @@ def hugging_face_engine(
             tokens += int(mask.sum())
         return steps * shape.batch_size, tokens
 
-    return train
+    def measured_peak() -> float:
+        matrix, size = torch.rand(1024, 1024), 1024
+        shortest, end = float("inf"), time.perf_counter() + 0.3
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            torch.mm(matrix, matrix)
+            shortest = min(shortest, time.perf_counter() - start)
+        return 2 * size**3 / shortest
+
+    return train, measured_peak
 
 
 def encode_documents(folder: Path, encoder) -> list[np.ndarray]:
@@ -152,15 +165,18 @@ def encode_documents(folder: Path, encoder) -> list[np.ndarray]:
 def serve(engine: str, shape: Shape, folder: Path, cpu_devices: int) -> None:
     """Trains as many steps as each line on stdin says, and prints what that took."""
     if engine == "tfbio":
-        train = tfbio_engine(shape, folder, cpu_devices)
+        train, measured_peak = tfbio_engine(shape, folder, cpu_devices)
     else:
-        train = hugging_face_engine(shape, folder, dynamic=engine.endswith("dynamic"))
+        train, measured_peak = hugging_face_engine(
+            shape, folder, dynamic=engine.endswith("dynamic")
+        )
     for line in sys.stdin:
         start = time.perf_counter()
         sequences, tokens = train(int(line))
         seconds = time.perf_counter() - start
         megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps([sequences / seconds, tokens / seconds, megabytes]), flush=True)
+        turn = [sequences / seconds, tokens / seconds, megabytes, measured_peak()]
+        print(json.dumps(turn), flush=True)
 
 
 class Engine:
@@ -179,7 +195,7 @@ class Engine:
         )
 
     def train(self, steps: int) -> list[float]:
-        """Sequences and real tokens per second, and the most memory so far in MiB."""
+        """Sequences and real tokens per second, the most memory so far in MiB, FLOP/s at best."""
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -198,6 +214,7 @@ class Engine:
 def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
     """Prints the table of one shape."""
     shape = SHAPES[name]
+    vocab_size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
     engines = {
         engine: Engine(engine, name, folder, cpu_devices or shape.cpu_devices) for engine in ENGINES
     }
@@ -214,17 +231,22 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
         for engine, rows in measured.items()
     }
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
-    print("| | sequences/s | ratio | real tokens/s | ratio | MiB | ratio |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print("| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     base = medians["hugging_face"]
-    for engine, (sequences, tokens, megabytes) in medians.items():
+    peak = max(turn[3] for turns in measured.values() for turn in turns)
+    flops = cost.example_flops(shape.config(vocab_size), shape.sequence_length)
+    for engine, (sequences, tokens, megabytes, _) in medians.items():
+        # Shorter sequences cost less, so of "dynamic" the share is not known.
+        share = "" if engine.endswith("dynamic") else f"{sequences * flops / peak:.0%}"
         print(
             f"| {engine} | {sequences:.2f} | {sequences / base[0]:.2f} | {tokens:,.0f} | "
-            f"{tokens / base[1]:.2f} | {megabytes:,.0f} | {megabytes / base[2]:.2f} |"
+            f"{tokens / base[1]:.2f} | {share} | {megabytes:,.0f} | {megabytes / base[2]:.2f} |"
         )
     ratios = [a[0] / b[0] for a, b in zip(measured["tfbio"], measured["hugging_face"], strict=True)]
     print(
-        f"\nSequences, tfbio to hugging_face, in each of {rounds} rounds: "
+        f"\nPeak: {peak / 1e9:.0f} GFLOP/s; {flops / 1e9:.1f} GFLOP a sequence. "
+        f"Sequences, tfbio to hugging_face, in each of {rounds} rounds: "
         f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}.",
         flush=True,
     )

@@ -255,6 +255,18 @@ class PretrainingConfig:
             num_attention_heads=max(1, hidden_size // 64),
         )
 
+    @property
+    def most_masked(self) -> float:
+        """The largest share of tokens that a step hides."""
+        return max(self.mask_prob, self.final_mask_prob)
+
+    def max_predictions(self, sequence_length: int) -> int:
+        """The most tokens of an example that a step hides, so the places that scores are made for.
+
+        As the original ELECTRA code computes `max_predictions_per_seq`.
+        """
+        return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
+
     def phases(self) -> list[tuple[int, int]]:
         """(sequence length, step at which the phase ends), in order."""
         if not self.final_sequence_length:

@@ -67,15 +67,6 @@ class Parameters(NamedTuple):
     all: int
 
 
-def max_predictions(config: PretrainingConfig, sequence_length: int) -> int:
-    """The positions of an example at which words are scored: `masking.max_predictions`.
-
-    A masking rate that grows scores as many from the start, for shapes are static.
-    """
-    most = max(config.mask_prob, config.final_mask_prob)
-    return min(sequence_length, int((most + 0.005) * sequence_length))
-
-
 def parameters(config: PretrainingConfig) -> Parameters:
     """Counts what `pretraining.count_parameters` counts on the model, without making one."""
     shape = config.encoder
@@ -95,7 +86,7 @@ def parameters(config: PretrainingConfig) -> Parameters:
 
 def example_flops(config: PretrainingConfig, sequence_length: int) -> int:
     """FLOPs of training on one example, forward and backward."""
-    hidden_tokens = max_predictions(config, sequence_length)
+    hidden_tokens = config.max_predictions(sequence_length)
     if config.objective == "mlm":
         forward = _forward(config.encoder, sequence_length)
         forward += _word_scores(config.encoder, hidden_tokens)
@@ -129,7 +120,8 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     after dropout, and its mask. Scores of words are kept twice, in float32. What lives for a moment
     only is not counted, nor that XLA computes some anew rather than keep it.
     """
-    examples = math.ceil(config.train_batch_size / device.count)
+    parts = device.count * config.run.gradient_accumulation_steps
+    examples = math.ceil(config.train_batch_size / parts)
     size = {"float32": 4, "bfloat16": 2}[precision]
     encoders = [config.encoder]
     if config.objective == "electra" and not config.uniform_generator:
@@ -142,7 +134,7 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
             of_token += 3 * shape.num_attention_heads * length
             numbers += shape.num_hidden_layers * length * of_token
         has_words = config.objective == "mlm" or not config.uniform_generator
-        scores = has_words * max_predictions(config, length) * config.encoder.vocab_size
+        scores = has_words * config.max_predictions(length) * config.encoder.vocab_size
         return examples * (numbers * size + 2 * 4 * scores)
 
     largest = max(activations(length) for length, _ in config.phases())

@@ -24,11 +24,6 @@ class MaskedBatch(NamedTuple):
     weights: tf.Tensor  # float32 [B, N]: 1, or 0 where an example hides fewer than N
 
 
-def max_predictions(sequence_length: int, mask_prob: float) -> int:
-    """N, as the original ELECTRA code computes `max_predictions_per_seq`."""
-    return min(sequence_length, int((mask_prob + 0.005) * sequence_length))
-
-
 def scheduled_prob(config: PretrainingConfig, step: tf.Tensor) -> tf.Tensor:
     """The share of tokens to hide after so many steps, int64 [] -> float32 [].
 
@@ -69,7 +64,8 @@ def mask_tokens(
       input_mask: int32 [B, L], 1 for tokens, 0 for padding.
       special_ids: tokens that are never hidden, such as [CLS], [SEP] and [PAD].
       mask_id: the [MASK] token.
-      limit: N, the most tokens of an example that are hidden, see `max_predictions`.
+      limit: N, the most tokens of an example that are hidden, see
+        `PretrainingConfig.max_predictions`.
       mask_prob: share of the tokens that is hidden; float32 [] where it changes with the step.
       mask_token_prob: share of the hidden tokens that becomes [MASK].
       random_token_prob: share that becomes any word of the vocabulary; the others stay as they

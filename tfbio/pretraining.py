@@ -157,14 +157,13 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
     ) -> masking.MaskedBatch:
         config = self.config
-        most = max(config.mask_prob, config.final_mask_prob)
         return masking.mask_tokens(
             batch["input_ids"],
             batch["input_mask"],
             special_ids=self.special_ids,
             mask_id=self.mask_id,
-            limit=masking.max_predictions(batch["input_ids"].shape[1], most),
-            mask_prob=most if step is None else masking.scheduled_prob(config, step),
+            limit=config.max_predictions(batch["input_ids"].shape[1]),
+            mask_prob=config.most_masked if step is None else masking.scheduled_prob(config, step),
             mask_token_prob=config.mask_token_prob,
             random_token_prob=config.random_token_prob,
             vocab_size=config.encoder.vocab_size,

@@ -89,6 +89,15 @@ def test_the_base_generator_is_the_papers():
     assert settings.phases() == [(128, 900_000), (512, 1_000_000)]
 
 
+def test_as_many_words_are_scored_as_in_the_original_code():
+    """int((mask_prob + 0.005) * max_seq_length), of the largest rate where it grows."""
+    settings = config.PretrainingConfig(mask_prob=0.15)
+    assert [settings.max_predictions(length) for length in (5, 64, 128, 512)] == [0, 9, 19, 79]
+    growing = config.PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
+    assert growing.max_predictions(128) == 32
+    assert config.PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
+
+
 def test_fine_tuning_defaults_are_bioelectras():
     settings = FinetuningConfig()
     assert (settings.learning_rate, settings.train_batch_size) == (2e-4, 32)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tfbio import config, cost, distribution, masking, pretraining, records
+from tfbio import config, cost, distribution, pretraining, records
 from tfbio.cli import UserError
 from tfbio.electra import Electra
 from tfbio.masked_language_model import MaskedLanguageModel
@@ -97,7 +97,7 @@ def hugging_face_flops(shape, length, hidden_tokens, head):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_flops_are_what_pytorch_counts_in_hugging_face(options):
     made = settings(**options)
-    hidden_tokens = cost.max_predictions(made, 40)
+    hidden_tokens = made.max_predictions(40)
     shapes = [(made.encoder, "tokens")]
     if made.objective == "mlm":
         shapes = [(made.encoder, "words")]
@@ -117,12 +117,15 @@ def test_flops_of_the_published_sizes():
     assert cost.example_flops(base, 128) == pytest.approx(78e9, rel=0.01)
 
 
-def test_as_many_words_are_scored_as_masking_hides():
-    for made in (settings(), settings(mask_prob=0.25), settings(final_mask_prob=0.9)):
-        most = max(made.mask_prob, made.final_mask_prob)
-        for length in (1, 7, 40, 128, 512):
-            expected = masking.max_predictions(length, most)
-            assert cost.max_predictions(made, length) == expected
+def test_parts_of_a_batch_take_the_memory_of_one():
+    device, made = cost.DEVICES["t4"], settings(train_batch_size=64)
+    run = dataclasses.replace(made.run, gradient_accumulation_steps=4)
+    parted = dataclasses.replace(made, run=run)
+    quarter = dataclasses.replace(made, train_batch_size=16)
+    of_parts, of_quarter, of_all = (
+        cost.memory(each, device, "float32") for each in (parted, quarter, made)
+    )
+    assert of_parts == of_quarter < of_all
 
 
 def test_a_run_is_the_sum_of_its_steps():

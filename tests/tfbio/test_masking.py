@@ -33,7 +33,7 @@ def hide(batch, seed=(0, 1), mask_prob=0.15, mask_token_prob=0.85, **options):
         *batch,
         special_ids=[CLS, SEP, PAD],
         mask_id=MASK,
-        limit=masking.max_predictions(batch[0].shape[1], mask_prob),
+        limit=config.PretrainingConfig(mask_prob=mask_prob).max_predictions(batch[0].shape[1]),
         mask_prob=mask_prob,
         mask_token_prob=mask_token_prob,
         vocab_size=VOCABULARY,
