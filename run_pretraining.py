@@ -10,6 +10,7 @@ command again to continue an interrupted run. Other ways to say it:
   --hparams='{"encoder": {"hidden_size": 128}}'    settings as inline JSON
   --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
   --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
+  --init_checkpoint=work/general    start with the weights of another run
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
   --dry_run --hparams=hparams/base.json    what a run would cost: FLOPs, memory, days
 """
@@ -25,6 +26,12 @@ flags.DEFINE_multi_string(
     "Folder made by data_prep.examples; give the flag once for each sequence length.",
 )
 flags.DEFINE_string("model_dir", "", "Where checkpoints, logs and the configuration go.")
+flags.DEFINE_string(
+    "init_checkpoint",
+    "",
+    "Another run's --model_dir, whose weights to start with (continual pretraining); the steps and "
+    "the optimizer start anew.",
+)
 flags.DEFINE_string(
     "hparams", "", "JSON file (see hparams/) or inline JSON object; empty: ELECTRA-small."
 )
@@ -65,7 +72,7 @@ def main(argv: list[str]) -> None:
     from tfbio import distribution, pretraining
 
     strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices)
-    pretraining.pretrain(settings, FLAGS.examples, FLAGS.model_dir, strategy)
+    pretraining.pretrain(settings, FLAGS.examples, FLAGS.model_dir, strategy, FLAGS.init_checkpoint)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,35 @@ def find_newest(folder: str) -> str | None:
     return path
 
 
+def restore_model(folder: str, model: tf.Module, vocab_sha256: str) -> None:
+    """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
+
+    Args:
+      folder: a run's `--model_dir`.
+      model: `Electra` or `MaskedLanguageModel`, as the run had it.
+      vocab_sha256: of the vocabulary that the model is to be trained with.
+
+    Raises:
+      CheckpointError: there is none, or one of another model or vocabulary.
+    """
+    if read_settings(folder).get("vocab_sha256") != vocab_sha256:
+        raise CheckpointError(
+            f"{folder} was trained with another vocabulary than that of the examples: make "
+            f"examples with {os.path.join(folder, 'vocab.txt')}."
+        )
+    path = tf.train.latest_checkpoint(folder)
+    if path is None:
+        raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
+    tree = tf.train.Checkpoint(model=model)
+    try:
+        tree.read(path).expect_partial().assert_existing_objects_matched()
+    except (ValueError, AssertionError) as error:
+        raise CheckpointError(
+            f"{path} is of another model than the settings ask for (see config.json beside it): "
+            f"{_first_line(error)}"
+        ) from error
+
+
 def restore_encoder(folder: str, encoder: Encoder) -> int:
     """Gives `encoder` the discriminator's weights of the newest checkpoint in `folder`.
 

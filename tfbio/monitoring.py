@@ -26,6 +26,7 @@ class Progress:
       global_step: int64 [], the steps done so far.
       frequencies_loss: the loss of predicting hidden tokens by how often each word occurs.
       peak: FLOP/s of all devices together, see `distribution.peak`; None: not known.
+      silent: only the figures that are logged, as for all workers but one.
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class Progress:
         global_step: tf.Variable,
         frequencies_loss: float,
         peak: float | None = None,
+        silent: bool = False,
     ):
-        self.config, self.peak = config, peak
+        self.config, self.peak, self.silent = config, peak, silent
         self.total, self.batch_size = config.num_train_steps, config.train_batch_size
         self.num_warmup_steps = config.num_warmup_steps
         # Without a generator that learns, its loss never changes.
@@ -50,7 +52,7 @@ class Progress:
         self.start_time = self.time = time.time()
         # orbit's lines are caught on sys.stdout, see `without_orbit_lines`; this is the real one.
         self.stream = sys.stdout
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.silent:
             self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
 
     def trained(self, output: dict) -> None:
@@ -117,7 +119,7 @@ class Progress:
     def _print(self, line: str) -> None:
         if self.bar:
             self.bar.write(line, file=self.stream)
-        else:
+        elif not self.silent:
             print(line, file=self.stream, flush=True)
 
 
@@ -126,23 +128,36 @@ class Preemption:
 
     So a preempted machine's run can be saved where it is, after the current loop of steps. A loop
     should take less than the machine is given to end, usually 30 seconds: see `run.steps_per_loop`.
+    Of several workers, all end where one was sent it, in the same place.
     """
 
-    def __init__(self, active: bool):
-        """Not `active`, it leaves SIGTERM what it is: of several workers, all must end at once."""
-        self.sent, self._active = False, active
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self._strategy, self._sent = strategy, False
+        self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
     def __enter__(self) -> "Preemption":
-        if self._active:
-            self._before = signal.signal(signal.SIGTERM, self._note)
+        self._before = signal.signal(signal.SIGTERM, self._note)
         return self
 
     def __exit__(self, *_) -> None:
-        if self._active:
-            signal.signal(signal.SIGTERM, self._before)
+        signal.signal(signal.SIGTERM, self._before)
+
+    @property
+    def sent(self) -> bool:
+        """Whether the process, or any worker's, is to end; all workers must ask equally often."""
+        if self._several:
+            counts = self._strategy.run(self._sum, args=(tf.constant(float(self._sent)),))
+            self._sent = bool(self._strategy.experimental_local_results(counts)[0] > 0)
+        return self._sent
+
+    @staticmethod
+    @tf.function
+    def _sum(value: tf.Tensor) -> tf.Tensor:
+        replica = tf.distribute.get_replica_context()
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
     def _note(self, *_) -> None:
-        self.sent = True
+        self._sent = True
 
 
 def _figures(output: dict) -> str:

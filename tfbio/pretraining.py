@@ -185,6 +185,7 @@ def pretrain(
     example_folders: list[str],
     model_dir: str,
     strategy: tf.distribute.Strategy,
+    init_checkpoint: str = "",
 ) -> None:
     """Trains until `config.num_train_steps`, from the newest checkpoint in `model_dir` if any.
 
@@ -196,6 +197,8 @@ def pretrain(
       example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
       model_dir: made if need be.
       strategy: where to compute; the batch must divide by its replicas.
+      init_checkpoint: the `model_dir` of another run, whose weights a new run starts with; its
+        steps and its optimizer's averages are not taken over. "": new weights.
 
     Raises:
       UserError: if the examples do not fit the settings, or `model_dir` holds another run.
@@ -208,6 +211,14 @@ def pretrain(
             f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
             + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
         )
+    # Of several workers, one alone writes and prints.
+    is_chief = strategy.extended.should_checkpoint
+
+    def say(line: str) -> None:
+        if is_chief:
+            print(line, flush=True)
+
+    several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     precision = distribution.set_precision(config.run.precision, strategy)
     data = find_data(config, example_folders)
     newest = checkpoints.find_newest(model_dir)
@@ -215,26 +226,38 @@ def pretrain(
         for folder, manifest in data.values():
             # All bytes, once. Of a run that goes on, sizes were looked at above.
             records.verify(folder, manifest, full=True)
-    vocab_file = _prepare_model_dir(config, data, model_dir, is_new=newest is None)
+    vocab_file = _prepare_model_dir(
+        config, data, model_dir, init_checkpoint, newest is None, is_chief
+    )
     trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
-    manager = tf.train.CheckpointManager(
-        checkpoint,
-        model_dir,
-        max_to_keep=config.run.keep_checkpoint_max,
-        step_counter=trainer.global_step,
-        checkpoint_interval=config.run.save_checkpoints_steps,
-    )
+    logs = os.path.join(model_dir, "logs")
+    manager = None
+    if is_chief:
+        manager = tf.train.CheckpointManager(
+            checkpoint,
+            model_dir,
+            max_to_keep=config.run.keep_checkpoint_max,
+            step_counter=trainer.global_step,
+            checkpoint_interval=config.run.save_checkpoints_steps,
+        )
+    elif newest:
+        checkpoint.restore(newest).assert_existing_objects_matched()
     counts = pretraining_data.word_counts(*data[config.sequence_length])
     counts[trainer.special_ids] = 0  # never hidden
     shares = counts[counts > 0] / counts.sum()
     frequencies_loss = -float(np.sum(shares * np.log(shares)))
     peak = distribution.peak(strategy, precision)
-    progress = monitoring.Progress(config, trainer.global_step, frequencies_loss, peak)
+    progress = monitoring.Progress(
+        config, trainer.global_step, frequencies_loss, peak, silent=not is_chief
+    )
 
     def end_if_many_are_skipped(output: dict) -> None:
         if output["skipped_steps"] >= config.run.max_skipped_steps:
-            saved = _save_batch(config, data, int(trainer.last_skipped_step.numpy()), model_dir)
+            saved = model_dir
+            if is_chief:
+                last_step = int(trainer.last_skipped_step.numpy())
+                saved = _save_batch(config, data, last_step, model_dir)
             raise UserError(
                 f"{output['skipped_steps']} steps gave gradients that are not finite; the batch of "
                 f"the last is saved in {saved}: try run.precision=float32 or, with another "
@@ -249,45 +272,55 @@ def pretrain(
             strategy=strategy,
             steps_per_loop=config.run.steps_per_loop,
             checkpoint_manager=manager,
-            summary_dir=os.path.join(model_dir, "logs", "train"),
-            eval_summary_dir=os.path.join(model_dir, "logs", "heldout"),
+            summary_dir=os.path.join(logs, "train") if is_chief else None,
+            eval_summary_dir=os.path.join(logs, "heldout") if is_chief else None,
             train_actions=[progress.trained, end_if_many_are_skipped],
             eval_actions=[progress.evaluated],
         )
     step = int(trainer.global_step.numpy())
     if step >= config.num_train_steps:
-        print(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
+        say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
-    print(
+    say(
         f"{'continuing at step ' + str(step) if step else 'starting'}: "
         f"{config.num_train_steps} steps of {config.train_batch_size} examples on {replicas} "
         f"device(s) in {precision}; encoder of "
         f"{count_parameters(trainer.model.encoder) / 1e6:.1f} M parameters.",
-        flush=True,
     )
-    if config.frequency_biases and not step:
+    if init_checkpoint and not step:
+        vocab_sha256 = data[config.sequence_length][1].settings["vocab_sha256"]
+        checkpoints.restore_model(init_checkpoint, trainer.model, vocab_sha256)
+    elif config.frequency_biases and not step:
         with strategy.scope():
             trainer.model.set_frequency_biases(counts)
     progress.start()
     phase_start = 0
     try:
-        several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        with monitoring.Preemption(active=not several_workers) as preemption:
+        with monitoring.Preemption(strategy) as preemption:
             for sequence_length, phase_end in config.phases():
                 if step < phase_end and not preemption.sent:
                     phase = (*data[sequence_length], phase_start, phase_end)
                     _train_phase(controller, trainer, preemption, *phase)
                     step = phase_end
                 phase_start = phase_end
-            with monitoring.without_orbit_lines():
-                controller.save_checkpoint()
+            if is_chief:
+                with monitoring.without_orbit_lines():
+                    controller.save_checkpoint()
+    except tf.errors.OpError as error:
+        if not several_workers:
+            raise
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            "this worker cannot go on without the others: start all of them again with the same "
+            f"command, and they continue from the newest checkpoint ({reason})."
+        ) from error
     finally:
         progress.close()
     step = int(trainer.global_step.numpy())
     if step < config.num_train_steps:
-        print(f"stopped by SIGTERM at step {step}, which is saved: the same command continues.")
+        say(f"stopped by SIGTERM at step {step}, which is saved: the same command continues.")
         sys.exit(128 + signal.SIGTERM)
-    print(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
+    say(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
 
 
 def find_data(
@@ -380,14 +413,21 @@ def _prepare_model_dir(
     config: PretrainingConfig,
     data: dict[int, tuple[str, records.Manifest]],
     model_dir: str,
+    init_checkpoint: str,
     is_new: bool,
+    is_chief: bool,
 ) -> str:
-    """Writes `config.json` and `vocab.txt`, or checks them; returns the vocabulary's path."""
+    """Checks the settings of a run that goes on; writes `config.json` and `vocab.txt`.
+
+    Returns:
+      The path of a vocabulary.
+    """
     folder, manifest = next(iter(data.values()))
     settings = {
         **dataclasses.asdict(config),
         "lower_case": manifest.settings["lower_case"],
         "vocab_sha256": manifest.settings["vocab_sha256"],
+        "init_checkpoint": init_checkpoint or None,
     }
     path = os.path.join(model_dir, "config.json")
     # A start that failed before its first checkpoint binds nobody to its settings.
@@ -403,9 +443,9 @@ def _prepare_model_dir(
                     f"say {settings[name]}: give another --model_dir, or the settings it had "
                     f"(in {path})."
                 )
-    os.makedirs(model_dir, exist_ok=True)
-    vocab_file = os.path.join(model_dir, "vocab.txt")
     found = manifest.settings.get("vocab_file", os.path.join(folder, "vocab.txt"))
-    shutil.copyfile(found, vocab_file)
-    records.write_text(path, json.dumps(settings, indent=2) + "\n")
-    return vocab_file
+    if is_chief:
+        os.makedirs(model_dir, exist_ok=True)
+        shutil.copyfile(found, os.path.join(model_dir, "vocab.txt"))
+        records.write_text(path, json.dumps(settings, indent=2) + "\n")
+    return found

@@ -130,6 +130,34 @@ def test_other_settings_in_the_same_folder_are_refused(finished, settings, examp
         pretraining.pretrain(other, [str(examples_folder)], finished, cpu)
 
 
+def test_starts_with_the_weights_of_another_run(finished, settings, examples_folder, cpu, tmp_path):
+    folder = str(tmp_path / "continual")
+    # So small a rate moves no weight, so they are those of the other run.
+    settings = dataclasses.replace(settings, learning_rate=1e-30, frequency_biases=True)
+    arguments = (settings, [str(examples_folder)], folder, cpu)
+    pretraining.pretrain(*arguments, init_checkpoint=finished)
+    before, after = weights(finished), weights(folder)
+    for name, value in before.items():
+        if name.startswith("model/"):
+            np.testing.assert_array_equal(after[name], value, name)
+    with pytest.raises(UserError, match="holds a run with init_checkpoint = "):
+        pretraining.pretrain(*arguments)
+
+
+def test_another_runs_weights_must_fit(finished, settings, examples_folder, cpu, tmp_path):
+    shallow = dataclasses.replace(settings.encoder, intermediate_size=64)
+    folder, start = str(tmp_path / "model"), str(tmp_path / "start")
+    for changed in ({"encoder": shallow}, {"generator_hidden_fraction": 1.0}):
+        other = dataclasses.replace(settings, **changed)
+        with pytest.raises(UserError, match="is of another model than the settings ask for"):
+            pretraining.pretrain(other, [str(examples_folder)], folder, cpu, finished)
+    shutil.copytree(finished, start)
+    path = Path(start, "config.json")
+    path.write_text(path.read_text().replace('"vocab_sha256": "', '"vocab_sha256": "0'))
+    with pytest.raises(UserError, match="trained with another vocabulary than that of"):
+        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu, start)
+
+
 def test_a_start_that_failed_does_not_bind_the_next(settings, examples_folder, cpu, tmp_path):
     folder = str(tmp_path / "model")
     too_large = dataclasses.replace(settings, train_batch_size=4096)
