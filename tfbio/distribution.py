@@ -50,9 +50,13 @@ def make_strategy(
         )
     if not tf.config.list_physical_devices("GPU"):
         _set_up_cpu(cpu_devices)
-    gpus = tf.config.list_logical_devices("GPU")
     if strategy == "multi_worker":
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        # Before anything asks for the logical devices, which starts TensorFlow.
+        workers = tf.distribute.MultiWorkerMirroredStrategy()
+        # All batches are whole. To be ready for one that is not, it would forget their shapes.
+        workers.extended.experimental_enable_get_next_as_optional = False
+        return workers
+    gpus = tf.config.list_logical_devices("GPU")
     several = len(gpus) > 1 or (not gpus and cpu_devices > 1)
     if strategy == "mirrored" or (strategy == "auto" and several):
         devices = gpus or tf.config.list_logical_devices("CPU")
@@ -86,6 +90,33 @@ def _keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, 1 << 30)
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def distribute_dataset(
+    strategy: tf.distribute.Strategy, dataset: tf.data.Dataset
+) -> tf.distribute.DistributedDataset:
+    """Gives every replica its part of each global batch, the first replica the first rows.
+
+    Args:
+      strategy: where to.
+      dataset: global batches of static shapes, which divide by the replicas.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return strategy.experimental_distribute_dataset(dataset)
+
+    # What TensorFlow does itself here, dividing the files or the batches, loses the static shapes.
+    def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        replicas = context.num_replicas_in_sync // context.num_input_pipelines
+
+        def parts(values: tf.Tensor) -> tf.Tensor:
+            rows = values.shape[0] // context.num_replicas_in_sync
+            first = context.input_pipeline_id * replicas * rows
+            own = values[first : first + replicas * rows]
+            return tf.reshape(own, [replicas, rows, *values.shape[1:]])
+
+        return dataset.map(lambda batch: tf.nest.map_structure(parts, batch)).unbatch().prefetch(2)
+
+    return strategy.distribute_datasets_from_function(of_worker)
 
 
 def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:

@@ -146,15 +146,13 @@ class Preemption:
     def sent(self) -> bool:
         """Whether the process, or any worker's, is to end; all workers must ask equally often."""
         if self._several:
-            counts = self._strategy.run(self._sum, args=(tf.constant(float(self._sent)),))
-            self._sent = bool(self._strategy.experimental_local_results(counts)[0] > 0)
+            self._sent = bool(self._over_workers(tf.constant(float(self._sent))))
         return self._sent
 
-    @staticmethod
     @tf.function
-    def _sum(value: tf.Tensor) -> tf.Tensor:
-        replica = tf.distribute.get_replica_context()
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, value)
+    def _over_workers(self, value: tf.Tensor) -> tf.Tensor:
+        values = self._strategy.run(lambda: tf.identity(value))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
 
     def _note(self, *_) -> None:
         self._sent = True

@@ -81,7 +81,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
             beta1=tf.where(finite, self.beta_1, 1.0),
             beta2=tf.where(finite, self.beta_2, 1.0),
             epsilon=self.epsilon,
-            grad=tf.where(finite, grad, tf.zeros_like(grad)),
+            grad=tf.math.multiply_no_nan(grad, tf.cast(finite, grad.dtype)),
             use_locking=self._use_locking,
         )
 

@@ -231,6 +231,8 @@ def pretrain(
     )
     trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
+    # Makes this variable, which one of several workers alone would make later, and wait for others.
+    _ = checkpoint.save_counter
     logs = os.path.join(model_dir, "logs")
     manager = None
     if is_chief:
@@ -364,7 +366,8 @@ def _train_phase(
     """
     config, strategy = trainer.config, trainer.strategy
     step = int(trainer.global_step.numpy())
-    trainer.train_dataset = strategy.experimental_distribute_dataset(
+    trainer.train_dataset = distribution.distribute_dataset(
+        strategy,
         pretraining_data.training_dataset(
             folder,
             manifest,
@@ -372,11 +375,11 @@ def _train_phase(
             config.seed,
             step - phase_start,
             phase_end - phase_start,
-        )
+        ),
     )
     held_out = pretraining_data.held_out_dataset(folder, manifest, config.train_batch_size)
     held_out = held_out.take(config.run.num_eval_batches)
-    trainer.eval_dataset = strategy.experimental_distribute_dataset(held_out)
+    trainer.eval_dataset = distribution.distribute_dataset(strategy, held_out)
     every, loop = config.run.eval_every_steps, config.run.steps_per_loop
     with monitoring.without_orbit_lines():
         if step > phase_start and step % every == 0:

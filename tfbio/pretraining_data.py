@@ -286,14 +286,10 @@ def _plan(
 def _batches(records: tf.data.Dataset, batch_size: int, manifest: Manifest) -> tf.data.Dataset:
     form = _format(manifest)
     parse = _parse_original(manifest.settings["sequence_length"]) if form is None else _parse(form)
-    # Of several workers, each reads everything and takes its part of every batch.
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return (
         records.batch(batch_size, drop_remainder=True)
         .map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
-        .with_options(options)
     )
 
 
