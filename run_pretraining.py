@@ -40,7 +40,7 @@ flags.DEFINE_boolean(
     "dry_run",
     False,
     "Only prints what a run would cost: parameters, FLOPs, memory, estimated days and, with "
-    "--examples, how often they are read. Trains and writes nothing.",
+    "--examples, how often they are read. Neither trains nor writes.",
 )
 flags.DEFINE_string(
     "estimate_for",

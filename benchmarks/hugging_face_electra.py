@@ -1,8 +1,9 @@
 """ELECTRA's pretraining step with Hugging Face `transformers` on PyTorch: what tfbio is held to.
 
-`transformers` has the two models and no pretraining step. This one is as fast as its parts allow:
-the whole embedding block shared, the generator's head on the masked positions alone, AdamW in its
-fused form, no look at a number from inside the step. The mathematics are those of `tfbio.electra`.
+`transformers` has the two models and no pretraining step. This one is a good one: the whole
+embedding block shared, the generator's head on the masked positions alone, samples by inversion,
+AdamW in its fused form, no look at a number from inside the step. The mathematics are those of
+`tfbio.electra`, but that PyTorch's AdamW corrects the bias of its averages.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class HuggingFaceElectra(torch.nn.Module):
         each = torch.nn.functional.cross_entropy(logits, ids.flatten(), reduction="none")
         generator_loss = (each * weights.flatten()).sum() / weights.sum()
         with torch.no_grad():
-            sampled = torch.multinomial(torch.softmax(logits, -1), 1).view_as(ids)
+            ends = torch.softmax(logits, -1).cumsum(-1)
+            draw = torch.rand(len(ends), 1) * ends[:, -1:]
+            sampled = torch.searchsorted(ends, draw).clamp(max=ends.shape[-1] - 1).view_as(ids)
             sampled = torch.where(weights.bool(), sampled, ids)
             corrupted = input_ids.scatter(1, positions, sampled)
             replaced = (corrupted != input_ids).float()
@@ -124,23 +127,31 @@ def electra_config(config: EncoderConfig) -> transformers.ElectraConfig:
 
 
 def batches(
-    documents: list[np.ndarray], length: int, batch_size: int, pad_id: int, seed: int
+    ids: np.ndarray, offsets: np.ndarray, length: int, batch_size: int, pad_id: int, seed: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """One document an example, cut and padded to `length`, in a new order each epoch, for ever.
+
+    Args:
+      ids: int32, all documents after each other, each with its [CLS] and [SEP].
+      offsets: int64 [documents + 1], where each begins and ends.
+      length: of an example.
+      batch_size: of a batch.
+      pad_id: [PAD].
+      seed: of the order.
 
     Yields:
       int64 [batch_size, length] each: the ids, and 1 for tokens and 0 for padding.
     """
     rng = np.random.default_rng(seed)
     while True:
-        order = rng.permutation(len(documents))
+        order = rng.permutation(len(offsets) - 1)
         for first in range(0, len(order) - batch_size + 1, batch_size):
-            ids = np.full([batch_size, length], pad_id, np.int64)
+            batch = np.full([batch_size, length], pad_id, np.int64)
             mask = np.zeros([batch_size, length], np.int64)
             for row, index in enumerate(order[first : first + batch_size]):
-                tokens = documents[index]
+                tokens = ids[offsets[index] : offsets[index + 1]]
                 if len(tokens) > length:
                     tokens = np.append(tokens[: length - 1], tokens[-1])  # [SEP] stays
-                ids[row, : len(tokens)] = tokens
+                batch[row, : len(tokens)] = tokens
                 mask[row, : len(tokens)] = 1
-            yield torch.from_numpy(ids), torch.from_numpy(mask)
+            yield torch.from_numpy(batch), torch.from_numpy(mask)

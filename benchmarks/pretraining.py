@@ -26,6 +26,7 @@ import dataclasses
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -36,8 +37,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio import cost
-from tfbio.config import EncoderConfig, PretrainingConfig, PretrainingRun
+from tfbio import config, cost
+from tfbio.config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -56,18 +57,15 @@ class Shape:
 
     def config(self, vocab_size: int) -> PretrainingConfig:
         """The settings of `hparams`, for one phase at this length."""
-        values = json.loads((ROOT / "hparams" / self.hparams).read_text())
-        encoder = EncoderConfig(**values.pop("encoder") | {"vocab_size": vocab_size})
-        return PretrainingConfig(
-            **values
-            | {
-                "encoder": encoder,
-                "sequence_length": self.sequence_length,
-                "final_sequence_length": 0,
-                "train_batch_size": self.batch_size,
-                "run": PretrainingRun(gradient_accumulation_steps=self.parts),
-            }
-        )
+        overrides = {
+            "encoder.vocab_size": vocab_size,
+            "sequence_length": self.sequence_length,
+            "final_sequence_length": 0,
+            "train_batch_size": self.batch_size,
+            "run.gradient_accumulation_steps": self.parts,
+        }
+        overrides = [f"{name}={value}" for name, value in overrides.items()]
+        return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
 
 
 SHAPES = {
@@ -93,11 +91,11 @@ def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> tuple[Train, C
     strategy = distribution.make_strategy(cpu_devices=cpu_devices)
     examples = str(folder / f"examples_{shape.sequence_length}")
     manifest = records.read_manifest(examples, "examples")
-    config = shape.config(manifest.settings["vocab_size"])
+    settings = shape.config(manifest.settings["vocab_size"])
     vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
-    trainer = pretraining.Trainer(config, vocab, strategy)
+    trainer = pretraining.Trainer(settings, vocab, strategy)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)
-    trainer.train_dataset = strategy.experimental_distribute_dataset(data)
+    trainer.train_dataset = distribution.distribute_dataset(strategy, data)
 
     def train(steps: int) -> tuple[int, int]:
         output = trainer.train(tf.constant(steps))
@@ -117,15 +115,14 @@ def hugging_face_engine(
 
     torch.set_num_threads(os.cpu_count())
     torch.manual_seed(0)
-    encoder = tokenization.load_encoder(str(folder / "vocab.txt"), lower_case=True)
-    documents = encode_documents(folder / "documents", encoder)
+    vocab = tokenization.read_vocab(folder / "vocab.txt")
+    pad, *special = (vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
     model = hugging_face_electra.HuggingFaceElectra(
-        shape.config(encoder.vocab_size),
-        special_ids=[encoder.cls_id, encoder.sep_id, encoder.pad_id],
-        mask_id=encoder.mask_id,
+        shape.config(len(vocab)), special_ids=[pad, *special], mask_id=vocab["[MASK]"]
     )
+    ids, offsets = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "offsets"))
     batches = hugging_face_electra.batches(
-        documents, shape.sequence_length, shape.batch_size, encoder.pad_id, seed=0
+        ids, offsets, shape.sequence_length, shape.batch_size, pad, seed=0
     )
 
     def train(steps: int) -> tuple[int, int]:
@@ -140,7 +137,8 @@ def hugging_face_engine(
         return steps * shape.batch_size, tokens
 
     def measured_peak() -> float:
-        matrix, size = torch.rand(1024, 1024), 1024
+        size = 1024
+        matrix = torch.rand(size, size)
         shortest, end = float("inf"), time.perf_counter() + 0.3
         while time.perf_counter() < end:
             start = time.perf_counter()
@@ -149,17 +147,6 @@ def hugging_face_engine(
         return 2 * size**3 / shortest
 
     return train, measured_peak
-
-
-def encode_documents(folder: Path, encoder) -> list[np.ndarray]:
-    """Each document as int32 [CLS] title and sentences [SEP], uncut."""
-    from tfbio import records
-
-    documents = []
-    for document in records.read_documents(folder):
-        ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
-        documents.append(np.concatenate([[encoder.cls_id], ids, [encoder.sep_id]]).astype(np.int32))
-    return documents
 
 
 def serve(engine: str, shape: Shape, folder: Path, cpu_devices: int) -> None:
@@ -231,6 +218,8 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
         for engine, rows in measured.items()
     }
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
+    devices = cpu_devices or shape.cpu_devices
+    print(f"tfbio with --cpu_devices={devices}, run.gradient_accumulation_steps={shape.parts}.\n")
     print("| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     base = medians["hugging_face"]
@@ -253,29 +242,40 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
 
 
 def prepare(folder: Path, documents: str, vocab: str) -> None:
-    """Puts documents, a vocabulary and examples of both lengths into the folder."""
+    """Puts a vocabulary, examples of both lengths and encoded documents into the folder."""
+    from tfbio import records, tokenization
 
     def stage(name: str, *flags: str) -> None:
         subprocess.run([sys.executable, "-m", f"data_prep.{name}", *flags], cwd=ROOT, check=True)
 
-    if documents:
-        (folder / "documents").symlink_to(Path(documents).absolute())
-    else:
-        stage("documents", f"--output={folder}/documents")
+    if not documents:
+        documents = f"{folder}/documents"
+        stage("documents", f"--output={documents}")
     if vocab:
-        (folder / "vocab.txt").symlink_to(Path(vocab).absolute())
+        shutil.copyfile(vocab, folder / "vocab.txt")
     else:
-        flags = ["--size=30522", f"--output={folder}/vocab.txt"]
-        stage("vocabulary", f"--documents={folder}/documents", *flags)
+        stage(
+            "vocabulary",
+            f"--documents={documents}",
+            "--size=30522",
+            f"--output={folder}/vocab.txt",
+        )
     for length in sorted({shape.sequence_length for shape in SHAPES.values()}):
         stage(
             "examples",
-            f"--documents={folder}/documents",
+            f"--documents={documents}",
             f"--vocab={folder}/vocab.txt",
             f"--output={folder}/examples_{length}",
             f"--sequence_length={length}",
             "--packing",
         )
+    encoder = tokenization.load_encoder(str(folder / "vocab.txt"), lower_case=True)
+    encoded = []
+    for document in records.read_documents(documents):
+        ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
+        encoded.append(np.concatenate([[encoder.cls_id], ids, [encoder.sep_id]]).astype(np.int32))
+    np.save(folder / "ids.npy", np.concatenate(encoded))
+    np.save(folder / "offsets.npy", np.cumsum([0, *map(len, encoded)]))
 
 
 def main() -> None:
@@ -296,7 +296,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary)
         folder.mkdir(exist_ok=True)
-        if not (folder / "examples_512").exists():
+        if not (folder / "offsets.npy").exists():  # the last to be written
             prepare(folder, flags.documents, flags.vocab)
         for name in flags.shape or SHAPES:
             compare(name, folder, flags.rounds, flags.cpu_devices)

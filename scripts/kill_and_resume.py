@@ -31,23 +31,27 @@ def train(command: list[str]) -> None:
 
 
 def train_and_kill(command: list[str], sent: signal.Signals, lines: int, seconds: float) -> int:
-    """Kills the run so long after it said that it did some more steps; returns the last it said."""
+    """Kills the run so long after it said that it did some more steps; returns the last it said.
+
+    0: it was over before.
+    """
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    line = ""
+    said = []
     for line in process.stdout:
+        said.append(line)
         lines -= line.startswith("step ")
         if lines == 0:
-            break
-    time.sleep(seconds)
-    process.send_signal(sent)
-    rest = line + process.communicate()[0]
-    step = [int(said.split()[1].split("/")[0]) for said in rest.splitlines() if said[:5] == "step "]
+            time.sleep(seconds)
+            process.send_signal(sent)
+    code = process.wait()
+    if code == 0:
+        return 0
     wanted = 128 + sent if sent == signal.SIGTERM else -sent
-    if process.returncode not in (wanted, 0):
-        sys.exit(f"after {sent.name} the exit code is {process.returncode}, not {wanted}")
-    if process.returncode == wanted == 128 + sent and "which is saved" not in rest:
+    if code != wanted:
+        sys.exit(f"after {sent.name} the exit code is {code}, not {wanted}")
+    if sent == signal.SIGTERM and "which is saved" not in said[-1]:
         sys.exit("after SIGTERM it did not say that it saved")
-    return step[-1]
+    return max(int(line.split()[1].split("/")[0]) for line in said if line.startswith("step "))
 
 
 def saved(model_dir: Path, step: int) -> dict:
@@ -83,7 +87,7 @@ def main() -> None:
     )
     parser.add_argument("--examples", required=True, help="of --sequence_length=64")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     flags = parser.parse_args()
 
@@ -100,23 +104,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         alone, killed = Path(temporary, "alone"), Path(temporary, "killed")
         train([*command, f"--model_dir={alone}"])
-        kills = 0
         for number in range(flags.kills):
             sent = signal.SIGTERM if number % 3 == 1 else signal.SIGKILL
             lines, seconds = rng.randrange(1, 6), rng.random()
             step = train_and_kill([*command, f"--model_dir={killed}"], sent, lines, seconds)
+            if not step:
+                sys.exit(f"the run was over after {number} kills: give more --steps")
             print(f"{sent.name} after step {step}", flush=True)
-            kills += step < flags.steps
-            if step == flags.steps:
-                break
-        if kills < flags.kills:
-            sys.exit(f"the run was over after {kills} kills: give more --steps")
         train([*command, f"--model_dir={killed}"])
 
         expected, found = saved(alone, flags.steps), saved(killed, flags.steps)
+        if not expected or expected.keys() != found.keys():
+            sys.exit("the checkpoints do not hold the same arrays")
         other = [name for name in expected if (expected[name] != found[name]).any()]
         print(f"{len(expected) - len(other)} of {len(expected)} arrays are the same, bit for bit")
         others = logged(alone) ^ logged(killed)
+        if not logged(alone):
+            sys.exit("nothing was logged")
         print(f"{len(logged(alone))} logged numbers, {len(others)} differences")
         if other or others:
             sys.exit(f"different: {', '.join([*other, *map(str, sorted(others))][:10])}")

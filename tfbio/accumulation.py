@@ -44,25 +44,25 @@ def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
     return Part(tf.constant(0), 1, hidden=totals[0], tokens=totals[1])
 
 
-def summed_gradients(
-    gradients_of: Callable[[dict[str, tf.Tensor], MaskedBatch, Part], list[tf.Tensor]],
+def sum_over_parts(
+    function: Callable[[dict[str, tf.Tensor], MaskedBatch, Part], list[tf.Tensor]],
     batch: dict[str, tf.Tensor],
     masked: MaskedBatch,
-    variables: list[tf.Variable],
+    like: list[tf.Variable],
     parts: int,
 ) -> list[tf.Tensor]:
-    """The gradients of the mean loss over all of a replica's examples.
+    """Calls a function on each part of a replica's examples, and sums what it returns.
 
     Args:
-      gradients_of: gives those of a part; their sum is what is wanted.
+      function: gives one tensor for each of `like`: the gradients of a part's share of the loss.
       batch: [B, L] each, B a multiple of `parts`.
       masked: the batch with tokens hidden.
-      variables: what the gradients are of.
+      like: variables that have the shapes and dtypes of what is returned.
       parts: how many there are to be.
     """
     everything = whole(batch, masked)
     if parts == 1:
-        return gradients_of(batch, masked, everything)
+        return function(batch, masked, everything)
     rows = masked.ids.shape[0] // parts
 
     def add_part(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
@@ -72,10 +72,10 @@ def summed_gradients(
 
         own_batch, own_masked = tf.nest.map_structure(take, (batch, masked))
         part = everything._replace(index=index, count=parts)
-        gradients = gradients_of(own_batch, own_masked, part)
-        return [index + 1, *(a + b for a, b in zip(sums, gradients, strict=True))]
+        added = function(own_batch, own_masked, part)
+        return [index + 1, *(a + b for a, b in zip(sums, added, strict=True))]
 
-    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
+    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in like]
     # One at a time: in parallel they would take the memory of all.
     _, *sums = tf.while_loop(
         lambda index, *_: index < parts,

@@ -6,9 +6,22 @@ import os
 import tensorflow as tf
 
 from tfbio.cli import UserError
-from tfbio.config import ConfigError, EncoderConfig, load
+from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
 from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
+
+# What the weights of a run can be used for depends on these settings; not on how it was trained.
+MODEL_SETTINGS = (
+    "objective",
+    "encoder",
+    "generator_hidden_fraction",
+    "generator_layers_fraction",
+    "untied_generator",
+    "untied_generator_embeddings",
+    "uniform_generator",
+    "lower_case",
+)
+TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
 
 class CheckpointError(UserError):
@@ -48,10 +61,11 @@ def read_encoder_config(folder: str) -> EncoderConfig:
         raise CheckpointError(f"{os.path.join(folder, 'config.json')}: {error}") from error
 
 
-def find_newest(folder: str) -> str | None:
+def find_newest(folder: str, repair: bool = True) -> str | None:
     """The newest checkpoint of a run that is to go on, read once to its end; None: there is none.
 
-    One that was removed is passed over for the one before it, and is named.
+    One that was removed is passed over for the one before it. With `repair`, it is named, and
+    the list of checkpoints in `folder` is corrected.
 
     Raises:
       CheckpointError: it is damaged, or all were removed.
@@ -85,7 +99,7 @@ def find_newest(folder: str) -> str | None:
         if len(there) == 1:
             remedy = f"to start anew, remove {path}.* and {index}"
         raise CheckpointError(f"{path} is damaged ({_first_line(error)}): {remedy}.") from error
-    if path != newest:
+    if path != newest and repair:
         print(f"{newest} is gone: the newest checkpoint there is is {path}.")
         times = state.all_model_checkpoint_timestamps
         times = dict(zip(state.all_model_checkpoint_paths, times, strict=False))
@@ -99,33 +113,56 @@ def find_newest(folder: str) -> str | None:
     return path
 
 
-def restore_model(folder: str, model: tf.Module, vocab_sha256: str) -> None:
-    """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
+def require_same_model(folder: str, settings: dict) -> None:
+    """Refuses the run in `folder` if its weights do not make the model of these settings.
 
     Args:
       folder: a run's `--model_dir`.
-      model: `Electra` or `MaskedLanguageModel`, as the run had it.
-      vocab_sha256: of the vocabulary that the model is to be trained with.
+      settings: as a run writes them to `config.json`.
 
     Raises:
-      CheckpointError: there is none, or one of another model or vocabulary.
+      CheckpointError: it is of another model or vocabulary, or no run.
     """
-    if read_settings(folder).get("vocab_sha256") != vocab_sha256:
+    before = read_settings(folder)
+    if before.get("vocab_sha256") != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
             f"examples with {os.path.join(folder, 'vocab.txt')}."
         )
-    path = tf.train.latest_checkpoint(folder)
+    for name in MODEL_SETTINGS:
+        # A setting that is newer than the run had what is now its default.
+        had = before.get(name, getattr(PretrainingConfig(), name, None))
+        wanted = settings[name]
+        if name == "encoder":
+            had, wanted = (
+                {key: value for key, value in shape.items() if key not in TRAINING_ONLY}
+                for shape in (had, wanted)
+            )
+        if had != wanted:
+            raise CheckpointError(
+                f"{folder} holds another model than the settings ask for: its {name} is {had}, "
+                f"not {wanted}."
+            )
+
+
+def restore_model(folder: str, model: tf.Module) -> None:
+    """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
+
+    Args:
+      folder: a run's `--model_dir`, see `require_same_model`.
+      model: `Electra` or `MaskedLanguageModel`, as the run had it.
+
+    Raises:
+      CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
+    """
+    path = find_newest(folder, repair=False)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
     tree = tf.train.Checkpoint(model=model)
     try:
         tree.read(path).expect_partial().assert_existing_objects_matched()
     except (ValueError, AssertionError) as error:
-        raise CheckpointError(
-            f"{path} is of another model than the settings ask for (see config.json beside it): "
-            f"{_first_line(error)}"
-        ) from error
+        raise CheckpointError(f"{path} does not fit the settings: {_first_line(error)}") from error
 
 
 def restore_encoder(folder: str, encoder: Encoder) -> int:

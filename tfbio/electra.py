@@ -27,8 +27,8 @@ class ElectraOutput(NamedTuple):
     """
 
     loss: tf.Tensor  # float32 [], the weighted sum of the two
-    generator_loss: tf.Tensor  # float32 [], of the mean over the hidden tokens
-    discriminator_loss: tf.Tensor  # float32 [], of the mean over all tokens
+    generator_loss: tf.Tensor  # float32 [], share of the mean over the hidden tokens
+    discriminator_loss: tf.Tensor  # float32 [], share of the mean over all tokens
     generator_logits: tf.Tensor  # float32 [B, N, V]
     discriminator_logits: tf.Tensor  # float32 [B, L]
     corrupted_ids: tf.Tensor  # int32 [B, L], what the discriminator saw
@@ -81,7 +81,7 @@ class Electra(keras.layers.Layer):
           masked: the batch with tokens hidden.
           seed: int32 [2], keys the generator's samples and the dropout.
           training: with dropout, or without.
-          part: where these are not all of the replica's examples, which they are.
+          part: which of the replica's examples these are; None: all.
           corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
         """
         config = self.config
@@ -194,9 +194,9 @@ def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """One draw from softmax(logits) for each hidden token: float32 [B, N, V] -> int32 [B, N].
 
     By inversion: the word at which the cumulated probability passes a uniform number, `draw`,
-    float32 [B, N] in [0, 1). That takes
-    one random number where Gumbel's trick takes V, compiles under XLA, which
-    `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
+    float32 [B, N] in [0, 1). That takes one random number where Gumbel's trick takes V, compiles
+    under XLA, which `tf.random.stateless_categorical` does not, and gives the same words on any
+    number of replicas.
 
     Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
     took an eighth of a small model's step on a CPU.

@@ -146,7 +146,8 @@ class Preemption:
     def sent(self) -> bool:
         """Whether the process, or any worker's, is to end; all workers must ask equally often."""
         if self._several:
-            self._sent = bool(self._over_workers(tf.constant(float(self._sent))))
+            # Asked anew each time: a signal that comes while the others answer counts then.
+            return bool(self._over_workers(tf.constant(float(self._sent))))
         return self._sent
 
     @tf.function

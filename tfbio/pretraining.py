@@ -37,6 +37,15 @@ from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModel
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
+# What TensorFlow raises where another worker is gone.
+LOST_WORKER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+
+
 class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     """One training step and one evaluation step, under any strategy."""
 
@@ -111,7 +120,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             return tape.gradient(output.loss, variables)
 
         parts = self.config.run.gradient_accumulation_steps
-        gradients = accumulation.summed_gradients(gradients_of, batch, masked, variables, parts)
+        gradients = accumulation.sum_over_parts(gradients_of, batch, masked, variables, parts)
         norm = optimization.apply_clipped(
             self.optimizer, gradients, variables, self.config.max_gradient_norm
         )
@@ -145,9 +154,16 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         mask_seed, model_seed = randomness.split(seed, 2)
         # And as many at every evaluation, however many a schedule hides by then.
         masked = self._mask(batch, mask_seed, None)
-        part = accumulation.whole(batch, masked)
-        output = self.model(batch, masked, seed=model_seed, training=False, part=part)
-        self.eval_metrics.update(batch, masked, output, part)
+
+        def update(
+            batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
+        ) -> list[tf.Tensor]:
+            output = self.model(batch, masked, seed=model_seed, training=False, part=part)
+            self.eval_metrics.update(batch, masked, output, part)
+            return []
+
+        parts = self.config.run.gradient_accumulation_steps
+        accumulation.sum_over_parts(update, batch, masked, [], parts)
 
     def eval_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
@@ -221,14 +237,15 @@ def pretrain(
     several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     precision = distribution.set_precision(config.run.precision, strategy)
     data = find_data(config, example_folders)
-    newest = checkpoints.find_newest(model_dir)
+    newest = checkpoints.find_newest(model_dir, repair=is_chief)
+    settings = _settings(config, data, init_checkpoint)
+    if newest is None and init_checkpoint:
+        checkpoints.require_same_model(init_checkpoint, settings)
     if newest is None:
         for folder, manifest in data.values():
             # All bytes, once. Of a run that goes on, sizes were looked at above.
             records.verify(folder, manifest, full=True)
-    vocab_file = _prepare_model_dir(
-        config, data, model_dir, init_checkpoint, newest is None, is_chief
-    )
+    vocab_file = _prepare_model_dir(settings, data, model_dir, newest is None, is_chief)
     trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
     # Makes this variable, which one of several workers alone would make later, and wait for others.
@@ -290,8 +307,7 @@ def pretrain(
         f"{count_parameters(trainer.model.encoder) / 1e6:.1f} M parameters.",
     )
     if init_checkpoint and not step:
-        vocab_sha256 = data[config.sequence_length][1].settings["vocab_sha256"]
-        checkpoints.restore_model(init_checkpoint, trainer.model, vocab_sha256)
+        checkpoints.restore_model(init_checkpoint, trainer.model)
     elif config.frequency_biases and not step:
         with strategy.scope():
             trainer.model.set_frequency_biases(counts)
@@ -308,7 +324,7 @@ def pretrain(
             if is_chief:
                 with monitoring.without_orbit_lines():
                     controller.save_checkpoint()
-    except tf.errors.OpError as error:
+    except LOST_WORKER as error:
         if not several_workers:
             raise
         reason = str(error).strip().splitlines()[0]
@@ -412,11 +428,23 @@ def _save_batch(
     return path
 
 
+def _settings(
+    config: PretrainingConfig, data: dict[int, tuple[str, records.Manifest]], init_checkpoint: str
+) -> dict:
+    """What `config.json` says of a run."""
+    _, manifest = next(iter(data.values()))
+    return {
+        **dataclasses.asdict(config),
+        "lower_case": manifest.settings["lower_case"],
+        "vocab_sha256": manifest.settings["vocab_sha256"],
+        "init_checkpoint": init_checkpoint or None,
+    }
+
+
 def _prepare_model_dir(
-    config: PretrainingConfig,
+    settings: dict,
     data: dict[int, tuple[str, records.Manifest]],
     model_dir: str,
-    init_checkpoint: str,
     is_new: bool,
     is_chief: bool,
 ) -> str:
@@ -425,13 +453,6 @@ def _prepare_model_dir(
     Returns:
       The path of a vocabulary.
     """
-    folder, manifest = next(iter(data.values()))
-    settings = {
-        **dataclasses.asdict(config),
-        "lower_case": manifest.settings["lower_case"],
-        "vocab_sha256": manifest.settings["vocab_sha256"],
-        "init_checkpoint": init_checkpoint or None,
-    }
     path = os.path.join(model_dir, "config.json")
     # A start that failed before its first checkpoint binds nobody to its settings.
     if not is_new:
@@ -446,6 +467,7 @@ def _prepare_model_dir(
                     f"say {settings[name]}: give another --model_dir, or the settings it had "
                     f"(in {path})."
                 )
+    folder, manifest = next(iter(data.values()))
     found = manifest.settings.get("vocab_file", os.path.join(folder, "vocab.txt"))
     if is_chief:
         os.makedirs(model_dir, exist_ok=True)

@@ -51,5 +51,5 @@ def test_every_example_is_in_one_part():
         return [tape.gradient(loss, weight)]
 
     for parts in (1, 2, 3, 6):
-        gradient = accumulation.summed_gradients(gradients_of, batch, masked, [weight], parts)
+        gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], parts)
         np.testing.assert_allclose(gradient[0], values[mask == 1].mean(), rtol=1e-5)
