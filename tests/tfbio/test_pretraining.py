@@ -138,7 +138,7 @@ def test_starts_with_the_weights_of_another_run(finished, settings, examples_fol
     pretraining.pretrain(*arguments, init_checkpoint=finished)
     before, after = weights(finished), weights(folder)
     for name, value in before.items():
-        if name.startswith("model/"):
+        if name.startswith("model/") and "OPTIMIZER_SLOT" not in name:
             np.testing.assert_array_equal(after[name], value, name)
     with pytest.raises(UserError, match="holds a run with init_checkpoint = "):
         pretraining.pretrain(*arguments)
