@@ -43,6 +43,7 @@ def train_and_kill(command: list[str], sent: signal.Signals, lines: int, seconds
         if lines == 0:
             time.sleep(seconds)
             process.send_signal(sent)
+            lines = -1  # once
     code = process.wait()
     steps = [line.split()[1].split("/") for line in said if line.startswith("step ")]
     if code == 0 or (steps and steps[-1][0] == steps[-1][1]):

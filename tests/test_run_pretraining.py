@@ -108,7 +108,7 @@ def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_pa
 def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(examples_folder):
     """SIGKILL, and SIGTERM, by which it saves first: the same weights and logged losses."""
     command = [sys.executable, "scripts/kill_and_resume.py", f"--examples={examples_folder}"]
-    command += ["--kills=3", "--steps=600"]
+    command += ["--kills=3", "--steps=300"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("SIGKILL after step") == 2 and "SIGTERM after step" in done.stdout
