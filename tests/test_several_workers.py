@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scripts.kill_and_resume import saved
 from tfbio import records
 
 ROOT = Path(__file__).parents[1]
@@ -89,18 +90,6 @@ def undisturbed(command, tmp_path_factory):
     return folder
 
 
-def trained(folder):
-    """The weights and the optimizer's state after the last step."""
-    import tensorflow as tf
-
-    reader = tf.train.load_checkpoint(str(folder / "ckpt-60"))
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if name.startswith(("model/", "optimizer/"))
-    }
-
-
 def losses(folder, part):
     import tensorflow as tf
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -140,7 +129,7 @@ def test_a_run_that_loses_a_worker_continues(command, undisturbed, tmp_path, sen
         assert "stopped by SIGTERM at step" in said
     (code, said, error), (_, _, other_error) = Workers(command, folder).end()
     assert code == 0 and "continuing at step" in said, error + other_error
-    expected, found = trained(undisturbed), trained(folder)
+    expected, found = saved(undisturbed, 60), saved(folder, 60)
     assert expected
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, name)

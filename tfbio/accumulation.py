@@ -37,7 +37,8 @@ class Part(NamedTuple):
 
 def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
     """All of a replica's examples at once."""
-    totals = tf.stack([tf.reduce_sum(masked.weights), _count(batch["input_mask"])])
+    counted = masked.weights, tf.cast(batch["input_mask"], tf.float32)
+    totals = tf.stack([tf.reduce_sum(weights) for weights in counted])
     replica = tf.distribute.get_replica_context()
     if replica.num_replicas_in_sync > 1:
         totals = replica.all_reduce(tf.distribute.ReduceOp.SUM, totals)
@@ -85,7 +86,3 @@ def sum_over_parts(
         maximum_iterations=parts,
     )
     return sums
-
-
-def _count(mask: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum(tf.cast(mask, tf.float32))

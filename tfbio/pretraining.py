@@ -234,14 +234,13 @@ def pretrain(
         if is_chief:
             print(line, flush=True)
 
-    several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     precision = distribution.set_precision(config.run.precision, strategy)
     data = find_data(config, example_folders)
     newest = checkpoints.find_newest(model_dir, repair=is_chief)
     settings = _settings(config, data, init_checkpoint)
-    if newest is None and init_checkpoint:
-        checkpoints.require_same_model(init_checkpoint, settings)
     if newest is None:
+        if init_checkpoint:
+            checkpoints.require_same_model(init_checkpoint, settings)
         for folder, manifest in data.values():
             # All bytes, once. Of a run that goes on, sizes were looked at above.
             records.verify(folder, manifest, full=True)
@@ -325,7 +324,7 @@ def pretrain(
                 with monitoring.without_orbit_lines():
                     controller.save_checkpoint()
     except LOST_WORKER as error:
-        if not several_workers:
+        if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             raise
         reason = str(error).strip().splitlines()[0]
         raise UserError(
