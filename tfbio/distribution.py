@@ -1,6 +1,5 @@
 """Where a run computes: a TPU, GPUs, or the CPU, as a `tf.distribute` strategy."""
 
-import ctypes
 import os
 import re
 import time
@@ -10,9 +9,6 @@ import tf_keras as keras
 
 from tfbio import cost
 from tfbio.cli import UserError
-
-# Of glibc's malloc.h.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
@@ -77,18 +73,6 @@ def _set_up_cpu(devices: int) -> None:
         cpu = tf.config.list_physical_devices("CPU")[0]
         parts = [tf.config.LogicalDeviceConfiguration() for _ in range(devices)]
         tf.config.set_logical_device_configuration(cpu, parts)
-        _keep_freed_memory()
-
-
-def _keep_freed_memory() -> None:
-    """Lets glibc keep large blocks that are free, rather than give them back to the system.
-
-    Else every operation has its pages faulted in again, for which several devices wait for each
-    other.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None and mallopt(M_MMAP_THRESHOLD, 1 << 30):
-        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def distribute_dataset(
