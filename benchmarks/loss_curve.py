@@ -1,0 +1,208 @@
+"""ELECTRA's losses in pretraining, tfbio's beside those of Hugging Face's models, as a table.
+
+    python -m benchmarks.loss_curve --examples=out/examples_64
+
+With each seed, both engines train an ELECTRA-small on the same batches in the same order. Initial
+weights, masks, samples and dropout are each engine's own, from the same distributions, so curves
+agree as those of two seeds do. The steps are fewer than an epoch: no example is seen twice, and a
+training loss is one on text that is new.
+
+Hugging Face's step is `benchmarks/hugging_face_electra.py`. Each run has one core to itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from tfbio import config, records, tokenization
+from tfbio.config import PretrainingConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+ENGINES = ("tfbio", "hugging_face")
+LOSSES = ("generator_loss", "discriminator_loss")
+POINTS = 12  # of a curve
+
+
+def settings(examples: str, steps: int, batch_size: int, seed: int) -> PretrainingConfig:
+    """ELECTRA-small with its peak learning rate, and a warm-up for so few steps."""
+    of_examples = records.read_manifest(examples, "examples").settings
+    overrides = {
+        "encoder.vocab_size": of_examples["vocab_size"],
+        "sequence_length": of_examples["sequence_length"],
+        "train_batch_size": batch_size,
+        "num_train_steps": steps,
+        "num_warmup_steps": steps // 6,
+        "seed": seed,
+    }
+    overrides = [f"{name}={value}" for name, value in overrides.items()]
+    return config.load(PretrainingConfig, str(ROOT / "hparams" / "small.json"), overrides)
+
+
+# --- The engines, each in a process of its own ---------------------------------------------------
+
+
+Train = Callable[[int], tuple[float, float]]  # so many steps -> mean losses
+
+
+def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
+    import tensorflow as tf
+
+    from tfbio import distribution, pretraining
+
+    strategy = distribution.make_strategy()
+    vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
+    trainer = pretraining.Trainer(settings, vocab, strategy)
+    trainer.train_dataset = distribution.distribute_dataset(strategy, batches(settings, examples))
+
+    def train(steps: int) -> tuple[float, float]:
+        output = trainer.train(tf.constant(steps))
+        return tuple(float(output[name]) for name in LOSSES)
+
+    return train
+
+
+def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
+    import torch
+
+    from benchmarks import hugging_face_electra
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.manual_seed(settings.seed)
+    vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
+    special = [vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]")]
+    model = hugging_face_electra.HuggingFaceElectra(settings, special, vocab["[MASK]"])
+    own = iter(batches(settings, examples).as_numpy_iterator())
+
+    def train(steps: int) -> tuple[float, float]:
+        losses = []
+        for _ in range(steps):
+            batch = next(own)
+            names = ("input_ids", "input_mask", "segment_ids")
+            losses.append(model.step(*(torch.from_numpy(batch[n].astype(np.int64)) for n in names)))
+        return tuple(np.mean(losses, axis=0).tolist())
+
+    return train
+
+
+def batches(settings: PretrainingConfig, examples: str):
+    """What `run_pretraining.py` would train on."""
+    from tfbio import pretraining_data
+
+    manifest = records.read_manifest(examples, "examples")
+    size, steps = settings.train_batch_size, settings.num_train_steps
+    return pretraining_data.training_dataset(examples, manifest, size, settings.seed, 0, steps)
+
+
+def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
+    """Trains, and prints the mean losses since the line before."""
+    make = tfbio_engine if engine == "tfbio" else hugging_face_engine
+    train, step = make(settings, examples), 0
+    for point in range(1, POINTS + 1):
+        end = settings.num_train_steps * point // POINTS
+        losses = train(end - step)
+        step = end
+        print(json.dumps([step, *losses]), flush=True)
+
+
+def curve(engine: str, seed: int, core: int, flags: argparse.Namespace) -> Iterator[list[float]]:
+    """[step, generator's loss, discriminator's loss] for every point of one run."""
+    command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
+    command += ["--seed", str(seed), "--examples", os.path.abspath(flags.examples)]
+    command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )
+    for line in process.stdout:
+        yield json.loads(line)
+    if process.wait():
+        raise RuntimeError(f"a run failed: {' '.join(command)}")
+
+
+# --- The comparison ------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--examples", required=True, help="that data_prep.examples wrote, without --packing"
+    )
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--batch_size", type=int, default=16)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.engine:
+        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed)
+        serve(flags.engine, own, flags.examples)
+        return
+    manifest = records.read_manifest(flags.examples, "examples")
+    if manifest.settings["packing"]:
+        sys.exit("these examples are packed, which Hugging Face's models do not know.")
+    available = sum(shard.records for shard in manifest.shards_of("train"))
+    if flags.steps * flags.batch_size > available:
+        sys.exit(f"{available} examples are fewer than these steps need: give fewer --steps.")
+
+    cores = queue.SimpleQueue()
+    for core in os.sched_getaffinity(0):
+        cores.put(core)
+
+    def run(engine: str, seed: int) -> list[list[float]]:
+        core = cores.get()
+        points = []
+        for point in curve(engine, seed, core, flags):
+            points.append(point)
+            step, generator, discriminator = point
+            print(
+                f"{engine}, seed {seed}: step {step:.0f}/{flags.steps}, generator "
+                f"{generator:.3f}, discriminator {discriminator:.4f}",
+                file=sys.stderr,
+                flush=True,
+            )
+        cores.put(core)
+        return points
+
+    with ThreadPoolExecutor(cores.qsize()) as pool:
+        jobs = [(engine, seed) for seed in range(flags.seeds) for engine in ENGINES]
+        points = dict(zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True))
+
+    length = manifest.settings["sequence_length"]
+    print(
+        f"\nELECTRA-small, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n"
+    )
+    print(f"| steps | {' | '.join(f'{loss}, {e}' for loss in LOSSES for e in ENGINES)} |")
+    print("|--:|--:|--:|--:|--:|")
+    start = 0
+    for index in range(POINTS):
+        cells = []
+        for loss in (1, 2):
+            for engine in ENGINES:
+                of_seeds = [points[engine, seed][index][loss] for seed in range(flags.seeds)]
+                spread = (max(of_seeds) - min(of_seeds)) / 2
+                cells.append(f"{statistics.mean(of_seeds):.3f} ± {spread:.3f}")
+        step = points[ENGINES[0], 0][index][0]
+        print(f"| {start + 1} to {step} | {' | '.join(cells)} |")
+        start = step
+    print("\nMeans over these steps and the seeds; ± half of how far the seeds lie apart.")
+
+
+if __name__ == "__main__":
+    main()
