@@ -14,16 +14,18 @@ import numpy as np
 import torch
 import transformers
 
+from tfbio import tokenization
 from tfbio.config import EncoderConfig, PretrainingConfig
 
 
 class HuggingFaceElectra(torch.nn.Module):
     """Generator, discriminator and optimizer, with tfbio's settings."""
 
-    def __init__(self, config: PretrainingConfig, special_ids: list[int], mask_id: int):
+    def __init__(self, config: PretrainingConfig, encoder: tokenization.Encoder):
         super().__init__()
-        self.config, self.mask_id = config, mask_id
-        self.register_buffer("special_ids", torch.tensor(special_ids))
+        self.config, self.mask_id = config, encoder.mask_id
+        special_ids = torch.tensor([encoder.cls_id, encoder.sep_id, encoder.pad_id])
+        self.register_buffer("special_ids", special_ids)
         self.discriminator = transformers.ElectraForPreTraining(electra_config(config.encoder))
         self.generator = transformers.ElectraForMaskedLM(electra_config(config.generator))
         embeddings = self.discriminator.electra.embeddings

@@ -61,8 +61,8 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     from tfbio import distribution, pretraining
 
     strategy = distribution.make_strategy()
-    vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
-    trainer = pretraining.Trainer(settings, vocab, strategy)
+    encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
+    trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_dataset = distribution.distribute_dataset(strategy, batches(settings, examples))
 
     def train(steps: int) -> tuple[float, float]:
@@ -79,9 +79,8 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
-    vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
-    special = [vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]")]
-    model = hugging_face_electra.HuggingFaceElectra(settings, special, vocab["[MASK]"])
+    encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
+    model = hugging_face_electra.HuggingFaceElectra(settings, encoder)
     own = iter(batches(settings, examples).as_numpy_iterator())
 
     def train(steps: int) -> tuple[float, float]:

@@ -96,8 +96,8 @@ def tfbio_engine(
     examples = str(folder / f"examples_{shape.sequence_length}")
     manifest = records.read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
-    vocab = tokenization.read_vocab(f"{examples}/vocab.txt")
-    trainer = pretraining.Trainer(settings, vocab, strategy)
+    encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
+    trainer = pretraining.Trainer(settings, encoder, strategy)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)
     trainer.train_dataset = distribution.distribute_dataset(strategy, data)
 
@@ -136,14 +136,11 @@ def hugging_face_engine(
 
     torch.set_num_threads(os.cpu_count())
     torch.manual_seed(0)
-    vocab = tokenization.read_vocab(folder / "vocab.txt")
-    pad, *special = (vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
-    model = hugging_face_electra.HuggingFaceElectra(
-        shape.config(len(vocab)), special_ids=[pad, *special], mask_id=vocab["[MASK]"]
-    )
+    encoder = tokenization.load_encoder(folder / "vocab.txt")
+    model = hugging_face_electra.HuggingFaceElectra(shape.config(encoder.vocab_size), encoder)
     ids, offsets = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "offsets"))
     batches = hugging_face_electra.batches(
-        ids, offsets, shape.sequence_length, shape.batch_size, pad, seed=0
+        ids, offsets, shape.sequence_length, shape.batch_size, encoder.pad_id, seed=0
     )
 
     def train(steps: int) -> tuple[int, int]:

@@ -104,7 +104,7 @@ def make_examples(
         )
     # The workers' current folder may be another.
     documents, vocab, output = map(storage.absolute, (documents, vocab, output))
-    files = _vocabulary_files(vocab)
+    files = tokenization.vocabulary_files(vocab)
     # Where one is missing, loading the vocabulary says so.
     vocab_sha256 = _hash_of(files) if all(file.is_file() for file in files) else ""
     encoder = _encoder(vocab, vocab_sha256, lower_case)
@@ -192,7 +192,7 @@ def make_examples(
         "dropped_share": round(counts["dropped_tokens"] / max(1, counts["document_tokens"]), 6),
         "documents_in_an_example": round(counts["pieces"] / max(1, examples), 3),
     }
-    for file in _vocabulary_files(vocab):
+    for file in tokenization.vocabulary_files(vocab):
         name = file.name if file.name == "merges.txt" else f"vocab{file.suffix}"
         with storage.written_whole(storage.at(output, name)) as stream:
             stream.write(file.read_bytes())
@@ -205,12 +205,6 @@ def make_examples(
 def _encoder(vocab: str, sha256: str, lower_case: bool) -> tokenization.Encoder:
     """Made once in each worker process; another run may find another file at the same path."""
     return tokenization.load_encoder(vocab, lower_case)
-
-
-def _vocabulary_files(vocab: str | os.PathLike) -> list[Path]:
-    """The files of a vocabulary: byte-level BPE has a second one."""
-    path = storage.at(vocab)
-    return [path, path.with_name("merges.txt")] if path.suffix == ".json" else [path]
 
 
 def _hash_of(files: Sequence[Path]) -> str:

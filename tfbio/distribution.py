@@ -27,7 +27,7 @@ def make_strategy(
 
     Raises:
       UserError: if the strategy's name is not one of these, does not go with the number of
-        devices, or the TPU cannot be found.
+        devices, the TPU cannot be found, or TF_CONFIG is not what it must be.
     """
     if strategy not in STRATEGIES:
         raise UserError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
@@ -48,7 +48,18 @@ def make_strategy(
         _set_up_cpu(cpu_devices)
     if strategy == "multi_worker":
         # Before anything asks for the logical devices, which starts TensorFlow.
-        workers = tf.distribute.MultiWorkerMirroredStrategy()
+        reason = "it names none"
+        try:
+            if tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().jobs:
+                workers, reason = tf.distribute.MultiWorkerMirroredStrategy(), ""
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = str(error)
+        if reason:
+            raise UserError(
+                "--strategy=multi_worker: the variable TF_CONFIG must name all workers, and which "
+                """this is, as '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": """
+                f"""{{"type": "worker", "index": 0}}}}' does ({reason})."""
+            )
         # All batches are whole. To be ready for one that is not, it would forget their shapes.
         workers.extended.experimental_enable_get_next_as_optional = False
         return workers

@@ -50,16 +50,16 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     """One training step and one evaluation step, under any strategy."""
 
     def __init__(
-        self, config: PretrainingConfig, vocab: dict[str, int], strategy: tf.distribute.Strategy
+        self,
+        config: PretrainingConfig,
+        encoder: tokenization.Encoder,
+        strategy: tf.distribute.Strategy,
     ):
         orbit.StandardTrainer.__init__(self, train_dataset=None)
         orbit.StandardEvaluator.__init__(self, eval_dataset=None)
         self.config, self.strategy = config, strategy
-        self.mask_id = vocab[tokenization.MASK]
-        self.special_ids = [
-            vocab[token] for token in (tokenization.CLS, tokenization.SEP, tokenization.PAD)
-        ]
-        self.begins_word = np.array([not token.startswith("##") for token in vocab])
+        self.mask_id, self.begins_word = encoder.mask_id, encoder.begins_word
+        self.special_ids = [encoder.cls_id, encoder.sep_id, encoder.pad_id]
         with strategy.scope():
             keras.utils.set_random_seed(config.seed)
             if config.objective == "electra":
@@ -104,6 +104,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """See orbit."""
         self.strategy.run(self._step, args=(next(iterator),))
 
+    # Graph code as it stands: looking for Python's `if` and `for` in it only makes starting slower.
+    @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
         step = tf.identity(self.global_step)  # which the optimizer counts on
         step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
@@ -148,6 +150,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         self.strategy.run(self._replica_eval_step, args=(next(iterator),))
         self.eval_batches.assign_add(1)
 
+    @tf.autograph.experimental.do_not_convert
     def _replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
         # Keyed by the batch and not by the step: every evaluation hides the same tokens.
         seed = randomness.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
@@ -205,8 +208,9 @@ def pretrain(
 ) -> None:
     """Trains until `config.num_train_steps`, from the newest checkpoint in `model_dir` if any.
 
-    Writes into `model_dir`: `config.json`, `vocab.txt`, checkpoints `ckpt-STEP`, and TensorBoard
-    logs `logs/train` and `logs/heldout`.
+    Writes into `model_dir`: `config.json`, the vocabulary (`vocab.txt`, `vocab.model`, or
+    `vocab.json` and `merges.txt`), checkpoints `ckpt-STEP`, and TensorBoard logs `logs/train` and
+    `logs/heldout`.
 
     Args:
       config: all settings.
@@ -244,8 +248,8 @@ def pretrain(
         for folder, manifest in data.values():
             # All bytes, once. Of a run that goes on, sizes were looked at above.
             records.verify(folder, manifest, full=True)
-    vocab_file = _prepare_model_dir(settings, data, model_dir, newest is None, is_chief)
-    trainer = Trainer(config, tokenization.read_vocab(vocab_file), strategy)
+    vocab = _prepare_model_dir(settings, data, model_dir, newest is None, is_chief)
+    trainer = Trainer(config, tokenization.load_encoder(vocab, settings["lower_case"]), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
     # Makes this variable, which one of several workers alone would make later, and wait for others.
     _ = checkpoint.save_counter
@@ -447,7 +451,7 @@ def _prepare_model_dir(
     is_new: bool,
     is_chief: bool,
 ) -> str:
-    """Checks the settings of a run that goes on; writes `config.json` and `vocab.txt`.
+    """Checks the settings of a run that goes on; writes `config.json` and the vocabulary.
 
     Returns:
       The path of a vocabulary.
@@ -467,9 +471,10 @@ def _prepare_model_dir(
                     f"(in {path})."
                 )
     folder, manifest = next(iter(data.values()))
-    found = manifest.settings.get("vocab_file", os.path.join(folder, "vocab.txt"))
+    found = manifest.settings.get("vocab_file") or tokenization.find_vocabulary(folder)
     if is_chief:
         os.makedirs(model_dir, exist_ok=True)
-        shutil.copyfile(found, os.path.join(model_dir, "vocab.txt"))
+        for file in tokenization.vocabulary_files(found):
+            shutil.copy(file, model_dir)
         records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return found

@@ -28,6 +28,9 @@ PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]",
 # The names of the same five in the other kinds: fairseq's in RoBERTa, and Google's in ALBERT.
 BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
+# How they write the space before a word, which is the first character of its first token.
+BYTE_BPE_SPACE = "\u0120"
+SENTENCEPIECE_SPACE = "\u2581"
 
 # The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
 Encoded = tuple[np.ndarray, np.ndarray]
@@ -107,6 +110,7 @@ class Encoder:
       cls_id: of [CLS], or <s>.
       sep_id: of [SEP], or </s>.
       mask_id: of [MASK], or <mask>.
+      begins_word: bool [vocab_size], the tokens that begin a word; the others go on with one.
       encode: what a call does, with texts in UTF-8.
     """
 
@@ -117,6 +121,7 @@ class Encoder:
     cls_id: int
     sep_id: int
     mask_id: int
+    begins_word: np.ndarray = dataclasses.field(repr=False, compare=False)
     encode: Callable[[list[bytes]], Encoded] = dataclasses.field(repr=False)
 
     @property
@@ -160,6 +165,25 @@ def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
     )
 
 
+def vocabulary_files(path: str | os.PathLike) -> list[Path]:
+    """The files of a vocabulary: byte-level BPE has a second one."""
+    path = storage.at(path)
+    return [path, path.with_name("merges.txt")] if path.suffix == ".json" else [path]
+
+
+def find_vocabulary(folder: str | os.PathLike) -> Path:
+    """The vocabulary in a folder of examples or of a run: `vocab.txt`, `.model` or `.json`.
+
+    Raises:
+      VocabularyError: there is none.
+    """
+    for suffix in (".txt", ".model", ".json"):
+        path = storage.at(folder, f"vocab{suffix}")
+        if path.is_file():
+            return path
+    raise VocabularyError(f"{folder} has no vocab.txt, vocab.model or vocab.json.")
+
+
 def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
     """BERT's ids, word by word.
 
@@ -180,7 +204,8 @@ def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
 
     special = (vocab[token] for token in SPECIAL_TOKENS)
     table = word_table.WordTable(encode, string.punctuation)
-    return Encoder("wordpiece", len(vocab), *special, table)
+    begins_word = np.array([not token.startswith("##") for token in vocab])
+    return Encoder("wordpiece", len(vocab), *special, begins_word, table)
 
 
 def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
@@ -209,18 +234,20 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
         ids = np.fromiter(chain.from_iterable(found), np.int32)
         return ids, np.cumsum([0, *map(len, found)])
 
+    ids = range(processor.get_piece_size())
+    pieces = [processor.id_to_piece(i) for i in ids]
     # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
     # probabilities.
-    pieces = range(processor.get_piece_size())
-    kind = "bpe" if all(processor.get_score(i).is_integer() for i in pieces) else "unigram"
+    kind = "bpe" if all(processor.get_score(i).is_integer() for i in ids) else "unigram"
     # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
-    if kind == "bpe" and not any("\u2581" in processor.id_to_piece(i)[1:] for i in pieces):
+    if kind == "bpe" and not any(SENTENCEPIECE_SPACE in piece[1:] for piece in pieces):
         encode = word_table.WordTable(
             lambda word: processor.encode(word.strip(" ")), is_plain=str.isprintable
         )
-    return Encoder(kind, processor.get_piece_size(), *special, encode)
+    begins_word = np.array([piece.startswith(SENTENCEPIECE_SPACE) for piece in pieces])
+    return Encoder(kind, len(pieces), *special, begins_word, encode)
 
 
 def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
@@ -251,7 +278,9 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
     table = word_table.WordTable(encode, is_plain=is_plain)
-    return Encoder("byte_bpe", len(vocab), *special, table)
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    begins_word = np.array([token.startswith(BYTE_BPE_SPACE) for token in tokens])
+    return Encoder("byte_bpe", len(vocab), *special, begins_word, table)
 
 
 def byte_bpe(vocab: str | None = None, merges: str | None = None) -> tokenizers.Tokenizer:

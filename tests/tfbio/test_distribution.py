@@ -67,6 +67,21 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "{",
+        "{}",
+        '"host1:2222"',
+        '{"cluster": {"worker": ["localhost:1"]}, "task": {"type": "worker", "index": 3}}',
+    ],
+)
+def test_a_wrong_tf_config_is_named(monkeypatch, value):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(UserError, match="the variable TF_CONFIG must name all workers"):
+        distribution.make_strategy(strategy="multi_worker")
+
+
+@pytest.mark.parametrize(
     ("precision", "policy"), [("auto", "float32"), ("bfloat16", "mixed_bfloat16")]
 )
 def test_precision(precision, policy):

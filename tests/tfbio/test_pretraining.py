@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_prep import examples
+from data_prep import examples, vocabulary
 from tfbio import (
     checkpoints,
     config,
@@ -195,7 +195,7 @@ def test_two_phases(settings, examples_folder, documents_folder, cpu, tmp_path):
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
     trained = encoders.Encoder(encoder)
     assert checkpoints.restore_encoder(folder, trained) == 8
-    vocab = tokenization.read_vocab(examples_folder / "vocab.txt")
+    vocab = tokenization.load_encoder(examples_folder / "vocab.txt")
     start = pretraining.Trainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
     assert moved[:64].all() and moved[64:].any(axis=1).all()
@@ -205,7 +205,8 @@ def step_losses(settings, folder, strategy, steps, **run):
     """Generator's loss and whole loss of every step, float [steps, 2], and the final weights."""
     settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
     manifest = records.read_manifest(folder, "examples")
-    trainer = pretraining.Trainer(settings, tokenization.read_vocab(folder / "vocab.txt"), strategy)
+    encoder = tokenization.load_encoder(folder / "vocab.txt")
+    trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_dataset = strategy.experimental_distribute_dataset(
         pretraining_data.training_dataset(
             str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps
@@ -371,16 +372,16 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
     """The untrained generator then has the loss of a guess by frequency, not of a blind one."""
     manifest = records.read_manifest(examples_folder, "examples")
     counts = pretraining_data.word_counts(str(examples_folder), manifest)
-    vocab = tokenization.read_vocab(examples_folder / "vocab.txt")
+    encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
     shard = manifest.shards_of("train")[0]
-    assert counts[vocab["[CLS]"]] == shard.records and counts[vocab["[PAD]"]] == 0
-    counts[[vocab["[CLS]"], vocab["[SEP]"]]] = 0
+    assert counts[encoder.cls_id] == shard.records and counts[encoder.pad_id] == 0
+    counts[[encoder.cls_id, encoder.sep_id]] = 0
 
-    trainer = pretraining.Trainer(without_dropout, vocab, cpu)
+    trainer = pretraining.Trainer(without_dropout, encoder, cpu)
     dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
     trainer.eval_dataset = cpu.experimental_distribute_dataset(dataset)
     blind = trainer.evaluate(tf.constant(-1))
-    assert float(blind["generator_loss"]) == pytest.approx(np.log(len(vocab)), rel=0.005)
+    assert float(blind["generator_loss"]) == pytest.approx(np.log(encoder.vocab_size), rel=0.005)
     trainer.model.set_frequency_biases(counts)
     guess = trainer.evaluate(tf.constant(-1))
     shares = counts / counts.sum()
@@ -415,7 +416,7 @@ def test_trains_on_packed_examples(
     logs.Reload()
     assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
     # Dropout is off and the same tokens are hidden: documents that share an example do not touch.
-    trainer = pretraining.Trainer(settings, tokenization.read_vocab(vocab_file), cpu)
+    trainer = pretraining.Trainer(settings, tokenization.load_encoder(vocab_file), cpu)
     manifest = records.read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
     other = batch["document_ids"] > 1
@@ -456,6 +457,45 @@ def test_trains_on_examples_of_the_original_code(settings, examples_folder, cpu,
     pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
     assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
     assert Path(model, "vocab.txt").read_bytes() == (examples_folder / "vocab.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "kind, files",
+    [("byte_bpe", ["vocab.json", "merges.txt"]), ("unigram", ["vocab.model"])],
+)
+def test_trains_with_other_vocabularies(settings, documents_folder, cpu, tmp_path, kind, files):
+    vocab, folder = tmp_path / files[0], tmp_path / "examples"
+    vocabulary.make_vocabulary(documents_folder, vocab, size=1500, kind=kind)
+    made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
+    examples.make_examples(documents_folder, vocab, folder, shards=1, workers=1, **made)
+    other = dataclasses.replace(
+        settings,
+        objective="mlm",
+        mask_unit="word",
+        encoder=dataclasses.replace(settings.encoder, vocab_size=1500),
+        num_train_steps=2,
+    )
+    model = str(tmp_path / "model")
+    pretraining.pretrain(other, [str(folder)], model, cpu)
+    assert scalars(model, "heldout")["loss"][-1][0] == 2
+    for file in files:
+        assert Path(model, file).read_bytes() == (tmp_path / file).read_bytes()
+    # What is hidden ends where, by the kind's own mark of the space before a word, words end.
+    encoder = tokenization.load_encoder(tokenization.find_vocabulary(model))
+    trainer = pretraining.Trainer(other, encoder, cpu)
+    manifest = records.read_manifest(folder, "examples")
+    batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
+    masked = trainer._mask(batch, tf.constant([0, 0]), None)
+    ids, begins, count = batch["input_ids"].numpy(), encoder.begins_word, 0
+    for row, (positions, weights) in enumerate(zip(masked.positions, masked.weights, strict=True)):
+        hidden = np.zeros(64, bool)
+        hidden[positions.numpy()[weights.numpy() > 0]] = True
+        goes_on = ~begins[ids[row]] & ~np.isin(ids[row], encoder.special_ids)
+        # A word's token is hidden as the one before it is, unless that is [CLS] or [SEP].
+        inner = goes_on[1:] & ~np.isin(ids[row][:-1], encoder.special_ids)
+        assert (hidden[1:] == hidden[:-1])[inner].all()
+        count += hidden.sum()
+    assert count > 16
 
 
 def test_examples_of_another_objective_are_refused(

@@ -255,6 +255,16 @@ def test_what_is_remembered_changes_nothing(pubmedbert_vocab, some_texts, monkey
     assert len(ids) == 0 and offsets.tolist() == [0]
 
 
+TEXT = "Immunohistochemistry showed hyperphosphorylated tau in 35 neurofibrillary tangles (p<0.05)."
+
+
+def words_of(encoder, text):
+    """The ids of a text, in lists that go on until a token begins a word."""
+    ids, _ = encoder([text])
+    starts = [i for i in range(1, len(ids)) if encoder.begins_word[ids[i]]]
+    return [part.tolist() for part in np.split(ids, starts)]
+
+
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_sentencepiece_ids_are_the_library_s(some_texts, tmp_path, kind):
     import sentencepiece
@@ -278,6 +288,7 @@ def test_sentencepiece_ids_are_the_library_s(some_texts, tmp_path, kind):
     assert theirs.id_to_piece([encoder.pad_id, encoder.unk_id]) == ["<pad>", "<unk>"]
     assert theirs.id_to_piece([encoder.cls_id, encoder.mask_id]) == ["[CLS]", "[MASK]"]
     assert not differing(encoder, texts, map(theirs.encode, texts))
+    assert list(map(theirs.decode, words_of(encoder, TEXT))) == TEXT.split()
 
 
 def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
@@ -297,6 +308,23 @@ def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
     texts = [text for text in some_texts + AWKWARD if "<mask>" not in text]
     encoded = theirs(texts, add_special_tokens=False)["input_ids"]
     assert not differing(encoder, texts, encoded)
+    words = map(theirs.decode, words_of(encoder, TEXT))
+    assert [word.strip() for word in words] == TEXT.split()
+
+
+def test_wordpiece_says_which_tokens_begin_a_word(pubmedbert_vocab):
+    tokens = list(tokenization.read_vocab(pubmedbert_vocab))
+    words = words_of(tokenization.load_encoder(pubmedbert_vocab), "Unsegmentables, naive ones")
+    pieces = ["".join(tokens[i].removeprefix("##") for i in word) for word in words]
+    assert pieces == ["unsegmentables", ",", "naive", "ones"]
+
+
+def test_the_vocabulary_of_a_folder_is_found(pubmedbert_vocab, tmp_path):
+    with pytest.raises(tokenization.VocabularyError, match="has no vocab.txt, vocab.model or"):
+        tokenization.find_vocabulary(tmp_path)
+    (tmp_path / "vocab.json").write_text("{}")
+    found = tokenization.find_vocabulary(tmp_path)
+    assert tokenization.vocabulary_files(found) == [found, tmp_path / "merges.txt"]
 
 
 def test_encoding_does_not_need_tensorflow(pubmedbert_vocab):
