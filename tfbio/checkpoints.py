@@ -5,6 +5,7 @@ import os
 
 import tensorflow as tf
 
+from tfbio import storage
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
@@ -34,14 +35,13 @@ def read_settings(folder: str) -> dict:
     Raises:
       CheckpointError: if there is none, or it cannot be read.
     """
-    path = os.path.join(folder, "config.json")
-    if not os.path.isfile(path):
+    path = storage.at(folder, "config.json")
+    if not path.is_file():
         raise CheckpointError(
             f"{folder} holds no config.json: give the --model_dir of a run_pretraining.py run."
         )
     try:
-        with open(path, encoding="utf-8") as file:
-            settings = json.load(file)
+        settings = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
     if "encoder" not in settings:
@@ -127,7 +127,7 @@ def require_same_model(folder: str, settings: dict) -> None:
     if before.get("vocab_sha256") != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
-            f"examples with {os.path.join(folder, 'vocab.txt')}."
+            "examples with the one in that folder."
         )
     for name in MODEL_SETTINGS:
         # A setting that is newer than the run had what is now its default.

@@ -7,7 +7,6 @@
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import sys
 
@@ -26,6 +25,7 @@ from tfbio import (
     pretraining_data,
     randomness,
     records,
+    storage,
     tokenization,
 )
 from tfbio.cli import UserError
@@ -215,7 +215,7 @@ def pretrain(
     Args:
       config: all settings.
       example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
-      model_dir: made if need be.
+      model_dir: made if need be. It and the examples may be on `gs://`, see `storage`.
       strategy: where to compute; the batch must divide by its replicas.
       init_checkpoint: the `model_dir` of another run, whose weights a new run starts with; its
         steps and its optimizer's averages are not taken over. "": new weights.
@@ -225,6 +225,13 @@ def pretrain(
       DataError: if a shard of the examples is missing or damaged.
       CheckpointError: if the newest checkpoint is.
     """
+    for folder in (model_dir, *example_folders):
+        try:
+            tf.io.gfile.exists(folder)
+        except tf.errors.UnimplementedError as error:
+            raise UserError(
+                f"{folder}: TensorFlow knows no such addresses: give a local folder or gs://."
+            ) from error
     replicas, parts = strategy.num_replicas_in_sync, config.run.gradient_accumulation_steps
     if config.train_batch_size % (replicas * parts):
         raise UserError(
@@ -427,7 +434,8 @@ def _save_batch(
         *examples, config.train_batch_size, config.seed, first, first + 1
     )
     path = os.path.join(model_dir, f"skipped_step_{step}.npz")
-    np.savez(path, **next(dataset.as_numpy_iterator()))
+    with storage.written_whole(path) as stream:
+        np.savez(stream, **next(dataset.as_numpy_iterator()))
     return path
 
 
@@ -473,8 +481,9 @@ def _prepare_model_dir(
     folder, manifest = next(iter(data.values()))
     found = manifest.settings.get("vocab_file") or tokenization.find_vocabulary(folder)
     if is_chief:
-        os.makedirs(model_dir, exist_ok=True)
+        storage.at(model_dir).mkdir(parents=True, exist_ok=True)
         for file in tokenization.vocabulary_files(found):
-            shutil.copy(file, model_dir)
+            with storage.written_whole(storage.at(model_dir, file.name)) as stream:
+                stream.write(file.read_bytes())
         records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return found

@@ -232,7 +232,7 @@ def held_out_dataset(folder: str, manifest: Manifest, batch_size: int) -> tf.dat
             f"{folder} has {available} held-out examples, fewer than one batch of {batch_size}: "
             "make examples with a larger --held_out_fraction, or give a smaller train_batch_size."
         )
-    files = [str(Path(folder) / shard.file) for shard in shards]
+    files = [os.path.join(folder, shard.file) for shard in shards]
     return _batches(tf.data.TFRecordDataset(files), batch_size, manifest)
 
 

@@ -252,15 +252,17 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
 
 def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
     """RoBERTa's ids: no space is put before the first word of a text."""
-    merges = Path(path).with_name("merges.txt")
+    path, merges = vocabulary_files(path)
     try:
-        vocab = json.loads(Path(path).read_text(encoding="utf-8"))
-        merges.stat()  # the library would not say which file is missing
-        tokenizer = byte_bpe(str(path), str(merges))
+        vocab = json.loads(path.read_text(encoding="utf-8"))
+        lines = merges.read_text(encoding="utf-8").splitlines()
+        # The first line may say which version of the format it is.
+        pairs = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
+        tokenizer = byte_bpe(vocab, pairs)
     except OSError as error:
         raise VocabularyError(
-            f"the vocabulary {path} with {merges.name} cannot be read ({error.strerror}): give "
-            "vocab.json with merges.txt beside it, or make them with "
+            f"the vocabulary {path} with {merges.name} cannot be read ({storage.reason(error)}): "
+            "give vocab.json with merges.txt beside it, or make them with "
             "`python -m data_prep.vocabulary`."
         ) from error
     except Exception as error:  # the tokenizers library raises nothing more exact
@@ -283,12 +285,14 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
     return Encoder("byte_bpe", len(vocab), *special, begins_word, table)
 
 
-def byte_bpe(vocab: str | None = None, merges: str | None = None) -> tokenizers.Tokenizer:
-    """RoBERTa's tokenizer over two files, or over nothing yet; `encode` adds no special tokens."""
+def byte_bpe(
+    vocab: dict[str, int] | None = None, merges: list[tuple[str, str]] | None = None
+) -> tokenizers.Tokenizer:
+    """RoBERTa's tokenizer, or one that is still to learn; `encode` adds no special tokens."""
     import tokenizers
     from tokenizers import models, pre_tokenizers
 
-    model = models.BPE.from_file(vocab, merges) if vocab else models.BPE()
+    model = models.BPE(vocab, merges)
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return tokenizer

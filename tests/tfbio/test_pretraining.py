@@ -498,6 +498,26 @@ def test_trains_with_other_vocabularies(settings, documents_folder, cpu, tmp_pat
     assert count > 16
 
 
+def test_addresses_of_object_stores_are_taken(settings, examples_folder, finished, cpu, tmp_path):
+    """`file://` is to TensorFlow and to fsspec one more file system, and not a local path."""
+    short = dataclasses.replace(settings, num_train_steps=8)
+    model = f"file://{tmp_path}/bucket/model"
+    pretraining.pretrain(short, [f"file://{examples_folder}"], model, cpu)
+    again = f"file://{tmp_path}/bucket/again"
+    pretraining.pretrain(short, [f"file://{examples_folder}"], again, cpu, init_checkpoint=model)
+    pretraining.pretrain(short, [f"file://{examples_folder}"], model, cpu)  # complete
+    found, expected = weights(f"{tmp_path}/bucket/model"), weights(finished)
+    assert found.keys() == expected.keys()
+    assert all((found[name] == expected[name]).all() for name in expected)
+    files = {path.name for path in (tmp_path / "bucket/again").iterdir()}
+    assert {"config.json", "vocab.txt", "checkpoint", "logs", "ckpt-8.index"} <= files
+
+
+def test_addresses_that_tensorflow_does_not_know_are_refused(settings, examples_folder, cpu):
+    with pytest.raises(UserError, match="s3://bucket/model: TensorFlow knows no such addresses"):
+        pretraining.pretrain(settings, [str(examples_folder)], "s3://bucket/model", cpu)
+
+
 def test_examples_of_another_objective_are_refused(
     settings, documents_folder, vocab_file, cpu, tmp_path
 ):
