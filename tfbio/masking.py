@@ -187,10 +187,8 @@ def _hide_words(
     anchors = tf.math.top_k(tf.where(drawn, scores, -1.0), draws).indices
     words_in_span = tf.ones([batch, draws], tf.int32)
     if unit == "span":
-        share = (1 - SPAN_GEOMETRIC_P) ** np.arange(LONGEST_SPAN)
-        share = np.cumsum(share / share.sum()).astype(np.float32)[:-1]
         draw = randomness.global_uniform([batch, draws], randomness.fold_in(seed, 1))
-        words_in_span += _count_below(share, draw)
+        words_in_span = _span_lengths(draw)
 
     def hide(hidden: tf.Tensor, proposal: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         anchor, words = (values[:, tf.newaxis] for values in proposal)
@@ -207,6 +205,8 @@ def _hide_words(
     return tf.foldl(hide, proposals, initializer=tf.zeros([batch, length], tf.bool))
 
 
-def _count_below(sorted_values: np.ndarray, draw: tf.Tensor) -> tf.Tensor:
-    """How many of the values are at most each number: float32 [...] -> int32 [...]."""
-    return tf.reduce_sum(tf.cast(draw[..., tf.newaxis] >= sorted_values, tf.int32), axis=-1)
+def _span_lengths(draw: tf.Tensor) -> tf.Tensor:
+    """Words in a span (SpanBERT, section 3.1): uniform float32 [...] in [0, 1) -> int32 [...]."""
+    share = (1 - SPAN_GEOMETRIC_P) ** np.arange(LONGEST_SPAN)
+    ends = np.cumsum(share / share.sum()).astype(np.float32)[:-1]
+    return 1 + tf.reduce_sum(tf.cast(draw[..., tf.newaxis] >= ends, tf.int32), axis=-1)
