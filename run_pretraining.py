@@ -4,7 +4,7 @@ r"""Pretrains ELECTRA on examples made by data_prep.
       --hparams=hparams/small.json
 
 Reads the TFRecords that `python -m data_prep.examples` wrote; masks them anew at every step;
-writes checkpoints, config.json, vocab.txt and TensorBoard logs into --model_dir. Run the same
+writes checkpoints, config.json, the vocabulary and TensorBoard logs into --model_dir. Run the same
 command again to continue an interrupted run. Other ways to say it:
 
   --hparams='{"encoder": {"hidden_size": 128}}'    settings as inline JSON

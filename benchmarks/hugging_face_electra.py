@@ -31,6 +31,12 @@ class HuggingFaceElectra(torch.nn.Module):
         embeddings = self.discriminator.electra.embeddings
         self.generator.electra.embeddings = embeddings
         self.generator.generator_lm_head.weight = embeddings.word_embeddings.weight
+        # `transformers` draws from a normal distribution that is not truncated as BERT's is.
+        deviation = config.encoder.initializer_range
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                limits = {"a": -2 * deviation, "b": 2 * deviation}
+                torch.nn.init.trunc_normal_(parameter, std=deviation, **limits)
         self.train()
         decayed, others = [], []
         for name, parameter in self.named_parameters():
@@ -46,19 +52,21 @@ class HuggingFaceElectra(torch.nn.Module):
             eps=config.adam_epsilon,
             fused=True,
         )
+        # BERT and ELECTRA do not correct the bias of Adam's averages. AdamW does, and no more after
+        # as many steps as it is told here that it has done.
+        for parameter in self.parameters():
+            self.optimizer.state[parameter] = {
+                "step": torch.tensor(1e6),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._rate)
 
     def _rate(self, step: int) -> float:
-        """As `tfbio.optimization.WarmupLinearDecay`, over AdamW's correction of its averages' bias.
-
-        BERT and ELECTRA correct none.
-        """
+        """As `tfbio.optimization.WarmupLinearDecay`."""
         step += 1
         decay = max(0.0, 1 - step / self.config.num_train_steps)
-        uncorrected = (1 - self.config.adam_beta_1**step) / (
-            1 - self.config.adam_beta_2**step
-        ) ** 0.5
-        return decay * min(1.0, step / max(1, self.config.num_warmup_steps)) * uncorrected
+        return decay * min(1.0, step / max(1, self.config.num_warmup_steps))
 
     def mask(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor

@@ -25,7 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio import config, records, tokenization
+from tfbio import config, records, storage, tokenization
+from tfbio.cli import UserError
 from tfbio.config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +62,7 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     from tfbio import distribution, pretraining
 
     strategy = distribution.make_strategy()
-    encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
+    encoder = tokenization.load_encoder(tokenization.find_vocabulary(examples))
     trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_dataset = distribution.distribute_dataset(strategy, batches(settings, examples))
 
@@ -79,7 +80,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
-    encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
+    encoder = tokenization.load_encoder(tokenization.find_vocabulary(examples))
     model = hugging_face_electra.HuggingFaceElectra(settings, encoder)
     own = iter(batches(settings, examples).as_numpy_iterator())
 
@@ -114,10 +115,10 @@ def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
         print(json.dumps([step, *losses]), flush=True)
 
 
-def curve(engine: str, seed: int, core: int, flags: argparse.Namespace) -> Iterator[list[float]]:
+def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[float]]:
     """[step, generator's loss, discriminator's loss] for every point of one run."""
     command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
-    command += ["--seed", str(seed), "--examples", os.path.abspath(flags.examples)]
+    command += ["--seed", str(seed), "--examples", storage.absolute(flags.examples)]
     command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
     process = subprocess.Popen(
         command,
@@ -125,12 +126,11 @@ def curve(engine: str, seed: int, core: int, flags: argparse.Namespace) -> Itera
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )
     for line in process.stdout:
         yield json.loads(line)
     if process.wait():
-        raise RuntimeError(f"a run failed: {' '.join(command)}")
+        raise UserError(f"a run failed: {' '.join(command)}")
 
 
 # --- The comparison ------------------------------------------------------------------------------
@@ -156,6 +156,8 @@ def main() -> None:
     manifest = records.read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
         sys.exit("these examples are packed, which Hugging Face's models do not know.")
+    if flags.steps < POINTS:
+        sys.exit(f"--steps={flags.steps}: expected at least {POINTS}.")
     available = sum(shard.records for shard in manifest.shards_of("train"))
     if flags.steps * flags.batch_size > available:
         sys.exit(f"{available} examples are fewer than these steps need: give fewer --steps.")
@@ -165,9 +167,8 @@ def main() -> None:
         cores.put(core)
 
     def run(engine: str, seed: int) -> list[list[float]]:
-        core = cores.get()
         points = []
-        for point in curve(engine, seed, core, flags):
+        for point in curve(engine, seed, flags):
             points.append(point)
             step, generator, discriminator = point
             print(
@@ -176,10 +177,12 @@ def main() -> None:
                 file=sys.stderr,
                 flush=True,
             )
-        cores.put(core)
         return points
 
-    with ThreadPoolExecutor(cores.qsize()) as pool:
+    def take_a_core() -> None:
+        os.sched_setaffinity(0, {cores.get()})  # of this thread, and the processes that it starts
+
+    with ThreadPoolExecutor(cores.qsize(), initializer=take_a_core) as pool:
         jobs = [(engine, seed) for seed in range(flags.seeds) for engine in ENGINES]
         points = dict(zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True))
 
@@ -204,4 +207,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"error: {error}")

@@ -87,7 +87,10 @@ Train = Callable[[int], tuple[int, int]]  # so many steps -> sequences, real tok
 def tfbio_engine(
     shape: Shape, folder: Path, cpu_devices: int, input_alone: bool = False
 ) -> tuple[Train, Callable[[], float]]:
-    """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products."""
+    """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products.
+
+    The input alone is not divided among devices, as the loop's is.
+    """
     import tensorflow as tf
 
     from tfbio import distribution, pretraining, pretraining_data, records, tokenization
@@ -98,7 +101,8 @@ def tfbio_engine(
     settings = shape.config(manifest.settings["vocab_size"])
     encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
     trainer = pretraining.Trainer(settings, encoder, strategy)
-    data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)
+    last_step = 10_000 * (INPUT_STEPS if input_alone else 1)
+    data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, last_step)
     trainer.train_dataset = distribution.distribute_dataset(strategy, data)
 
     def train(steps: int) -> tuple[int, int]:

@@ -192,10 +192,7 @@ def make_examples(
         "dropped_share": round(counts["dropped_tokens"] / max(1, counts["document_tokens"]), 6),
         "documents_in_an_example": round(counts["pieces"] / max(1, examples), 3),
     }
-    for file in tokenization.vocabulary_files(vocab):
-        name = file.name if file.name == "merges.txt" else f"vocab{file.suffix}"
-        with storage.written_whole(storage.at(output, name)) as stream:
-            stream.write(file.read_bytes())
+    tokenization.copy_vocabulary(vocab, output)
     manifest = records.Manifest("examples", settings, totals, written)
     pipeline.close_work(output, manifest)
     return manifest

@@ -4,6 +4,6 @@ import os
 
 __version__ = "0.1.0"
 
-# oneDNN's matrix products are faster on AMD's CPUs, too; by itself TensorFlow takes them on Intel's
-# newer ones alone. Set here because TensorFlow reads it once, when it is imported.
+# TensorFlow takes oneDNN's matrix products by itself only on CPUs with VNNI, bfloat16 or AMX; they
+# are faster on an older AMD, too. Set here, as TensorFlow reads it once, when it is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

@@ -48,18 +48,16 @@ def make_strategy(
         _set_up_cpu(cpu_devices)
     if strategy == "multi_worker":
         # Before anything asks for the logical devices, which starts TensorFlow.
-        reason = "it names none"
         try:
-            if tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().jobs:
-                workers, reason = tf.distribute.MultiWorkerMirroredStrategy(), ""
+            if not tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().jobs:
+                raise ValueError("it names none")
+            workers = tf.distribute.MultiWorkerMirroredStrategy()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = str(error)
-        if reason:
             raise UserError(
                 "--strategy=multi_worker: the variable TF_CONFIG must name all workers, and which "
                 """this is, as '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": """
-                f"""{{"type": "worker", "index": 0}}}}' does ({reason})."""
-            )
+                f"""{{"type": "worker", "index": 0}}}}' does ({error})."""
+            ) from error
         # All batches are whole. To be ready for one that is not, it would forget their shapes.
         workers.extended.experimental_enable_get_next_as_optional = False
         return workers

@@ -341,7 +341,13 @@ def finetune(
     examples = {split: task.examples(data_dir, split) for split in SPLITS}
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint)
-    vocab = tokenization.read_vocab(os.path.join(init_checkpoint, "vocab.txt"))
+    found = tokenization.find_vocabulary(init_checkpoint)
+    if found.suffix != ".txt":
+        raise UserError(
+            f"{init_checkpoint} was pretrained with {found.name}: fine-tuning takes WordPiece's "
+            "vocab.txt only."
+        )
+    vocab = tokenization.read_vocab(found)
     _check(config, encoder_config, vocab, init_checkpoint, strategy)
     settings = {
         **dataclasses.asdict(config),

@@ -215,7 +215,7 @@ def pretrain(
     Args:
       config: all settings.
       example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
-      model_dir: made if need be. It and the examples may be on `gs://`, see `storage`.
+      model_dir: made if need be. All folders may be on `gs://`, see `storage`.
       strategy: where to compute; the batch must divide by its replicas.
       init_checkpoint: the `model_dir` of another run, whose weights a new run starts with; its
         steps and its optimizer's averages are not taken over. "": new weights.
@@ -225,13 +225,15 @@ def pretrain(
       DataError: if a shard of the examples is missing or damaged.
       CheckpointError: if the newest checkpoint is.
     """
-    for folder in (model_dir, *example_folders):
+    for folder in (model_dir, init_checkpoint, *example_folders):
         try:
             tf.io.gfile.exists(folder)
         except tf.errors.UnimplementedError as error:
             raise UserError(
                 f"{folder}: TensorFlow knows no such addresses: give a local folder or gs://."
             ) from error
+        except tf.errors.OpError as error:
+            raise UserError(f"{folder} cannot be reached ({error.message}).") from error
     replicas, parts = strategy.num_replicas_in_sync, config.run.gradient_accumulation_steps
     if config.train_batch_size % (replicas * parts):
         raise UserError(
@@ -458,7 +460,7 @@ def _prepare_model_dir(
     model_dir: str,
     is_new: bool,
     is_chief: bool,
-) -> str:
+) -> str | os.PathLike:
     """Checks the settings of a run that goes on; writes `config.json` and the vocabulary.
 
     Returns:
@@ -482,8 +484,6 @@ def _prepare_model_dir(
     found = manifest.settings.get("vocab_file") or tokenization.find_vocabulary(folder)
     if is_chief:
         storage.at(model_dir).mkdir(parents=True, exist_ok=True)
-        for file in tokenization.vocabulary_files(found):
-            with storage.written_whole(storage.at(model_dir, file.name)) as stream:
-                stream.write(file.read_bytes())
+        tokenization.copy_vocabulary(found, model_dir)
         records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from tfbio import storage
 from tfbio.records import (
     MANIFEST,
     DataError,
@@ -150,6 +151,10 @@ def _original_files(folder: str) -> list[str]:
         match = _ORIGINAL.fullmatch(os.path.basename(file))
         return os.path.dirname(file), int(match[1]) if match else -1
 
+    if storage.is_remote(folder):
+        if glob.has_magic(folder):
+            raise DataError(f"{folder}: patterns are for local files.")
+        return []
     if os.path.isdir(folder):
         if os.path.exists(os.path.join(folder, MANIFEST)):
             return []

@@ -175,13 +175,26 @@ def find_vocabulary(folder: str | os.PathLike) -> Path:
     """The vocabulary in a folder of examples or of a run: `vocab.txt`, `.model` or `.json`.
 
     Raises:
-      VocabularyError: there is none.
+      VocabularyError: there is none, or more than one.
     """
-    for suffix in (".txt", ".model", ".json"):
-        path = storage.at(folder, f"vocab{suffix}")
-        if path.is_file():
-            return path
-    raise VocabularyError(f"{folder} has no vocab.txt, vocab.model or vocab.json.")
+    names = ("vocab.txt", "vocab.model", "vocab.json")
+    found = [path for name in names if (path := storage.at(folder, name)).is_file()]
+    if len(found) > 1:
+        raise VocabularyError(
+            f"{folder} has {' and '.join(path.name for path in found)}: remove those that it was "
+            "not made with."
+        )
+    if not found:
+        raise VocabularyError(f"{folder} has no {', '.join(names[:-1])} or {names[-1]}.")
+    return found[0]
+
+
+def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> None:
+    """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`."""
+    for file in vocabulary_files(path):
+        name = file.name if file.name == "merges.txt" else f"vocab{file.suffix}"
+        with storage.written_whole(storage.at(folder, name)) as stream:
+            stream.write(file.read_bytes())
 
 
 def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
@@ -258,6 +271,9 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         lines = merges.read_text(encoding="utf-8").splitlines()
         # The first line may say which version of the format it is.
         pairs = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
+        for number, pair in enumerate(pairs, 1):
+            if len(pair) != 2:
+                raise ValueError(f"merge {number} is not two tokens")
         tokenizer = byte_bpe(vocab, pairs)
     except OSError as error:
         raise VocabularyError(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -486,7 +487,14 @@ def test_trains_with_other_vocabularies(settings, documents_folder, cpu, tmp_pat
     manifest = records.read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
     masked = trainer._mask(batch, tf.constant([0, 0]), None)
-    ids, begins, count = batch["input_ids"].numpy(), encoder.begins_word, 0
+    if kind == "byte_bpe":
+        tokens = json.loads(vocab.read_text())
+    else:
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(vocab))
+        tokens = {pieces.id_to_piece(i): i for i in range(1500)}
+    begins = np.zeros(1500, bool)
+    begins[[i for token, i in tokens.items() if token[0] in "\u0120\u2581"]] = True
+    ids, count, inside = batch["input_ids"].numpy(), 0, 0
     for row, (positions, weights) in enumerate(zip(masked.positions, masked.weights, strict=True)):
         hidden = np.zeros(64, bool)
         hidden[positions.numpy()[weights.numpy() > 0]] = True
@@ -495,27 +503,37 @@ def test_trains_with_other_vocabularies(settings, documents_folder, cpu, tmp_pat
         inner = goes_on[1:] & ~np.isin(ids[row][:-1], encoder.special_ids)
         assert (hidden[1:] == hidden[:-1])[inner].all()
         count += hidden.sum()
-    assert count > 16
+        inside += inner.sum()
+    assert count > 16 and inside > 16
 
 
-def test_addresses_of_object_stores_are_taken(settings, examples_folder, finished, cpu, tmp_path):
+def test_addresses_of_object_stores_are_taken(
+    settings, examples_folder, finished, cpu, tmp_path, capsys
+):
     """`file://` is to TensorFlow and to fsspec one more file system, and not a local path."""
     short = dataclasses.replace(settings, num_train_steps=8)
     model = f"file://{tmp_path}/bucket/model"
     pretraining.pretrain(short, [f"file://{examples_folder}"], model, cpu)
     again = f"file://{tmp_path}/bucket/again"
     pretraining.pretrain(short, [f"file://{examples_folder}"], again, cpu, init_checkpoint=model)
-    pretraining.pretrain(short, [f"file://{examples_folder}"], model, cpu)  # complete
+    capsys.readouterr()
+    pretraining.pretrain(short, [f"file://{examples_folder}"], model, cpu)
+    assert "complete, 8 steps were trained before" in capsys.readouterr().out
     found, expected = weights(f"{tmp_path}/bucket/model"), weights(finished)
     assert found.keys() == expected.keys()
     assert all((found[name] == expected[name]).all() for name in expected)
+    other = weights(f"{tmp_path}/bucket/again")
+    assert any((other[name] != expected[name]).any() for name in expected)
     files = {path.name for path in (tmp_path / "bucket/again").iterdir()}
     assert {"config.json", "vocab.txt", "checkpoint", "logs", "ckpt-8.index"} <= files
 
 
-def test_addresses_that_tensorflow_does_not_know_are_refused(settings, examples_folder, cpu):
-    with pytest.raises(UserError, match="s3://bucket/model: TensorFlow knows no such addresses"):
-        pretraining.pretrain(settings, [str(examples_folder)], "s3://bucket/model", cpu)
+@pytest.mark.parametrize("place", [1, 2, 4])
+def test_addresses_that_tensorflow_does_not_know_are_refused(settings, cpu, tmp_path, place):
+    arguments = [settings, [str(tmp_path)], str(tmp_path / "model"), cpu, str(tmp_path)]
+    arguments[place] = ["s3://bucket/x"] if place == 1 else "s3://bucket/x"
+    with pytest.raises(UserError, match="s3://bucket/x: TensorFlow knows no such addresses"):
+        pretraining.pretrain(*arguments)
 
 
 def test_examples_of_another_objective_are_refused(

@@ -64,9 +64,10 @@ def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
         tokenization.VocabularyError, match="has no <pad>, <unk>, <s>, </s>, <mask>"
     ):
         tokenization.load_encoder(path)
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nx y\n")
-    with pytest.raises(tokenization.VocabularyError, match="is not byte-level BPE"):
-        tokenization.load_encoder(path)
+    for merges, message in (("x y\n", ""), ("\nx y\n", ": merge 1 is not two tokens")):
+        (tmp_path / "merges.txt").write_text("#version: 0.2\n" + merges)
+        with pytest.raises(tokenization.VocabularyError, match=f"not byte-level BPE{message}"):
+            tokenization.load_encoder(path)
     path = tmp_path / "a.model"
     with pytest.raises(tokenization.VocabularyError, match="cannot be read"):
         tokenization.load_encoder(path)
@@ -325,6 +326,9 @@ def test_the_vocabulary_of_a_folder_is_found(pubmedbert_vocab, tmp_path):
     (tmp_path / "vocab.json").write_text("{}")
     found = tokenization.find_vocabulary(tmp_path)
     assert tokenization.vocabulary_files(found) == [found, tmp_path / "merges.txt"]
+    tokenization.copy_vocabulary(pubmedbert_vocab, tmp_path)
+    with pytest.raises(tokenization.VocabularyError, match="has vocab.txt and vocab.json: remove"):
+        tokenization.find_vocabulary(tmp_path)
 
 
 def test_encoding_does_not_need_tensorflow(pubmedbert_vocab):
