@@ -15,6 +15,9 @@ from tfbio import records
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(scope="session")
 def shared():
