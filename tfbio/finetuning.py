@@ -360,12 +360,10 @@ def finetune(
         "weights_sha256": "" if from_scratch else _weights_sha256(init_checkpoint),
         "encoder": dataclasses.asdict(encoder_config),
         "lower_case": pretrained["lower_case"],
-        "vocab_sha256": records.sha256_of(os.path.join(init_checkpoint, "vocab.txt")),
+        "vocab_sha256": records.sha256_of(found),
     }
     _prepare_output_dir(output_dir, settings, overwrite)
-    shutil.copyfile(
-        os.path.join(init_checkpoint, "vocab.txt"), os.path.join(output_dir, "vocab.txt")
-    )
+    tokenization.copy_vocabulary(found, output_dir)
 
     seeds = range(config.seed, config.seed + config.num_trials)
     missing = [seed for seed in seeds if not os.path.isdir(_trial_dir(output_dir, seed))]
