@@ -14,7 +14,8 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 	@$(BIN)/python scripts/demo.py
 
 test: lint  ## Lint and every test, with one run of the whole pipeline on a slice
-	@$(BIN)/python -m pytest --durations=10 --numprocesses=auto --dist=loadfile
+	@$(BIN)/python -m pytest --durations=10 --numprocesses=auto --dist=loadfile \
+		--no-loadscope-reorder
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

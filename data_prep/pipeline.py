@@ -237,11 +237,10 @@ def run(
     result = None
     with _progress(work, steps), _deaths_of_workers() as deaths:
         try:
-            with _no_interrupt_lost():
-                pipeline = beam.Pipeline(runner=engine, options=options)
-                build(pipeline)
-                result = pipeline.run()
-                result.wait_until_finish()
+            pipeline = beam.Pipeline(runner=engine, options=options)
+            build(pipeline)
+            result = pipeline.run()
+            result.wait_until_finish()
         except BaseException as error:
             if deaths:
                 raise cli.UserError(
@@ -263,31 +262,6 @@ def run(
 def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return _brief(lines[-1]).rstrip(".") if lines else type(error).__name__
-
-
-@contextmanager
-def _no_interrupt_lost() -> Iterator[None]:
-    """Raises KeyboardInterrupt at the end if one came and was dropped.
-
-    Where Python cannot raise, in a callback of a C library or a destructor, it prints and goes on.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    came = []
-
-    def note(*arguments) -> None:
-        came.append(arguments)
-        before(*arguments)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -4,8 +4,8 @@
 
 A small model is trained twice: once undisturbed, and once with so many kills at random moments, one
 in three by SIGTERM, on which it saves first, the others by SIGKILL. Every weight, every number of
-the optimizer and everything logged in training must be the same, bit for bit: else it says what
-differs and ends with exit code 1.
+the optimizer and everything logged in training and evaluation must be the same, bit for bit: else
+it says what differs and ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ def saved(model_dir: Path, step: int) -> dict:
 
 
 def logged(model_dir: Path) -> set[tuple[int, str, float]]:
-    """(step, name, value) of all that was logged in training, but for how fast it was."""
+    """(step, name, value) of all that was logged, but for how fast it was."""
     import tensorflow as tf
 
     found = set()
-    for file in sorted((model_dir / "logs" / "train").iterdir()):
+    for file in sorted((model_dir / "logs").rglob("*tfevents*")):
         with contextlib.suppress(tf.errors.DataLossError):  # where it was killed as it wrote
             for event in tf.compat.v1.train.summary_iterator(str(file)):
                 for value in event.summary.value:
                     if "per_second" not in value.tag and value.tag != "share_of_peak":
                         number = tf.make_ndarray(value.tensor).item()
-                        found.add((event.step, value.tag, number))
+                        found.add((event.step, f"{file.parent.name} {value.tag}", number))
     return found
 
 

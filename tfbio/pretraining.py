@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import orbit
@@ -269,8 +270,6 @@ def pretrain(
             checkpoint,
             model_dir,
             max_to_keep=config.run.keep_checkpoint_max,
-            step_counter=trainer.global_step,
-            checkpoint_interval=config.run.save_checkpoints_steps,
         )
     elif newest:
         checkpoint.restore(newest).assert_existing_objects_matched()
@@ -282,6 +281,12 @@ def pretrain(
     progress = monitoring.Progress(
         config, trainer.global_step, frequencies_loss, peak, silent=not is_chief
     )
+
+    def save() -> None:
+        """Unless this step is saved already."""
+        step = int(trainer.global_step.numpy())
+        if is_chief and not (manager.latest_checkpoint or "").endswith(f"-{step}"):
+            manager.save(checkpoint_number=step)
 
     def end_if_many_are_skipped(output: dict) -> None:
         if output["skipped_steps"] >= config.run.max_skipped_steps:
@@ -302,7 +307,7 @@ def pretrain(
             evaluator=trainer,
             strategy=strategy,
             steps_per_loop=config.run.steps_per_loop,
-            checkpoint_manager=manager,
+            checkpoint_manager=manager,  # restores; without an interval, it saves nothing by itself
             summary_dir=os.path.join(logs, "train") if is_chief else None,
             eval_summary_dir=os.path.join(logs, "heldout") if is_chief else None,
             train_actions=[progress.trained, end_if_many_are_skipped],
@@ -330,12 +335,10 @@ def pretrain(
             for sequence_length, phase_end in config.phases():
                 if step < phase_end and not preemption.sent:
                     phase = (*data[sequence_length], phase_start, phase_end)
-                    _train_phase(controller, trainer, preemption, *phase)
+                    _train_phase(controller, trainer, preemption, save, *phase)
                     step = phase_end
                 phase_start = phase_end
-            if is_chief:
-                with monitoring.without_orbit_lines():
-                    controller.save_checkpoint()
+            save()
     except LOST_WORKER as error:
         if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             raise
@@ -383,12 +386,13 @@ def _train_phase(
     controller: orbit.Controller,
     trainer: Trainer,
     preemption: monitoring.Preemption,
+    save: Callable[[], None],
     folder: str,
     manifest: records.Manifest,
     phase_start: int,
     phase_end: int,
 ) -> None:
-    """Trains on one sequence length from the current step to `phase_end`, with evaluations.
+    """Trains on one sequence length from the current step to `phase_end`; evaluates, and saves.
 
     Ends sooner, between two loops of steps, where the process is to end.
     """
@@ -409,15 +413,18 @@ def _train_phase(
     held_out = held_out.take(config.run.num_eval_batches)
     trainer.eval_dataset = distribution.distribute_dataset(strategy, held_out)
     every, loop = config.run.eval_every_steps, config.run.steps_per_loop
+    save_every = config.run.save_checkpoints_steps
     with monitoring.without_orbit_lines():
-        if step > phase_start and step % every == 0:
-            controller.evaluate()  # it may have been interrupted; it comes out the same
         while step < phase_end and not preemption.sent:
             end = min(phase_end, (step // every + 1) * every)
+            before = step
             controller.train(min(step + loop, end), checkpoint_at_completion=False)
             step = int(trainer.global_step.numpy())
             if step == end:
                 controller.evaluate()
+            # Last, so that a run which is killed does not lack the evaluation of a saved step.
+            if step // save_every > before // save_every:
+                save()
 
 
 def _save_batch(

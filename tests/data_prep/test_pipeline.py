@@ -230,22 +230,6 @@ def undisturbed(pubmed_slice, tmp_path_factory):
     return folder
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_python_drops_ends_the_run():
-    """In a destructor, as in the callbacks of C libraries, an exception is printed and gone."""
-
-    class Interrupted:
-        def __del__(self):
-            signal.raise_signal(signal.SIGINT)
-
-    went_on = []
-    with pytest.raises(KeyboardInterrupt), pipeline._no_interrupt_lost():
-        Interrupted()
-        went_on.append(True)
-    assert went_on
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
 @pytest.mark.slow
 def test_what_ends_a_run_is_said_and_the_run_continues(
     command, running, pubmed_slice, undisturbed, files_of, tmp_path
