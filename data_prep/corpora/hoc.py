@@ -1,0 +1,102 @@
+"""Hallmarks of Cancer as BLURB has it: a sentence, and which of ten hallmarks it speaks of.
+
+    python -m data_prep.corpora.hoc --input=Hallmarks-of-Cancer \\
+        --index=data_generation/indexing/HoC --output=out/hoc
+
+Reads the folders `labels` and `text` of <https://github.com/sb895/Hallmarks-of-Cancer>, or an
+archive of them. An instance, below the header `labels, sentence, index`, is the ten labels in
+alphabetical order (`0_0,1_1,...`: the second is there), the sentence, and `PMID_sN` with N from 0.
+The annotators' finer classes count as the hallmark above them. The splits are lists of abstracts,
+BLURB's `indexing/HoC/{train,dev,test}_pmid.tsv`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from absl import flags
+
+from data_prep.corpora import corpus
+from tfbio import cli
+
+HALLMARKS = (
+    "activating invasion and metastasis",
+    "avoiding immune destruction",
+    "cellular energetics",
+    "enabling replicative immortality",
+    "evading growth suppressors",
+    "genomic instability and mutation",
+    "inducing angiogenesis",
+    "resisting cell death",
+    "sustaining proliferative signaling",
+    "tumor promoting inflammation",
+)
+HEADER = ("labels", "sentence", "index")
+
+
+def read_instances(
+    source: str | os.PathLike, index: str | os.PathLike
+) -> dict[str, list[tuple[str, str, str]]]:
+    """The header and the instances of each split.
+
+    Raises:
+      CorpusError: the release or the lists cannot be used, or do not belong together.
+    """
+    files = corpus.find(source, r"(labels|text)/\d+\.txt")
+    splits = {}
+    for split in corpus.SPLITS:
+        splits[split] = [HEADER]
+        for name in corpus.read_index(index, f"{split}_pmid.tsv"):
+            if f"labels/{name}" not in files or f"text/{name}" not in files:
+                raise corpus.CorpusError(
+                    f"{split}_pmid.tsv in {index} lists {name}, of which {source} does not hold "
+                    "both labels and text."
+                )
+            pmid = name.removesuffix(".txt")
+            splits[split] += read_abstract(pmid, files[f"labels/{name}"], files[f"text/{name}"])
+    return splits
+
+
+def read_abstract(
+    pmid: str, labels: corpus.File, text: corpus.File
+) -> Iterator[tuple[str, str, str]]:
+    """Yields the instances of one abstract."""
+    sentences = text.text().removesuffix("\n").split("\n")
+    # "< A AND B--finer < NULL <": a part for each sentence, without a line end.
+    parts = labels.text().partition("\n")[0].split("<")[1:]
+    if len(parts) < len(sentences):
+        raise corpus.CorpusError(
+            f"{labels.path} labels {len(parts)} of the {len(sentences)} sentences of {text.path}."
+        )
+    for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
+        found = hallmarks(part, labels.path)
+        coded = ",".join(f"{i}_{int(name in found)}" for i, name in enumerate(HALLMARKS))
+        yield coded, sentence.strip(), f"{pmid}_s{number}"
+
+
+def hallmarks(part: str, path: str) -> set[str]:
+    """The hallmarks of one sentence: " Inducing angiogenesis--finer AND ..." or " NULL "."""
+    found = {label.partition("--")[0].strip().lower() for label in part.split("AND")}
+    found -= {"", "null"}
+    if unknown := sorted(found.difference(HALLMARKS)):
+        raise corpus.CorpusError(f"{path} has the label {unknown[0]!r}, which is no hallmark.")
+    return found
+
+
+def labels_of(row: Sequence[str]) -> list[str]:
+    """The names of the hallmarks of an instance; none of the header."""
+    return [name for i, name in enumerate(HALLMARKS) if f"{i}_1" in row[0].split(",")]
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits = read_instances(flag.input, flag.index)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits, labels_of)
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("The folders labels and text", index="HoC"))

