@@ -15,7 +15,7 @@ same command again to continue an interrupted run: finished trials are kept. Oth
 
 from absl import flags
 
-from tfbio import cli, config
+from tfbio import cli, config, tasks
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("task", "", "Name of the task, such as sentence_roles.")
@@ -38,7 +38,6 @@ flags.DEFINE_bool("overwrite", False, "Replace what a run with other settings le
 
 def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
-    settings = config.load(config.FinetuningConfig, FLAGS.hparams, FLAGS.set)
     for name, meaning in (
         ("task", "the task's name, such as sentence_roles"),
         ("data_dir", "the folder with the task's files"),
@@ -48,12 +47,14 @@ def main(argv: list[str]) -> None:
         if not FLAGS[name].value:
             raise cli.UserError(f"--{name} is missing: {meaning}.")
 
+    task = tasks.find(FLAGS.task)
+    settings = config.load(config.FinetuningConfig, FLAGS.hparams, FLAGS.set, task.settings)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import distribution, finetuning
 
     finetuning.finetune(
         settings,
-        task_name=FLAGS.task,
+        task=task,
         data_dir=FLAGS.data_dir,
         init_checkpoint=FLAGS.init_checkpoint,
         from_scratch=FLAGS.from_scratch,

@@ -44,7 +44,10 @@ ALL = ("--data_dir=no", "--init_checkpoint=no", "--output_dir=no")
         (["--task=sentence_roles", *ALL[:2]], ["--output_dir is missing"]),
         (["--task=sentence_roles", *ALL, "extra"], ["'extra'"]),
         (["--task=roles", *ALL], ["'roles'", "'sentence_roles'"]),
-        (["--task=sentence_roles", *ALL], ["no/train.tsv", "python -m data_prep.sentence_roles"]),
+        (
+            ["--task=sentence_roles", *ALL],
+            ["no holds no file", "python -m data_prep.sentence_roles"],
+        ),
         (["--task=sentence_roles", *ALL, "--set", "learning_rat=1"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
         (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),

@@ -5,7 +5,7 @@ import os
 
 import tensorflow as tf
 
-from tfbio import storage
+from tfbio import hugging_face, storage
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
@@ -32,9 +32,15 @@ class CheckpointError(UserError):
 def read_settings(folder: str) -> dict:
     """The `config.json` that a pretraining run wrote beside its checkpoints.
 
+    Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form.
+
     Raises:
       CheckpointError: if there is none, or it cannot be read.
+      HuggingFaceError: see `hugging_face.read_settings`.
     """
+    settings = hugging_face.read_settings(folder)
+    if settings is not None:
+        return settings
     path = storage.at(folder, "config.json")
     if not path.is_file():
         raise CheckpointError(
@@ -165,15 +171,20 @@ def restore_model(folder: str, model: tf.Module) -> None:
         raise CheckpointError(f"{path} does not fit the settings: {_first_line(error)}") from error
 
 
-def restore_encoder(folder: str, encoder: Encoder) -> int:
+def restore_encoder(folder: str, encoder: Encoder) -> None:
     """Gives `encoder` the discriminator's weights of the newest checkpoint in `folder`.
 
-    Returns:
-      The step at which that checkpoint was saved.
+    Args:
+      folder: a run's `--model_dir`, or a folder of Hugging Face's.
+      encoder: of the same shape.
 
     Raises:
       CheckpointError: if there is no checkpoint, or one of another shape.
+      HuggingFaceError: see `hugging_face.restore_encoder`.
     """
+    if hugging_face.read_settings(folder) is not None:
+        hugging_face.restore_encoder(folder, encoder)
+        return
     path = tf.train.latest_checkpoint(folder)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
@@ -185,7 +196,6 @@ def restore_encoder(folder: str, encoder: Encoder) -> int:
         raise CheckpointError(
             f"{path} does not fit an encoder of {encoder.config}: {_first_line(error)}"
         ) from error
-    return int(path.rsplit("-", 1)[1])
 
 
 def load_original_electra(path: str, model: Electra) -> None:

@@ -12,7 +12,7 @@ import difflib
 import json
 import os
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfbio.cli import UserError
 
@@ -285,6 +285,9 @@ class FinetuningRun:
     # See PretrainingRun.precision.
     precision: str = "auto"
     eval_batch_size: int = 64
+    # Several texts to a row, each as if it were alone (see tfbio/packing.py); false: each padded to
+    # sequence_length.
+    pack: bool = True
 
     def __post_init__(self):
         _require(
@@ -349,13 +352,19 @@ class FinetuningConfig:
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
 
 
-def load(config_class: type, hparams: str = "", overrides: Sequence[str] = ()):
+def load(
+    config_class: type,
+    hparams: str = "",
+    overrides: Sequence[str] = (),
+    defaults: Mapping[str, object] | None = None,
+):
     """Builds a configuration.
 
     Args:
       config_class: the dataclass to build, such as `PretrainingConfig`.
       hparams: path of a JSON file, or a JSON object as text; "" for the defaults.
       overrides: "name=value" each, as given to `--set`; a dot reaches into a group.
+      defaults: settings that come before both.
 
     Raises:
       ConfigError: naming the key, value or file at fault and what was expected.
@@ -383,7 +392,7 @@ def load(config_class: type, hparams: str = "", overrides: Sequence[str] = ()):
     try:
         for override in overrides:
             _apply_override(values, override)
-        return _build(config_class, values, prefix="")
+        return _build(config_class, {**(defaults or {}), **values}, prefix="")
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}.") from error
 

@@ -1,4 +1,4 @@
-"""The tasks to fine-tune on: what they read, their labels and how they are scored.
+"""The tasks to fine-tune on: what they read, their labels, their score, and BioELECTRA's settings.
 
 A new task is one entry in `TASKS`.
 """
@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from tfbio import metrics, task_files
 from tfbio.cli import UserError
+from tfbio.task_files import LabelledText, TaggedSentence
 
 SPLITS = ("train", "dev", "test")
 
+Example = TaggedSentence | LabelledText
+
 
 class TaskError(UserError):
-    """A task that does not exist, or whose files are missing or damaged."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """One text, its label, and the id under which its prediction is written."""
-
-    id: str
-    label: str
-    text: str
+    """A task that does not exist."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,88 +29,242 @@ class Task:
 
     Attributes:
       name: what `--task` calls it.
+      kind: "tagging", "classification", "regression" or "multilabel".
       labels: all labels, in the order of the model's outputs.
-      read: (path of a split's file, the labels) -> its examples.
-      made_by: the command that makes the files, for the error when one is missing.
-      score: (true labels, predicted labels) -> figures by name.
-      metric: the name of the figure that sums the task up.
+      read: path of a split's file -> its examples.
+      score: (examples, predictions) -> figures by name, the one that sums the task up first.
+      settings: what BioELECTRA fine-tuned with, where `FinetuningConfig`'s defaults are others
+        (the configuration files of its authors).
+      made_by: the command that makes the files, if one does.
+      augment: of the training examples: these, and others that are made from them.
     """
 
     name: str
+    kind: str
     labels: tuple[str, ...]
-    read: Callable[[str, Sequence[str]], list[Example]]
-    made_by: str
-    score: Callable[[Sequence[str], Sequence[str]], dict[str, float]]
-    metric: str
+    read: Callable[[str], list]
+    score: Callable[[Sequence, Sequence], dict[str, float]]
+    settings: Mapping[str, float | int]
+    made_by: str = ""
+    augment: Callable[[list], list] | None = None
 
-    def examples(self, data_dir: str, split: str) -> list[Example]:
-        """The examples of "train", "dev" or "test", in the order of the file.
+    def examples(self, data_dir: str) -> dict[str, list[Example]]:
+        """The examples of each split, in the order of its file.
 
         Raises:
-          TaskError: the file is missing, or a line of it cannot be used.
+          TaskFileError: a file is missing, or a line of it cannot be used.
         """
-        path = os.path.join(data_dir, f"{split}.tsv")
-        if not os.path.isfile(path):
-            raise TaskError(f"{path} is missing: make it with `{self.made_by}`.")
-        examples = self.read(path, self.labels)
-        if not examples:
-            raise TaskError(f"{path} holds no example: make it again with `{self.made_by}`.")
+        try:
+            paths = {split: task_files.find_split(data_dir, split) for split in SPLITS}
+        except task_files.TaskFileError as error:
+            if not self.made_by:
+                raise
+            raise task_files.TaskFileError(f"{error} `{self.made_by}` makes them.") from error
+        examples = {split: self.read(path) for split, path in paths.items()}
+        task_files.check_splits(examples)
         return examples
 
 
-def read_labelled_sentences(path: str, labels: Sequence[str]) -> list[Example]:
-    """Reads tab-separated lines `id, label, sentence` below a header that says so.
-
-    Raises:
-      TaskError: naming file and line, where the header, the columns or the label are not so.
-    """
-    header = "id\tlabel\tsentence"
-    try:
-        # utf-8-sig: a byte-order mark is no part of the header.
-        with open(path, encoding="utf-8-sig") as file:
-            # Not `splitlines`, which also splits at characters that may stand in a sentence.
-            lines = [line.rstrip("\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path} is not text in UTF-8: {error.reason}.") from error
-    if not lines or lines[0] != header:
-        raise TaskError(f"{path}, line 1: expected the header {header!r}.")
-    examples = []
-    for number, line in enumerate(lines[1:], start=2):
-        columns = line.split("\t")
-        if len(columns) != 3:
-            raise TaskError(
-                f"{path}, line {number}: expected 3 tab-separated columns (id, label, sentence), "
-                f"found {len(columns)}."
-            )
-        if columns[1] not in labels:
-            raise TaskError(
-                f"{path}, line {number}: unknown label {columns[1]!r}; the labels are "
-                f"{', '.join(labels)}."
-            )
-        examples.append(Example(*columns))
-    return examples
+# --- Reading, where a task's files need more than a reader ---------------------------------------
 
 
-def accuracy_and_macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
-    """Share of right labels, and the mean of the labels' F1, both in [0, 1]."""
-    from sklearn import metrics
+def _read_entities(path: str, types: tuple[str, ...] | None) -> list[TaggedSentence]:
+    """Sentences whose tags are B, I and O alone, as BLURB's are."""
+    return [
+        dataclasses.replace(sentence, tags=tuple(tag[0] for tag in sentence.tags))
+        for sentence in task_files.read_tagged_words(path, types)
+    ]
 
-    return {
-        "accuracy": float(metrics.accuracy_score(truth, predicted)),
-        "macro_f1": float(metrics.f1_score(truth, predicted, average="macro", zero_division=0.0)),
-    }
+
+def _swapped(examples: list[LabelledText]) -> list[LabelledText]:
+    """The pairs, and each with its texts exchanged (BioELECTRA's authors' code, for BIOSSES)."""
+    return examples + [
+        dataclasses.replace(x, id=f"{x.id}-swapped", text=x.pair, pair=x.text) for x in examples
+    ]
+
+
+# --- Scores --------------------------------------------------------------------------------------
+
+
+def _labels(examples: Sequence[LabelledText]) -> list:
+    return [example.label for example in examples]
+
+
+def _score_entities(sentences: Sequence[TaggedSentence], predicted: Sequence) -> dict[str, float]:
+    return metrics.entity_scores([sentence.tags for sentence in sentences], predicted)
+
+
+def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> dict[str, float]:
+    return metrics.word_scores([sentence.tags for sentence in sentences], predicted)
+
+
+def _score_relations(
+    examples: Sequence[LabelledText], predicted: Sequence[str], negative: str
+) -> dict[str, float]:
+    return metrics.relation_scores(_labels(examples), predicted, negative)
+
+
+def _score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> dict[str, float]:
+    return metrics.accuracy_and_macro_f1(_labels(examples), predicted)
+
+
+def _score_similarity(
+    examples: Sequence[LabelledText], predicted: Sequence[float]
+) -> dict[str, float]:
+    return metrics.correlation_scores(_labels(examples), predicted)
+
+
+def _score_hallmarks(
+    examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    documents = [example.document for example in examples]
+    return metrics.hoc_scores(documents, _labels(examples), predicted, task_files.HALLMARKS)
+
+
+# --- The table -----------------------------------------------------------------------------------
+
+
+def _entities(name: str, types: tuple[str, ...] | None, **settings: float | int) -> Task:
+    read = partial(_read_entities, types=types)
+    return Task(name, "tagging", ("O", "B", "I"), read, _score_entities, settings)
+
+
+def _relations(
+    name: str,
+    labels: Sequence[str],
+    negative: str,
+    header: tuple[str, ...] | None,
+    **settings: float | int,
+) -> Task:
+    return Task(
+        name,
+        "classification",
+        tuple(labels),
+        partial(task_files.read_table, header=header, labels=labels),
+        partial(_score_relations, negative=negative),
+        settings,
+        made_by=f"python -m data_prep.corpora.{name}" if name in ("chemprot", "ddi") else "",
+    )
 
 
 TASKS = {
     task.name: task
     for task in (
+        _entities("bc5cdr_chem", ("Chemical",), train_batch_size=16, sequence_length=256),
+        _entities("bc5cdr_disease", ("Disease",), train_batch_size=16, sequence_length=256),
+        _entities("ncbi_disease", ("Disease",)),
+        _entities("bc2gm", ("GENE",), sequence_length=256),
+        # Its five types are merged into one, as in BLURB.
+        _entities("jnlpba", None, train_batch_size=16, sequence_length=256, num_train_epochs=3.0),
+        _entities("share_clefe", None, sequence_length=512),
+        Task(
+            name="ebm_pico",
+            kind="tagging",
+            labels=("O", "I-PAR", "I-INT", "I-OUT"),
+            read=partial(task_files.read_tagged_words, types=metrics.PICO_ELEMENTS, scheme="IO"),
+            score=_score_words,
+            settings={"sequence_length": 256, "num_train_epochs": 3.0},
+            made_by="python -m data_prep.corpora.ebm_pico",
+        ),
+        _relations(
+            "chemprot",
+            ("false", "CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9"),
+            "false",
+            None,
+            learning_rate=1e-4,
+            sequence_length=256,
+        ),
+        _relations(
+            "ddi",
+            ("DDI-false", "DDI-advise", "DDI-effect", "DDI-int", "DDI-mechanism"),
+            "DDI-false",
+            None,
+            sequence_length=256,
+            num_train_epochs=3.0,
+        ),
+        _relations("gad", ("0", "1"), "0", ("index", "sentence", "label")),
+        _relations(
+            "i2b2_2010_re",
+            ("false", "PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP"),
+            "false",
+            ("index", "sentence", "label"),
+        ),
+        Task(
+            name="biosses",
+            kind="regression",
+            labels=(),
+            read=partial(
+                task_files.read_table,
+                columns=("id", "text", "pair", "score"),
+                header=("pair_id", "sent1", "sent2", "score"),
+                score_range=(0.0, 4.0),
+            ),
+            score=_score_similarity,
+            settings={
+                "learning_rate": 1.5e-4,
+                "train_batch_size": 16,
+                "num_train_epochs": 60.0,
+                "num_trials": 10,
+            },
+            augment=_swapped,
+        ),
+        Task(
+            name="clinical_sts",
+            kind="regression",
+            labels=(),
+            read=task_files.read_clinical_sts,
+            score=_score_similarity,
+            settings={"learning_rate": 5e-5, "num_train_epochs": 10.0},
+        ),
+        Task(
+            name="hoc",
+            kind="multilabel",
+            labels=task_files.HALLMARKS,
+            read=task_files.read_hoc,
+            score=_score_hallmarks,
+            settings={},
+            made_by="python -m data_prep.corpora.hoc",
+        ),
+        Task(
+            name="mednli",
+            kind="classification",
+            labels=("contradiction", "entailment", "neutral"),
+            read=partial(
+                task_files.read_table,
+                columns=("id", "text", "pair", "label"),
+                header=("index", "sentence1", "sentence2", "label"),
+                labels=("contradiction", "entailment", "neutral"),
+            ),
+            score=_score_classes,
+            settings={"learning_rate": 1e-4},
+        ),
+        *(
+            Task(
+                name=name,
+                kind="classification",
+                labels=labels,
+                read=partial(
+                    task_files.read_table, columns=("id", "text", "pair", "label"), labels=labels
+                ),
+                score=_score_classes,
+                settings={"sequence_length": 512, "num_train_epochs": 20.0, "num_trials": 10},
+                made_by=f"python -m data_prep.corpora.{name}",
+            )
+            for name, labels in (("pubmedqa", ("yes", "no", "maybe")), ("bioasq", ("yes", "no")))
+        ),
         Task(
             name="sentence_roles",
+            kind="classification",
             labels=("background", "objective", "methods", "results", "conclusions"),
-            read=read_labelled_sentences,
+            read=partial(
+                task_files.read_table,
+                columns=("document", "label", "text"),
+                header=("id", "label", "sentence"),
+                labels=("background", "objective", "methods", "results", "conclusions"),
+            ),
+            score=_score_classes,
+            settings={},
             made_by="python -m data_prep.sentence_roles",
-            score=accuracy_and_macro_f1,
-            metric="accuracy",
         ),
     )
 }

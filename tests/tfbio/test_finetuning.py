@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep import sentence_roles
-from tfbio import checkpoints, config, finetuning, pretraining, records, tokenization
+from tfbio import checkpoints, config, finetuning, tasks
 from tfbio.cli import UserError
 
 SETTINGS = config.FinetuningConfig(
@@ -25,50 +24,12 @@ SETTINGS = config.FinetuningConfig(
 
 
 @pytest.fixture(scope="module")
-def cpu():
-    return tf.distribute.OneDeviceStrategy("/cpu:0")
-
-
-@pytest.fixture(scope="module")
-def pretrained(examples_folder, cpu, tmp_path_factory):
-    """The folder of a pretraining run of two steps."""
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
-    settings = config.PretrainingConfig(
-        encoder=config.EncoderConfig(
-            vocab_size=words,
-            embedding_size=32,
-            hidden_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=96,
-            max_position_embeddings=64,
-        ),
-        generator_hidden_fraction=0.5,
-        sequence_length=64,
-        train_batch_size=8,
-        num_train_steps=2,
-        num_warmup_steps=1,
-        run=config.PretrainingRun(num_eval_batches=1),
-    )
-    folder = str(tmp_path_factory.mktemp("pretrained") / "model")
-    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def roles_folder(documents_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("roles") / "sentence_roles"
-    sentence_roles.make_sentence_roles(documents_folder, folder, held_out_fraction=0.3)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
 def run(roles_folder, pretrained, cpu):
     """Fine-tunes into a folder."""
 
     def finetune(output_dir, settings=SETTINGS, **changes):
         arguments = {
-            "task_name": "sentence_roles",
+            "task": tasks.find("sentence_roles"),
             "data_dir": roles_folder,
             "init_checkpoint": pretrained,
             "output_dir": str(output_dir),
@@ -103,174 +64,6 @@ def assert_same_weights(one, other):
         np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
-# --- Layer-wise learning rates -----------------------------------------------------------------
-
-
-def test_the_papers_learning_rate_of_the_embeddings():
-    # BioELECTRA, section 4.2: 1e-4 with decay 0.8 and 12 layers is 5.5e-6 at the embeddings.
-    assert 1e-4 * finetuning.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
-        5.5e-6, abs=5e-8
-    )
-
-
-def test_both_conventions_at_the_ends():
-    for exponent, embeddings, lowest, top in (("electra", 14, 13, 2), ("bioelectra", 13, 12, 1)):
-        for depth, power in ((0, embeddings), (1, lowest), (12, top)):
-            share = finetuning.layer_multiplier(depth, 12, 0.8, exponent)
-            assert share == pytest.approx(0.8**power)
-
-
-@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
-def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
-    strategy = request.getfixturevalue(devices)
-    encoder_config = checkpoints.read_encoder_config(pretrained)
-    finetuner = finetuning.Finetuner(SETTINGS, encoder_config, 5, 4, strategy)
-    share, encoder = finetuner.optimizer.lr_multiplier, finetuner.model.encoder
-    # Two layers, decay 0.8: embeddings 0.8^3, layers 0.8^2 and 0.8^1, the head 1.
-    for module, expected in (
-        (encoder.embeddings, 0.8**3),
-        (encoder.projection, 0.8**3),
-        (encoder.transformer_layers[0], 0.8**2),
-        (encoder.transformer_layers[1], 0.8),
-        (finetuner.model.head, 1.0),
-    ):
-        assert module.trainable_variables
-        for variable in module.trainable_variables:
-            for copy in strategy.experimental_local_results(variable):
-                assert share(copy) == pytest.approx(expected), variable.name
-
-
-# --- Features and order ------------------------------------------------------------------------
-
-
-def test_encodes_cuts_and_pads(vocab_file):
-    vocab = tokenization.read_vocab(vocab_file)
-    tokenizer = tokenization.wordpiece(vocab)
-    text = "The patients were treated."
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
-    cls_id, sep_id, pad_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[PAD]"]
-    length = len(ids) + 4
-    features = finetuning.encode([text, text * 9], tokenizer, vocab, length)
-    assert features["input_ids"][0].tolist() == [cls_id, *ids, sep_id, pad_id, pad_id]
-    assert features["input_mask"][0].tolist() == [1] * (len(ids) + 2) + [0, 0]
-    long = tokenizer.encode(text * 9, add_special_tokens=False).ids
-    assert features["input_ids"][1].tolist() == [cls_id, *long[: length - 2], sep_id]
-    assert features["lengths"].tolist() == [len(ids) + 2, len(long) + 2]
-    assert not features["segment_ids"].any() and features["segment_ids"].shape == (2, length)
-
-
-def test_every_epoch_is_a_new_order_of_all_examples():
-    order = finetuning.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
-    first, second = order[:50], order[50:]
-    assert sorted(first) == sorted(second) == list(range(50))
-    assert first.tolist() != second.tolist()
-    again = finetuning.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
-    np.testing.assert_array_equal(order, again)
-    other = finetuning.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
-    assert order.tolist() != other.tolist()
-
-
-def test_a_part_of_the_examples_is_drawn_by_the_seed():
-    parts = [set(finetuning.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
-    assert [len(part) for part in parts] == [20, 20, 20]
-    assert parts[0] == parts[1] != parts[2]
-
-
-# --- Learning and predicting -------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def learner(pretrained, roles_folder, cpu):
-    """A Finetuner without dropout, real features, and what it logged in 150 steps."""
-    settings = dataclasses.replace(
-        SETTINGS, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, learning_rate=3e-3
-    )
-    encoder_config = checkpoints.read_encoder_config(pretrained)
-    vocab = tokenization.read_vocab(os.path.join(pretrained, "vocab.txt"))
-    task = finetuning.find("sentence_roles")
-    examples = task.examples(roles_folder, "train")[:41]
-    tokenizer = tokenization.wordpiece(vocab)
-    features = finetuning.encode([x.text for x in examples], tokenizer, vocab, 32)
-    del features["lengths"]
-    features["label"] = np.array([task.labels.index(x.label) for x in examples], np.int32)
-    finetuner = finetuning.Finetuner(settings, encoder_config, 5, 150, cpu)
-    finetuner.initialize(0, pretrained)
-    logged = []
-    order = finetuning.training_order(41, 0, 150, 16, seed=0)
-    finetuner.train(features, order, 0, lambda *figures: logged.append(figures))
-    return finetuner, features, logged
-
-
-def test_learns_the_examples_it_is_given(learner):
-    finetuner, features, logged = learner
-    assert [step for step, _, _ in logged] == [50, 100, 150]
-    losses = [loss for _, loss, _ in logged]
-    assert losses[0] > losses[1] > losses[2] and losses[2] < 0.3
-    assert np.mean(finetuner.predict(features) == features["label"]) > 0.9
-
-
-def test_predictions_are_in_the_order_of_the_examples(learner):
-    # 41 examples do not fill batches of 64; the model itself says what is right.
-    finetuner, features, _ = learner
-    inputs = {k: tf.constant(v) for k, v in features.items()}
-    expected = tf.argmax(finetuner.model(inputs), axis=-1).numpy()
-    assert len(set(expected)) > 1
-    np.testing.assert_array_equal(finetuner.predict(features), expected)
-
-
-def test_the_seed_keys_dropout(learner, pretrained):
-    _, features, _ = learner
-    inputs = {k: tf.constant(v) for k, v in features.items()}
-    model = finetuning.Classifier(checkpoints.read_encoder_config(pretrained), 5, 0.1)
-    one, same, other = (model(inputs, seed=tf.constant([0, n])) for n in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(one - other).max() > 1e-3
-    np.testing.assert_array_equal(model(inputs), model(inputs))
-
-
-def test_starts_from_the_pretrained_weights(learner, pretrained):
-    finetuner, _, _ = learner
-    finetuner.initialize(0, pretrained)
-    reader = tf.train.load_checkpoint(pretrained)
-    name = "model/encoder/embeddings/word_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
-    saved = reader.get_tensor(name)
-    np.testing.assert_array_equal(finetuner.model.encoder.embeddings.word, saved)
-    heads = [finetuner.model.head.kernel.numpy()]
-    finetuner.initialize(1, pretrained)
-    heads.append(finetuner.model.head.kernel.numpy())
-    assert np.abs(heads[0] - heads[1]).max() > 1e-3
-    # Not seed 0: pretraining drew its first weights by it.
-    finetuner.initialize(5, "")
-    assert np.abs(finetuner.model.encoder.embeddings.word.numpy() - saved).max() > 1e-3
-    assert int(finetuner.optimizer.iterations) == 0
-
-
-def test_a_loss_that_is_no_number_stops_the_run(learner, pretrained):
-    finetuner, features, _ = learner
-    finetuner.initialize(0, pretrained)
-    finetuner.model.head.kernel.assign(finetuner.model.head.kernel * np.nan)
-    order = finetuning.training_order(41, 0, 150, 16, seed=0)
-    with pytest.raises(UserError, match=r"the loss is nan at step 50 of seed 0.*learning_rate"):
-        finetuner.train(features, order, 0, lambda *figures: None)
-
-
-def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
-    """Without dropout the devices of a step see halves of the same batch: the same sum."""
-    finetuner, features, _ = learner
-    settings, order = finetuner.config, finetuning.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
-    both = finetuning.Finetuner(
-        settings, checkpoints.read_encoder_config(pretrained), 5, 150, two_devices
-    )
-    for each in (finetuner, both):
-        each.initialize(0, pretrained)
-        each.train(features, order, 0, lambda *figures: None)
-    for one, two in zip(
-        finetuner.model.trainable_variables, both.model.trainable_variables, strict=True
-    ):
-        np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
-    np.testing.assert_array_equal(both.predict(features), finetuner.predict(features))
-
-
 # --- The run -----------------------------------------------------------------------------------
 
 
@@ -283,7 +76,7 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
     assert scores["std"] == pytest.approx(np.std(values, ddof=1))
     settings = json.loads((finished / "config.json").read_text())
     assert settings["learning_rate"] == 1e-3 and settings["task"] == "sentence_roles"
-    test_set = finetuning.find("sentence_roles").examples(roles_folder, "test")
+    test_set = tasks.find("sentence_roles").examples(roles_folder)["test"]
     for trial in scores["trials"]:
         folder = finished / f"trial_{trial['seed']}"
         text = (folder / "test_predictions.tsv").read_text(encoding="utf-8")
@@ -291,6 +84,7 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
         assert [(row[0], row[1], row[3]) for row in rows] == [
             (x.id, x.label, x.text) for x in test_set
         ]
+        assert (folder / "dev_predictions.tsv").is_file()
         right = np.mean([label == predicted for _, label, predicted, _ in rows])
         assert trial["test"]["accuracy"] == pytest.approx(right)
         assert os.listdir(finished / "logs" / f"trial_{trial['seed']}")

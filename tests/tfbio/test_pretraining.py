@@ -195,7 +195,7 @@ def test_two_phases(settings, examples_folder, documents_folder, cpu, tmp_path):
     pretraining.pretrain(both, [str(longer), str(examples_folder)], folder, cpu)
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
     trained = encoders.Encoder(encoder)
-    assert checkpoints.restore_encoder(folder, trained) == 8
+    checkpoints.restore_encoder(folder, trained)
     vocab = tokenization.load_encoder(examples_folder / "vocab.txt")
     start = pretraining.Trainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
@@ -273,7 +273,8 @@ def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_pat
     assert "discriminator_auc" not in curves and np.isfinite(curves["accuracy"][-1][1])
     losses = [loss for _, loss in scalars(folder, "heldout")["loss"]]
     assert losses[-1] < losses[0]
-    assert checkpoints.restore_encoder(folder, encoders.Encoder(plain.encoder)) == 8
+    assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
+    checkpoints.restore_encoder(folder, encoders.Encoder(plain.encoder))
 
 
 def test_a_single_device_compiles_every_kind_of_masking(without_dropout, examples_folder, cpu):

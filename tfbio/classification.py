@@ -1,0 +1,157 @@
+"""Classes, scores or several labels for texts, and for pairs of texts.
+
+A text is [CLS] text [SEP], a pair [CLS] text [SEP] pair [SEP] (Devlin et al., 2019, section 4).
+What is too long is cut at its end, of a pair the longer text first, as in the original BERT and
+ELECTRA code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio import tokenization
+from tfbio.packing import Pieces
+from tfbio.task_files import LabelledText
+
+
+def encode(
+    examples: Sequence[LabelledText],
+    targets: list[np.ndarray],
+    tokenizer,
+    vocab: dict[str, int],
+    length: int,
+) -> Pieces:
+    """One piece for each example.
+
+    Args:
+      examples: texts, or pairs of them.
+      targets: of each example.
+      tokenizer: see `tokenization.wordpiece`.
+      vocab: token -> id.
+      length: the most tokens of a piece, with [CLS] and [SEP].
+    """
+    cls_id, sep_id = vocab[tokenization.CLS], vocab[tokenization.SEP]
+    texts = [text for example in examples for text in (example.text, example.pair)]
+    encoded = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    input_ids, segment_ids = [], []
+    for example, first, second in zip(examples, encoded[::2], encoded[1::2], strict=True):
+        first, second = _cut(first, second, length - (3 if example.pair else 2))
+        ids, segments = [cls_id, *first, sep_id], [0] * (len(first) + 2)
+        if example.pair:
+            ids += [*second, sep_id]
+            segments += [1] * (len(second) + 1)
+        input_ids.append(np.array(ids, np.int32))
+        segment_ids.append(np.array(segments, np.int32))
+    return Pieces(input_ids, segment_ids, targets, np.arange(len(examples)))
+
+
+def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+    """The longer one loses its last token until both fit together, the second one where even."""
+    over = len(first) + len(second) - room
+    if over <= 0:
+        return first, second
+    difference = len(first) - len(second)
+    from_longer = min(over, abs(difference))
+    keep_first, keep_second = len(first), len(second)
+    if difference > 0:
+        keep_first -= from_longer
+    else:
+        keep_second -= from_longer
+    rest = over - from_longer
+    return first[: keep_first - rest // 2], second[: keep_second - (rest - rest // 2)]
+
+
+class Classification:
+    """One of several classes; see `tagging.Tagging` for the methods."""
+
+    of_tokens = False
+
+    def __init__(self, labels: Sequence[str]):
+        self.labels = tuple(labels)
+        self.num_outputs = len(self.labels)
+
+    def pieces(self, examples, tokenizer, vocab, length) -> Pieces:
+        """One for each example; the target is the number of its class."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        targets = [np.array(numbers[example.label], np.int32) for example in examples]
+        return encode(examples, targets, tokenizer, vocab, length)
+
+    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy; logits float32 [texts, classes], targets int32 [texts]."""
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities, float32 [texts, classes]."""
+        return tf.nn.softmax(logits)
+
+    def predictions(self, outputs: np.ndarray, pieces: Pieces, examples) -> list[str]:
+        """The most probable class of each example."""
+        return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
+
+
+class Regression:
+    """A score; see `tagging.Tagging` for the methods."""
+
+    of_tokens = False
+    labels = ()
+    num_outputs = 1
+
+    def __init__(self, labels: Sequence[str] = ()):
+        pass
+
+    def pieces(self, examples, tokenizer, vocab, length) -> Pieces:
+        """One for each example; the target is its score."""
+        targets = [np.array(example.label, np.float32) for example in examples]
+        return encode(examples, targets, tokenizer, vocab, length)
+
+    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
+        losses = tf.square(tf.squeeze(logits, -1) - targets)
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+        """Scores, float32 [texts, 1]."""
+        return logits
+
+    def predictions(self, outputs: np.ndarray, pieces: Pieces, examples) -> list[float]:
+        """The score of each example."""
+        return [float(output[0]) for output in outputs]
+
+
+class MultiLabel:
+    """Any number of labels; see `tagging.Tagging` for the methods."""
+
+    of_tokens = False
+
+    def __init__(self, labels: Sequence[str]):
+        self.labels = tuple(labels)
+        self.num_outputs = len(self.labels)
+
+    def pieces(self, examples, tokenizer, vocab, length) -> Pieces:
+        """One for each example; the target is 1 for the labels that it has, else 0."""
+        targets = [
+            np.array([label in example.label for label in self.labels], np.float32)
+            for example in examples
+        ]
+        return encode(examples, targets, tokenizer, vocab, length)
+
+    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy of each label by itself, summed; float32 [texts, labels] both."""
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
+        losses = tf.reduce_sum(losses, axis=-1)
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities, float32 [texts, labels]."""
+        return tf.sigmoid(logits)
+
+    def predictions(self, outputs: np.ndarray, pieces: Pieces, examples) -> list[tuple[str, ...]]:
+        """The labels of each example that are more probable than not."""
+        return [
+            tuple(label for label, p in zip(self.labels, row, strict=True) if p > 0.5)
+            for row in outputs
+        ]

@@ -1,0 +1,263 @@
+"""One model and its steps, which fine-tune trial after trial.
+
+Everything random is keyed by the trial's seed and the step, so a trial gives the same scores
+whether others ran before it or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio import checkpoints, optimization, packing, randomness
+from tfbio.classification import Classification, MultiLabel, Regression
+from tfbio.cli import UserError
+from tfbio.config import EncoderConfig, FinetuningConfig
+from tfbio.tagging import Tagging
+from tfbio.task_model import TaskModel
+
+# The second number of the seeds, so that no two purposes share a stream of random numbers.
+DROPOUT_STREAM, ORDER_STREAM, SUBSET_STREAM = 0, 1, 2
+# Steps between two log lines, and two points of the curves.
+LOG_EVERY = 50
+
+
+def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
+    """The share of the learning rate that an encoder's variable gets; the head gets all of it.
+
+    With n layers, the original ELECTRA code (model/optimization.py, `_get_layer_lrs`) gives layer
+    i, 0 the lowest, decay^(n+1-i), and the embeddings decay^(n+2). BioELECTRA's fork shifts the
+    exponent by one: decay^(n-i) and decay^(n+1).
+
+    Args:
+      depth: 0 for the embeddings, 1 to `num_layers` for the layers, from below.
+      num_layers: layers of the encoder.
+      decay: in (0, 1].
+      exponent: "electra" or "bioelectra".
+    """
+    return decay ** (num_layers + {"electra": 2, "bioelectra": 1}[exponent] - depth)
+
+
+def training_order(num_examples: int, num_used: int, num_steps: int, batch_size: int, seed: int):
+    """The examples of every step: a function of its arguments alone.
+
+    Each epoch is a new permutation; the next one follows without a gap, so every batch is full.
+
+    Args:
+      num_examples: in the training set.
+      num_used: draw so many of them by the seed; 0 for all.
+      num_steps: batches.
+      batch_size: examples in a batch.
+      seed: of the trial.
+
+    Returns:
+      int64 array [num_steps * batch_size] of indices.
+    """
+    used = np.arange(num_examples)
+    if 0 < num_used < num_examples:
+        generator = np.random.default_rng([seed, SUBSET_STREAM])
+        used = generator.choice(used, num_used, replace=False)
+    needed = num_steps * batch_size
+    generator = np.random.default_rng([seed, ORDER_STREAM])
+    epochs = [generator.permutation(used) for _ in range(math.ceil(needed / len(used)))]
+    return np.concatenate(epochs)[:needed]
+
+
+class Finetuner:
+    """Trains and predicts; `initialize` begins a trial.
+
+    Args:
+      config: all settings.
+      encoder_config: the shape of the encoder.
+      kind: what is learnt.
+      pad_id: of [PAD].
+      num_steps: of a trial.
+      strategy: where to compute; the batches must divide by its replicas.
+    """
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        encoder_config: EncoderConfig,
+        kind: Tagging | Classification | Regression | MultiLabel,
+        pad_id: int,
+        num_steps: int,
+        strategy: tf.distribute.Strategy,
+    ):
+        self.config, self.kind, self.pad_id = config, kind, pad_id
+        self.strategy, self.num_steps = strategy, num_steps
+        self.arguments = (
+            dataclasses.replace(
+                encoder_config,
+                hidden_dropout_prob=config.hidden_dropout_prob,
+                attention_probs_dropout_prob=config.attention_probs_dropout_prob,
+            ),
+            kind.num_outputs,
+            kind.of_tokens,
+            config.hidden_dropout_prob,
+            config.pooling,
+        )
+        with strategy.scope():
+            self.model = TaskModel(*self.arguments)
+            self.optimizer = optimization.Adam(
+                optimization.WarmupLinearDecay(
+                    config.learning_rate, num_steps, int(num_steps * config.warmup_proportion)
+                ),
+                beta_1=config.adam_beta_1,
+                beta_2=config.adam_beta_2,
+                epsilon=config.adam_epsilon,
+                weight_decay_rate=config.weight_decay_rate,
+                lr_multiplier=self._multipliers(),
+            )
+            # Now, and not in the first step: a graph that makes variables does not run on several
+            # devices.
+            self.optimizer._create_all_weights(self.model.trainable_variables)
+
+    def _multipliers(self):
+        """A function from a variable to its share of the learning rate."""
+        encoder, config = self.model.encoder, self.config
+        shares = {}
+        for variable in self.model.trainable_variables:
+            share = 1.0
+            if any(variable is own for own in encoder.trainable_variables):
+                share = layer_multiplier(
+                    encoder.layer_depth(variable),
+                    len(encoder.transformer_layers),
+                    config.layerwise_lr_decay,
+                    config.layerwise_lr_exponent,
+                )
+            # The optimizer sees the copy of each replica.
+            for copy in (variable, *self.strategy.experimental_local_results(variable)):
+                shares[copy.ref()] = share
+        return lambda variable: shares[variable.ref()]
+
+    def initialize(self, seed: int, init_checkpoint: str) -> None:
+        """Gives every variable its value at the start of a trial.
+
+        Args:
+          seed: of the trial; draws the head's weights, and the encoder's where it starts so.
+          init_checkpoint: folder with the encoder's weights; "" for random ones.
+        """
+        keras.utils.set_random_seed(seed)
+        fresh = TaskModel(*self.arguments)
+        for variable, value in zip(self.model.variables, fresh.variables, strict=True):
+            variable.assign(value.numpy())
+        if init_checkpoint:
+            checkpoints.restore_encoder(init_checkpoint, self.model.encoder)
+        for variable in self.optimizer.variables():
+            variable.assign(tf.zeros_like(variable))
+
+    def train(
+        self,
+        pieces: packing.Pieces,
+        order: np.ndarray,
+        seed: int,
+        log: Callable[[int, float, float], None],
+    ) -> None:
+        """Trains on the pieces of `order`.
+
+        Args:
+          pieces: see `Tagging.pieces`.
+          order: see `training_order`.
+          seed: of the trial.
+          log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
+
+        Raises:
+          UserError: if the loss is no longer a number.
+        """
+        packer = self._packer(pieces, self.config.train_batch_size)
+        total = tf.Variable(0.0)
+        steps_in_total = 0
+        batches = order.reshape(-1, self.config.train_batch_size)
+        for step, chosen in enumerate(batches, start=1):
+            batch = self._distribute(packer.batch(chosen))
+            total.assign_add(self._train_step(batch, tf.constant(seed)))
+            steps_in_total += 1
+            if step % LOG_EVERY == 0 or step == len(batches):
+                loss = float(total.numpy()) / steps_in_total
+                if not math.isfinite(loss):
+                    raise UserError(
+                        f"the loss is {loss} at step {step} of seed {seed}: try a lower "
+                        "learning_rate, or a higher warmup_proportion."
+                    )
+                log(step, loss, float(self.optimizer.learning_rate(self.optimizer.iterations)))
+                total.assign(0.0)
+                steps_in_total = 0
+
+    @tf.function
+    @tf.autograph.experimental.do_not_convert
+    def _train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        losses = self.strategy.run(self._replica_train_step, args=(batch, seed))
+        return self.strategy.reduce("SUM", losses, axis=None)
+
+    @tf.autograph.experimental.do_not_convert
+    def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        step_seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
+        with tf.GradientTape() as tape:
+            logits = self.model(batch, seed=step_seed)
+            losses, weights = self.kind.losses(logits, batch["targets"])
+            replica = tf.distribute.get_replica_context()
+            # The mean over the global batch, of which a replica has its share.
+            weight = replica.all_reduce("SUM", tf.reduce_sum(weights))
+            loss = tf.reduce_sum(losses) / weight
+        variables = self.model.trainable_variables
+        norm = optimization.apply_clipped(
+            self.optimizer, tape.gradient(loss, variables), variables, self.config.max_gradient_norm
+        )
+        # A step that changed nothing must not pass for one that did.
+        return tf.where(tf.math.is_finite(norm), loss, norm)
+
+    def predict(self, pieces: packing.Pieces) -> list[np.ndarray]:
+        """The outputs of each piece: int32 [tokens], or float32 [outputs] (`kind.outputs`)."""
+        lengths = pieces.lengths
+        replicas = self.strategy.num_replicas_in_sync
+        num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
+        size = math.ceil(len(lengths) / num_batches / replicas) * replicas
+        packer = self._packer(pieces, size)
+        # Every batch has long and short pieces alike, so that one shape serves nearly all.
+        order = np.argsort(-lengths, kind="stable")
+        outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
+        for number in range(num_batches):
+            chosen = order[number::num_batches]
+            chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
+            parts = packer.batch(chosen)
+            found = self._predict_step(self._distribute(parts))
+            for part, values in zip(
+                parts, self.strategy.experimental_local_results(found), strict=True
+            ):
+                values = values.numpy()
+                for number_in_part, piece in enumerate(part.pieces):
+                    if self.kind.of_tokens:
+                        first = part.arrays["first"][number_in_part]
+                        outputs[piece] = values[first : first + lengths[piece]]
+                    else:
+                        outputs[piece] = values[number_in_part]
+        return outputs
+
+    @tf.function
+    @tf.autograph.experimental.do_not_convert
+    def _predict_step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        return self.strategy.run(lambda batch: self.kind.outputs(self.model(batch)), args=(batch,))
+
+    def _packer(self, pieces: packing.Pieces, batch_size: int) -> packing.Packer:
+        return packing.Packer(
+            pieces,
+            batch_size,
+            self.strategy.num_replicas_in_sync,
+            self.pad_id,
+            padded_length=0 if self.config.run.pack else self.config.sequence_length,
+        )
+
+    def _distribute(self, parts: list[packing.Part]) -> dict[str, tf.Tensor]:
+        """One part of a batch to each replica."""
+        tensors = [
+            {name: tf.constant(array) for name, array in part.arrays.items()} for part in parts
+        ]
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tensors[context.replica_id_in_sync_group]
+        )

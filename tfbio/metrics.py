@@ -1,0 +1,501 @@
+"""The official scores of the benchmarks, and how sure they are.
+
+Each score is a function of the truth and the predictions, example by example, that returns figures
+in [0, 1] (correlations in [-1, 1]) by name, the headline first. Most F1 are functions of what
+`count` returns, how many items of each example are right, predicted and true, so that a draw of
+`bootstrap` costs only a sum:
+
+    counts = metrics.count(truth, predicted, types)
+    metrics.bootstrap(lambda rows: metrics.precision_recall_f1(counts[rows])["f1"], len(counts), 0)
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
+
+import numpy as np
+
+from tfbio.cli import UserError
+
+PICO_ELEMENTS = ("PAR", "INT", "OUT")
+# BioASQ lets a system give so many answers to a factoid question.
+FACTOID_ANSWERS = 5
+
+RIGHT, PREDICTED, TRUE = range(3)
+
+
+class ScoreError(UserError):
+    """Truth or predictions that cannot be scored."""
+
+
+def count(
+    truth: Sequence[Set[tuple]], predicted: Sequence[Set[tuple]], types: Sequence[str]
+) -> np.ndarray:
+    """Counts the items of each example and type.
+
+    Args:
+      truth: N sets of items, each a tuple whose first value is its type.
+      predicted: N sets of items.
+      types: T names.
+
+    Returns:
+      int64 [N, T, 3]: how many items are right, predicted and true.
+
+    Raises:
+      ScoreError: an item is of none of the types, or the lengths differ.
+    """
+    _check_lengths(truth, predicted)
+    column = {name: index for index, name in enumerate(types)}
+    counts = np.zeros((len(truth), len(types), 3), np.int64)
+    for example, (true, found) in enumerate(zip(truth, predicted, strict=True)):
+        for kind, items in ((RIGHT, true & found), (PREDICTED, found), (TRUE, true)):
+            for item in items:
+                if item[0] not in column:
+                    raise ScoreError(
+                        f"example {example}: unknown label {item[0]!r}; the labels are "
+                        f"{', '.join(types)}."
+                    )
+                counts[example, column[item[0]], kind] += 1
+    return counts
+
+
+def precision_recall_f1(counts: np.ndarray) -> dict[str, float]:
+    """Micro-averaged "f1", "precision" and "recall" of counts [..., 3]; what is undefined is 0."""
+    total = counts.reshape(-1, 3).sum(axis=0)
+    precision, recall = _precision_and_recall(total)
+    return {"f1": float(_f1(total)), "precision": float(precision), "recall": float(recall)}
+
+
+def macro_f1(counts: np.ndarray) -> float:
+    """The mean over types of their F1, from counts [N, T, 3]."""
+    return float(_f1(counts.sum(axis=0)).mean())
+
+
+def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, int]]:
+    """The entities of one sentence.
+
+    An I that continues no entity of its type starts one, which is the rule of `conlleval` (the
+    script of CoNLL-2000 and 2003) and seqeval's default. The corpora have no such I; models predict
+    it. ELECTRA's scorer does the same for a single type; with several it does not part an I-y from
+    the B-x before it.
+
+    Args:
+      tags: O, B, I, B-TYPE or I-TYPE for each word.
+      strict: leave out what does not start with B, which is seqeval's strict mode with IOB2.
+
+    Returns:
+      (type, first word, last word) of each; the type of a bare tag is "_", as in seqeval.
+
+    Raises:
+      ScoreError: a tag is not of the BIO scheme.
+    """
+    for tag in dict.fromkeys(tags):
+        if not re.fullmatch(r"O|[BI](-.+)?", tag):
+            raise ScoreError(f"{tag!r} is no BIO tag: expected O, B, I, B-TYPE or I-TYPE.")
+    found, start = set(), 0
+    # By hand: seqeval's two modes are two implementations, each several times slower.
+    for word, (before, tag) in enumerate(zip(("O", *tags), (*tags, "O"), strict=True)):
+        if tag[0] == "I" and before != "O" and before[1:] == tag[1:]:
+            continue
+        if before != "O" and (tags[start][0] == "B" or not strict):
+            found.add((before[2:] or "_", start, word - 1))
+        start = word
+    return found
+
+
+def entity_scores(
+    truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Scores of named entity recognition: an entity is right if type, start and end are.
+
+    Args:
+      truth: BIO tags of each sentence's words.
+      predicted: as many.
+
+    Returns:
+      "f1", "precision", "recall" over all entities by the rule of `conlleval`; the same as
+      "strict_f1", ... without the entities that do not start with B (seqeval's strict mode). Both
+      agree where every I continues an entity of its type; where only the truth is so, the strict
+      recall is never higher, while precision and F1 can be. With several types also "f1_TYPE" of
+      each by the first rule.
+
+    Raises:
+      ScoreError: a tag is not of the BIO scheme, or the lengths differ.
+    """
+    _check_words(truth, predicted)
+
+    def counts(strict: bool) -> tuple[np.ndarray, list[str]]:
+        sets = [[entities(tags, strict) for tags in sentences] for sentences in (truth, predicted)]
+        types = sorted({item[0] for sentences in sets for items in sentences for item in items})
+        return count(*sets, types), types
+
+    by_type, types = counts(strict=False)
+    strict = precision_recall_f1(counts(strict=True)[0])
+    scores = precision_recall_f1(by_type) | {f"strict_{name}": x for name, x in strict.items()}
+    if len(types) > 1:
+        scores |= _f1_by_type(by_type, types)
+    return scores
+
+
+def word_scores(
+    truth: Sequence[Sequence[str | Collection[str]]],
+    predicted: Sequence[Sequence[str | Collection[str]]],
+    elements: Sequence[str] = PICO_ELEMENTS,
+) -> dict[str, float]:
+    """Scores of EBM-PICO, word by word (BLURB, section 4.2 and Table 3).
+
+    Each element is scored by itself over the words of all documents, as the corpus's own script
+    does (`vanilla_tokens`), so that a word may be of several elements.
+
+    Args:
+      truth: each sentence's words, each as a tag ("O", "I-PAR") or as a set of elements ({"PAR",
+        "INT"}, none for O).
+      predicted: as many.
+      elements: their names.
+
+    Returns:
+      "macro_f1", the mean over the elements, and "f1_ELEMENT" of each.
+
+    Raises:
+      ScoreError: an element is unknown, or the lengths differ.
+    """
+    _check_words(truth, predicted)
+    counts = count([_words(x) for x in truth], [_words(x) for x in predicted], elements)
+    return {"macro_f1": macro_f1(counts)} | _f1_by_type(counts, elements)
+
+
+def relation_scores(
+    truth: Sequence[str], predicted: Sequence[str], negative: str | Collection[str]
+) -> dict[str, float]:
+    """Scores of relation extraction: a pair with no relation is nothing to be found.
+
+    Args:
+      truth: labels.
+      predicted: labels.
+      negative: the label or labels that say that there is no relation.
+
+    Returns:
+      "f1", "precision", "recall" over all other labels together (BLURB, Table 3; for GAD, which
+      has one such label, its F1), and "macro_f1", the mean over them (bio-lm's ChemProt).
+    """
+    negatives = {negative} if isinstance(negative, str) else set(negative)
+    types = sorted((set(truth) | set(predicted)) - negatives)
+    counts = _label_counts(
+        [{x} - negatives for x in truth], [{x} - negatives for x in predicted], types
+    )
+    return precision_recall_f1(counts) | {"macro_f1": macro_f1(counts) if types else 0.0}
+
+
+def accuracy_and_macro_f1(
+    truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Scores of classification (MedNLI, PubMedQA, BioASQ yes/no).
+
+    Args:
+      truth: labels.
+      predicted: labels.
+      labels: those to average over; by default all that occur. BioASQ's own macro F1 is always
+        over yes and no.
+
+    Returns:
+      "accuracy", the share of right labels, and "macro_f1", the mean of the labels' F1.
+    """
+    from sklearn import metrics
+
+    _check_lengths(truth, predicted)
+    f1 = metrics.f1_score(truth, predicted, labels=labels, average="macro", zero_division=0.0)
+    return {
+        "accuracy": float(metrics.accuracy_score(truth, predicted)),
+        "macro_f1": float(f1),
+    }
+
+
+def by_document(
+    document_ids: Sequence[str], label_sets: Sequence[Collection[str]]
+) -> dict[str, set[str]]:
+    """The labels of each document: those of any of its sentences, in the order of first sight."""
+    documents: dict[str, set[str]] = {}
+    for document, labels in zip(document_ids, label_sets, strict=True):
+        documents.setdefault(document, set()).update(labels)
+    return documents
+
+
+def hoc_scores(
+    document_ids: Sequence[str],
+    truth: Sequence[Collection[str]],
+    predicted: Sequence[Collection[str]],
+    labels: Sequence[str],
+) -> dict[str, float]:
+    """Scores of Hallmarks of Cancer, by each of the definitions that papers use.
+
+    Args:
+      document_ids: the document of each sentence.
+      truth: the labels of each sentence.
+      predicted: the labels of each sentence.
+      labels: all labels.
+
+    Returns:
+      "micro_f1": over documents x labels. BLURB (section 4.5, "average micro F1 across the ten
+        cancer hallmarks") and BioELECTRA (Table 1, "Micro F1") are read so, as LinkBERT's code for
+        BLURB does: what to set beside their 82.32 and 83.50.
+      "macro_f1": the mean of the labels' F1 over documents (bio-lm, Table 1).
+      "blue_f1": BLUE's `eval_hoc.py`: F of the mean over documents of precision (0 where nothing
+        is predicted) and of recall. Documents without a true label are left out: BLUE's data has
+        none, and its script would divide by 0.
+      "bioelectra_f1": F of the mean over labels of precision and of recall, over documents.
+      "bioelectra_code_f1": that of BioELECTRA's published code, which scores sentences, and the
+        absence of each label as a label of its own. Whether its 83.50 is that cannot be told.
+
+    Raises:
+      ScoreError: a label is unknown, or the lengths differ.
+    """
+    _check_lengths(truth, predicted)
+    sentences = _label_counts(truth, predicted, labels)
+    documents = _label_counts(
+        *(list(by_document(document_ids, sets).values()) for sets in (truth, predicted)), labels
+    )
+    labelled = documents.sum(axis=1)
+    labelled = labelled[labelled[:, TRUE] > 0]
+    present = sentences.sum(axis=0)
+    neither = len(truth) - present[:, PREDICTED] - present[:, TRUE] + present[:, RIGHT]
+    absent = np.column_stack([neither, len(truth) - present[:, [PREDICTED, TRUE]]])
+    return {
+        "micro_f1": precision_recall_f1(documents)["f1"],
+        "macro_f1": macro_f1(documents),
+        "blue_f1": _f1_of_means(labelled),
+        "bioelectra_f1": _f1_of_means(documents.sum(axis=0)),
+        "bioelectra_code_f1": _f1_of_means(np.concatenate([present, absent])),
+    }
+
+
+def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+    """Scores of sentence similarity (BIOSSES, ClinicalSTS).
+
+    Where all predictions, or all true values, are the same, a correlation is undefined. It is then
+    given as 0: such a model tells nothing, and the mean over seeds stays a number.
+
+    Returns:
+      "pearson" and "spearman", in [-1, 1].
+
+    Raises:
+      ScoreError: a value is NaN or infinite; the message names the first.
+    """
+    from scipy import stats
+
+    _check_lengths(truth, predicted)
+    for name, values in (("true value", truth), ("prediction", predicted)):
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            raise ScoreError(f"example {bad[0]}: the {name} is {values[bad[0]]}, no finite number.")
+    if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
+        return {"pearson": 0.0, "spearman": 0.0}
+    return {
+        "pearson": float(stats.pearsonr(truth, predicted).statistic),
+        "spearman": float(stats.spearmanr(truth, predicted).statistic),
+    }
+
+
+def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
+    """Scores of extractive question answering by SQuAD's official script (v2.0).
+
+    Texts are compared without case, ASCII punctuation, articles and runs of whitespace; the best of
+    a question's answers counts. The script of v1.1 differs only in answers of which that leaves
+    nothing ("The"): v2.0 ignores them.
+
+    Args:
+      answers: those of each question; none where it has no answer.
+      predicted: the answer to each question; "" for none.
+
+    Returns:
+      "f1" of the words and "exact_match", each a mean over the questions. Where some have no
+      answer, also over those that have ("has_answer_f1", ...) and have not ("no_answer_f1", ...).
+    """
+    _check_lengths(answers, predicted)
+    scores = np.array([_answer_scores(*pair) for pair in zip(answers, predicted, strict=True)])
+    answerable = np.array([len(options) > 0 for options in answers])
+    groups = {"": np.ones_like(answerable)}
+    if not answerable.all():
+        groups |= {"has_answer_": answerable, "no_answer_": ~answerable}
+    return {
+        prefix + name: float(scores[group, column].mean())
+        for prefix, group in groups.items()
+        if group.any()
+        for column, name in enumerate(("f1", "exact_match"))
+    }
+
+
+def bioasq_factoid_scores(
+    synonyms: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Scores of BioASQ's factoid questions, as its `EvaluatorTask1b` (version 5) has them.
+
+    An answer is right if it equals a synonym but for case: nothing else is normalised.
+
+    Args:
+      synonyms: the right answers to each question.
+      predicted: the answers to each question, the best first; those after the fifth do not count.
+
+    Returns:
+      "mrr", the mean over questions of 1 / rank of the first right answer (0 without one),
+      "strict_accuracy", the share with a right first answer, and "lenient_accuracy", the share with
+      any right answer (BioMegatron, Table 2, has the three; BioM reports "mrr").
+    """
+    _check_lengths(synonyms, predicted)
+    reciprocal_ranks = np.zeros(len(predicted))
+    for question, (right, guesses) in enumerate(zip(synonyms, predicted, strict=True)):
+        accepted = {answer.lower() for answer in right}
+        for rank, guess in enumerate(guesses[:FACTOID_ANSWERS], start=1):
+            if guess.lower() in accepted:
+                reciprocal_ranks[question] = 1 / rank
+                break
+    return {
+        "mrr": float(reciprocal_ranks.mean()),
+        "strict_accuracy": float((reciprocal_ranks == 1).mean()),
+        "lenient_accuracy": float((reciprocal_ranks > 0).mean()),
+    }
+
+
+def bootstrap(
+    score: Callable[[np.ndarray], float],
+    size: int,
+    seed: int,
+    samples: int = 1000,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """The percentile interval of a score (Efron and Tibshirani 1993, chapter 13).
+
+    Args:
+      score: the score of the examples of these indices, int64 [size], drawn with replacement.
+      size: examples there are.
+      seed: of the draws.
+      samples: draws.
+      confidence: the share of draws whose scores the interval holds.
+
+    Returns:
+      Its lower and upper end.
+    """
+    scores = [score(rows) for rows in _resamples(size, seed, samples)]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(scores, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def paired_bootstrap(
+    score: Callable[[np.ndarray], float],
+    baseline: Callable[[np.ndarray], float],
+    size: int,
+    seed: int,
+    samples: int = 10_000,
+) -> float:
+    """The p-value of a difference: how probable so large a one is if none is real.
+
+    The test of Berg-Kirkpatrick et al. (2012, Figure 1): both systems are scored on the same draws
+    of examples. Their differences lie around the one that was found, not around 0, so those count
+    that are at least twice as large. It is one-sided (score > baseline), and never 0: what was
+    found counts as one more draw (Davison and Hinkley 1997, section 4.2).
+
+    Args:
+      score: the score of the examples of these indices, int64 [size], drawn with replacement.
+      baseline: the same of the system it is compared with.
+      size: examples there are.
+      seed: of the draws.
+      samples: draws.
+    """
+    found = score(np.arange(size)) - baseline(np.arange(size))
+    differences = [score(rows) - baseline(rows) for rows in _resamples(size, seed, samples)]
+    # Equal differences must count although they are sums of rounded numbers.
+    extreme = np.count_nonzero(np.array(differences) >= 2 * found - 1e-12)
+    return float((extreme + 1) / (samples + 1))
+
+
+def _resamples(size: int, seed: int, samples: int) -> Iterator[np.ndarray]:
+    """Draws of `size` indices with replacement, int64 [size] each; of one seed always the same."""
+    generator = np.random.default_rng(seed)
+    return (generator.integers(size, size=size) for _ in range(samples))
+
+
+def _check_lengths(truth: Sequence, predicted: Sequence) -> None:
+    if len(truth) != len(predicted):
+        raise ScoreError(f"there are {len(truth)} examples and {len(predicted)} predictions.")
+    if len(truth) == 0:
+        raise ScoreError("there is no example to score.")
+
+
+def _check_words(truth: Sequence[Sequence], predicted: Sequence[Sequence]) -> None:
+    _check_lengths(truth, predicted)
+    for sentence, (true, found) in enumerate(zip(truth, predicted, strict=True)):
+        if len(true) != len(found):
+            raise ScoreError(
+                f"sentence {sentence}: there are {len(true)} words and {len(found)} predictions."
+            )
+
+
+def _words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
+    """(element, word) for each element of each word."""
+    return {
+        (element, word)
+        for word, tag in enumerate(tags)
+        for element in (_element(tag) if isinstance(tag, str) else tag)
+    }
+
+
+def _element(tag: str) -> tuple[str, ...]:
+    return () if tag == "O" else (tag.removeprefix("B-").removeprefix("I-"),)
+
+
+def _label_counts(
+    truth: Sequence[Collection[str]], predicted: Sequence[Collection[str]], labels: Sequence[str]
+) -> np.ndarray:
+    """Counts of label sets; int64 [N, labels, 3]."""
+    return count(*([{(x,) for x in one} for one in sets] for sets in (truth, predicted)), labels)
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Quotients, 0 where the denominator is."""
+    return np.where(denominator == 0, 0.0, numerator / np.maximum(denominator, 1))
+
+
+def _precision_and_recall(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    right = counts[..., RIGHT]
+    return _ratio(right, counts[..., PREDICTED]), _ratio(right, counts[..., TRUE])
+
+
+def _f1(counts: np.ndarray) -> np.ndarray:
+    """F1 of counts [..., 3]: 2 right / (predicted + true), which is 2PR / (P + R)."""
+    return _ratio(2 * counts[..., RIGHT], counts[..., PREDICTED] + counts[..., TRUE])
+
+
+def _f1_of_means(counts: np.ndarray) -> float:
+    """F of the mean precision and the mean recall of counts [M, 3]; 0 where M is 0."""
+    if not counts.any():
+        return 0.0
+    precision, recall = (values.mean() for values in _precision_and_recall(counts))
+    return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0
+
+
+def _f1_by_type(counts: np.ndarray, types: Sequence[str]) -> dict[str, float]:
+    """ "f1_TYPE" of counts [N, T, 3]."""
+    return {f"f1_{name}": float(x) for name, x in zip(types, _f1(counts.sum(axis=0)), strict=True)}
+
+
+def _normalised(answer: str) -> str:
+    """SQuAD's `normalize_answer`; the order of its steps matters ("a." is an article)."""
+    text = answer.lower().translate(str.maketrans("", "", string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def _answer_scores(answers: Sequence[str], predicted: str) -> tuple[float, float]:
+    """F1 and exact match of one answer against the best of those to be found."""
+    options = [text for text in map(_normalised, answers) if text] or [""]
+    guess = _normalised(predicted)
+    return max(_word_f1(text, guess) for text in options), float(guess in options)
+
+
+def _word_f1(answer: str, predicted: str) -> float:
+    if not answer or not predicted:
+        return float(answer == predicted)
+    true, found = Counter(answer.split()), Counter(predicted.split())
+    return 2 * (true & found).total() / (true.total() + found.total())

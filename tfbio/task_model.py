@@ -1,0 +1,76 @@
+"""An encoder with a head for a task."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio import randomness
+from tfbio.config import EncoderConfig
+from tfbio.encoder import Encoder
+
+
+class TaskModel(keras.layers.Layer):
+    """An encoder and a dense layer, on each token or on one vector for a text.
+
+    With `pooling` "first" the head for texts is the original ELECTRA code's
+    (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
+    BERT's tanh layer, then dropout, then a dense layer. "mean" takes the mean over all tokens.
+
+    Args:
+      encoder_config: of the encoder.
+      num_outputs: logits of a token or text.
+      of_tokens: whether tokens have logits, or texts.
+      dropout_prob: before the dense layer.
+      pooling: "first" or "mean"; of texts.
+    """
+
+    def __init__(
+        self,
+        encoder_config: EncoderConfig,
+        num_outputs: int,
+        of_tokens: bool,
+        dropout_prob: float,
+        pooling: str = "first",
+    ):
+        super().__init__(name="task_model")
+        self.encoder = Encoder(encoder_config)
+        self.of_tokens, self.dropout_prob, self.pooling = of_tokens, dropout_prob, pooling
+        # Logits are float32 whatever the encoder computes in.
+        self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
+        self.head.build([None, encoder_config.hidden_size])
+
+    def call(self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None) -> tf.Tensor:
+        """The logits of a batch.
+
+        Args:
+          batch: as `packing.fill` makes it.
+          seed: int32 [2], keys all dropout; None for evaluation.
+
+        Returns:
+          float32 [rows * row_length, num_outputs] for tokens, [texts, num_outputs] for texts.
+        """
+        encoder_seed = head_seed = None
+        if seed is not None:
+            encoder_seed, head_seed = randomness.split(seed, 2)
+        document_ids = batch["document_ids"]
+        output = self.encoder(
+            batch["input_ids"],
+            tf.cast(document_ids > 0, tf.int32),
+            batch["segment_ids"],
+            document_ids,
+            batch["position_ids"],
+            seed=encoder_seed,
+        )
+        vectors = tf.reshape(tf.cast(output, tf.float32), [-1, output.shape[-1]])
+        if not self.of_tokens:
+            vectors = self._pool(vectors, batch)
+        return self.head(randomness.dropout(vectors, self.dropout_prob, head_seed))
+
+    def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """[tokens, size] -> [texts, size]."""
+        if self.pooling == "first":
+            return tf.gather(vectors, batch["first"])
+        texts = batch["first"].shape[0]
+        text = tf.reshape(batch["document_ids"], [-1]) - 1  # that of padding, -1, is left out
+        return tf.math.unsorted_segment_mean(vectors, text, texts)
