@@ -1,11 +1,12 @@
 r"""Fine-tunes a pretrained encoder on a task, several times, and scores it.
 
-  python run_finetuning.py --task=sentence_roles --data_dir=work/sentence_roles \
-      --init_checkpoint=work/model --output_dir=work/finetuned
+  python run_finetuning.py --task=bc5cdr_chem --data_dir=BC5CDR-chem \
+      --init_checkpoint=work/model --output_dir=work/bc5cdr_chem
 
 Trains with seed, seed + 1, ... and writes for each trial the scores on dev and test, the test
 predictions and the weights; scores.json has them all, with mean and standard deviation. Run the
-same command again to continue an interrupted run: finished trials are kept. Other ways to say it:
+same command again to continue an interrupted run: finished trials are kept. The settings are those
+that BioELECTRA had for the task. Other ways to say it:
 
   --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
@@ -18,9 +19,16 @@ from absl import flags
 from tfbio import cli, config, tasks
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("task", "", "Name of the task, such as sentence_roles.")
+flags.DEFINE_string(
+    "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(tasks.OWN)}."
+)
 flags.DEFINE_string("data_dir", "", "Folder with the task's files.")
-flags.DEFINE_string("init_checkpoint", "", "The --model_dir of a run_pretraining.py run.")
+flags.DEFINE_string(
+    "init_checkpoint",
+    "",
+    "The --model_dir of a run_pretraining.py run, or a folder with a BERT or ELECTRA encoder of "
+    "Hugging Face's: config.json, model.safetensors, vocab.txt.",
+)
 flags.DEFINE_bool(
     "from_scratch",
     False,
@@ -47,7 +55,7 @@ def main(argv: list[str]) -> None:
         if not FLAGS[name].value:
             raise cli.UserError(f"--{name} is missing: {meaning}.")
 
-    task = tasks.find(FLAGS.task)
+    task = tasks.find(FLAGS.task, FLAGS.data_dir)
     settings = config.load(config.FinetuningConfig, FLAGS.hparams, FLAGS.set, task.settings)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import distribution, finetuning

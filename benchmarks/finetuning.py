@@ -12,7 +12,8 @@ to the end, one engine after the other, and prints the entity F1 on the test set
 
 All start from the same weights, with the same batches' size and learning rate, a linear decay after
 a tenth of the steps, dropout 0.1, no weight decay, and one learning rate for all layers. `Trainer`
-corrects the bias of Adam's averages, BERT's optimizer does not.
+corrects the bias of Adam's averages, BERT's optimizer does not; and its learning rate reaches its
+peak, where BERT's is multiplied by the decay from the beginning.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
     vocab = tokenization.read_vocab(Path(model, "vocab.txt"))
     kind = finetuning.KINDS[task.kind](task.labels)
     examples = task.examples(data_dir)["train"]
-    pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, settings.sequence_length)
+    tokenizer = tokenization.wordpiece(vocab, checkpoints.read_settings(model)["lower_case"])
+    pieces = kind.pieces(examples, tokenizer, vocab, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
@@ -102,22 +104,31 @@ def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: in
     import torch
     import transformers
 
+    from tfbio import checkpoints
+
     settings = settings_of(task, "hugging_face", epochs, seed)
-    tokenizer = transformers.BertTokenizerFast(str(Path(model, "vocab.txt")), do_lower_case=True)
+    tokenizer = transformers.BertTokenizerFast(
+        str(Path(model, "vocab.txt")),
+        do_lower_case=checkpoints.read_settings(model)["lower_case"],
+    )
     numbers = {label: number for number, label in enumerate(task.labels)}
 
-    def encode(sentence: task_files.TaggedSentence) -> dict:
+    def encode(sentence: task_files.TaggedSentence) -> tuple[dict, list[int]]:
+        """What the model sees, and which words have labels."""
         encoding = tokenizer(
             list(sentence.words),
             is_split_into_words=True,
             truncation=True,
             max_length=settings.sequence_length,
         )
-        labels, before = [], None
+        labels, words = [], []
         for word in encoding.word_ids():
-            labels.append(-100 if word in (None, before) else numbers[sentence.tags[word]])
-            before = word
-        return {**encoding, "labels": labels}
+            if word is None or word in words[-1:]:
+                labels.append(-100)
+            else:
+                labels.append(numbers[sentence.tags[word]])
+                words.append(word)
+        return {**encoding, "labels": labels}, words
 
     examples = task.examples(data_dir)
     torch.manual_seed(seed)
@@ -131,7 +142,7 @@ def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: in
             per_device_eval_batch_size=settings.run.eval_batch_size,
             num_train_epochs=epochs,
             learning_rate=settings.learning_rate,
-            warmup_ratio=settings.warmup_proportion,
+            warmup_steps=settings.warmup_proportion,
             max_grad_norm=settings.max_gradient_norm,
             adam_epsilon=settings.adam_epsilon,
             seed=seed,
@@ -140,10 +151,10 @@ def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: in
             disable_tqdm=True,
             use_cpu=True,
         ),
-        train_dataset=[encode(sentence) for sentence in examples["train"]],
+        train_dataset=[encode(sentence)[0] for sentence in examples["train"]],
         data_collator=transformers.DataCollatorForTokenClassification(tokenizer),
     )
-    return made, [encode(sentence) for sentence in examples["test"]], examples["test"]
+    return made, [(sentence, *encode(sentence)) for sentence in examples["test"]]
 
 
 def hugging_face_turns(task: tasks.Task, data_dir: str, model: str) -> None:
@@ -156,7 +167,7 @@ def hugging_face_turns(task: tasks.Task, data_dir: str, model: str) -> None:
                 wait_for_turn()
 
     with tempfile.TemporaryDirectory() as folder:
-        made, _, _ = trainer(task, data_dir, model, 100, 0, folder)
+        made, _ = trainer(task, data_dir, model, 100, 0, folder)
         made.add_callback(Turns())
         made.train()
 
@@ -166,21 +177,20 @@ def hugging_face_score(
 ) -> tuple[float, float]:
     """Entity F1 on the test set, and the seconds of training."""
     with tempfile.TemporaryDirectory() as folder:
-        made, encoded, sentences = trainer(task, data_dir, model, epochs, seed, folder)
+        made, test = trainer(task, data_dir, model, epochs, seed, folder)
         start = time.perf_counter()
         made.train()
         seconds = time.perf_counter() - start
-        best = made.predict(encoded).predictions.argmax(-1)
+        best = made.predict([encoded for _, encoded, _ in test]).predictions.argmax(-1)
     predicted = []
-    for row, one, sentence in zip(best, encoded, sentences, strict=True):
-        tags = [
-            task.labels[tag]
-            for tag, label in zip(row[: len(one["labels"])], one["labels"], strict=True)
-            if label >= 0
-        ]
-        # What was cut off has no prediction.
-        predicted.append(tags + ["O"] * (len(sentence.words) - len(tags)))
-    truth = [sentence.tags for sentence in sentences]
+    for row, (sentence, encoded, words) in zip(best, test, strict=True):
+        # What was cut off, or has no token, has no prediction.
+        tags = ["O"] * len(sentence.words)
+        has_label = np.array(encoded["labels"]) >= 0
+        for word, tag in zip(words, row[: len(has_label)][has_label], strict=True):
+            tags[word] = task.labels[tag]
+        predicted.append(tags)
+    truth = [sentence.tags for sentence, _, _ in test]
     return metrics.entity_scores(truth, predicted)["f1"], seconds
 
 
@@ -293,7 +303,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     try:
-        task = tasks.find(flags.task)
+        task = tasks.find(flags.task, flags.data_dir)
         flags.model = flags.model or find_model()
         if flags.engine:
             (score if flags.epochs else serve)(flags.engine, flags, task)

@@ -21,7 +21,7 @@ def run(*flags):
 
 def test_help_teaches_and_does_not_import_tensorflow():
     done = run("--help")
-    assert "python run_finetuning.py --task=sentence_roles" in done.stdout
+    assert "python run_finetuning.py --task=bc5cdr_chem" in done.stdout
     for setting in ("learning_rate = 0.0002", "layerwise_lr_decay = 0.8", "--from_scratch"):
         assert setting in done.stdout
     loaded = subprocess.run(

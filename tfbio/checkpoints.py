@@ -44,7 +44,8 @@ def read_settings(folder: str) -> dict:
     path = storage.at(folder, "config.json")
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} holds no config.json: give the --model_dir of a run_pretraining.py run."
+            f"{folder} holds no config.json: give the --model_dir of a run_pretraining.py run (to "
+            "fine-tune, also a BERT or ELECTRA folder of Hugging Face's)."
         )
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
@@ -130,6 +131,11 @@ def require_same_model(folder: str, settings: dict) -> None:
       CheckpointError: it is of another model or vocabulary, or no run.
     """
     before = read_settings(folder)
+    if hugging_face.read_settings(folder) is not None:
+        raise CheckpointError(
+            f"{folder} is Hugging Face's and holds an encoder only: pretraining goes on from the "
+            "--model_dir of a run_pretraining.py run."
+        )
     if before.get("vocab_sha256") != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "

@@ -45,7 +45,8 @@ def encode(
             segments += [1] * (len(second) + 1)
         input_ids.append(np.array(ids, np.int32))
         segment_ids.append(np.array(segments, np.int32))
-    return Pieces(input_ids, segment_ids, targets, np.arange(len(examples)))
+    numbers = np.arange(len(examples))
+    return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=False)
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
@@ -88,8 +89,8 @@ class Classification:
         """Probabilities, float32 [texts, classes]."""
         return tf.nn.softmax(logits)
 
-    def predictions(self, outputs: np.ndarray, pieces: Pieces, examples) -> list[str]:
-        """The most probable class of each example."""
+    def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[str]:
+        """The most probable class of each example; outputs float32 [classes] of each."""
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 
 
@@ -117,8 +118,8 @@ class Regression:
         """Scores, float32 [texts, 1]."""
         return logits
 
-    def predictions(self, outputs: np.ndarray, pieces: Pieces, examples) -> list[float]:
-        """The score of each example."""
+    def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[float]:
+        """The score of each example; outputs float32 [1] of each."""
         return [float(output[0]) for output in outputs]
 
 
@@ -149,8 +150,10 @@ class MultiLabel:
         """Probabilities, float32 [texts, labels]."""
         return tf.sigmoid(logits)
 
-    def predictions(self, outputs: np.ndarray, pieces: Pieces, examples) -> list[tuple[str, ...]]:
-        """The labels of each example that are more probable than not."""
+    def predictions(
+        self, outputs: list[np.ndarray], pieces: Pieces, examples
+    ) -> list[tuple[str, ...]]:
+        """The labels of each that are more probable than not; outputs float32 [labels] of each."""
         return [
             tuple(label for label, p in zip(self.labels, row, strict=True) if p > 0.5)
             for row in outputs

@@ -286,7 +286,7 @@ class FinetuningRun:
     precision: str = "auto"
     eval_batch_size: int = 64
     # Several texts to a row, each as if it were alone (see tfbio/packing.py); false: each padded to
-    # sequence_length.
+    # sequence_length. Only dropout draws other numbers then.
     pack: bool = True
 
     def __post_init__(self):
@@ -306,7 +306,8 @@ class FinetuningConfig:
     sequence_length: int = 128
     train_batch_size: int = 32
     num_train_epochs: float = 5.0
-    # Use only this many training examples, drawn by the seed (0: all).
+    # Use only this many training examples, drawn by the seed (0: all); each window of a long
+    # sentence counts as one.
     max_train_examples: int = 0
     learning_rate: float = 2e-4
     # Share of the steps over which the learning rate grows from 0.
@@ -333,8 +334,10 @@ class FinetuningConfig:
     run: FinetuningRun = FinetuningRun()
 
     def __post_init__(self):
-        for name in ("sequence_length", "train_batch_size", "num_trials"):
+        for name in ("train_batch_size", "num_trials"):
             _require(getattr(self, name) > 0, f"{name} must be at least 1")
+        _require(self.sequence_length >= 8, "sequence_length must be at least 8")
+        _require(self.seed >= 0, "seed must be 0 or more")
         for name in ("learning_rate", "num_train_epochs", "max_gradient_norm"):
             _require(getattr(self, name) > 0, f"{name} must be above 0")
         _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")

@@ -225,6 +225,8 @@ class Finetuner:
         for number in range(num_batches):
             chosen = order[number::num_batches]
             chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
+            # And so has every replica's share.
+            chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
             parts = packer.batch(chosen)
             found = self._predict_step(self._distribute(parts))
             for part, values in zip(

@@ -58,14 +58,15 @@ def finetune(
     """Runs every trial that `output_dir` does not hold yet, and sums them up.
 
     Writes into `output_dir`: `config.json`, `vocab.txt`; for each trial `trial_SEED/` with
-    `scores.json`, `test_predictions.tsv` and the weights (`model.index`, `model.data-*`), which
-    appears when the trial is complete; `scores.json`; TensorBoard logs in `logs/`.
+    `scores.json`, `dev_predictions.tsv`, `test_predictions.tsv` and the weights (`model.index`,
+    `model.data-*`), which appears when the trial is complete; `scores.json`; TensorBoard logs in
+    `logs/`.
 
     Args:
       config: all settings.
       task: one of `tasks.TASKS`.
       data_dir: folder with the task's files.
-      init_checkpoint: the model folder of a pretraining run.
+      init_checkpoint: the model folder of a pretraining run, or one of Hugging Face's.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
       from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
@@ -217,7 +218,7 @@ def _say_how_long(
     windows = sum(len(own.input_ids) for own in pieces.values())
     if windows > count:
         print(f"{count} sentences are seen in {windows} windows of at most {length} tokens.")
-    elif full:
+    elif full and not pieces["train"].of_tokens:
         print(f"{full} of {count} texts fill sequence_length = {length}: the longer are cut.")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfbio import storage
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig
 from tfbio.encoder import LAYER_NORM_EPSILON, Dense, Encoder, LayerNorm
@@ -31,11 +32,8 @@ def read_settings(folder: str) -> dict | None:
     Raises:
       HuggingFaceError: it is of a model that is no BERT or ELECTRA encoder.
     """
-    try:
-        settings = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    kind = settings.get("model_type") if isinstance(settings, dict) else None
+    settings = _read_json(storage.at(folder, "config.json"))
+    kind = settings.get("model_type")
     if kind is None:
         return None
     if kind not in ("bert", "electra"):
@@ -45,17 +43,40 @@ def read_settings(folder: str) -> dict | None:
             raise HuggingFaceError(
                 f"{folder}/config.json has {name} = {settings[name]}: only {value} can be used."
             )
-    shape = {
-        name: settings[name]
-        for name in EncoderConfig.__dataclass_fields__
-        if name in settings and name != "embedding_size"
-    }
-    shape["embedding_size"] = settings.get("embedding_size", settings["hidden_size"])
-    lower_case = True
-    tokenizer = Path(folder, "tokenizer_config.json")
-    if tokenizer.is_file():
-        lower_case = json.loads(tokenizer.read_text(encoding="utf-8")).get("do_lower_case", True)
+    names = EncoderConfig.__dataclass_fields__.keys() - {"embedding_size"}
+    shape = {name: settings[name] for name in names if name in settings}
+    if "hidden_size" not in shape:
+        raise HuggingFaceError(f"{folder}/config.json lacks hidden_size: it is not complete.")
+    shape["embedding_size"] = settings.get("embedding_size", shape["hidden_size"])
+    tokenizer = _read_json(storage.at(folder, "tokenizer_config.json"))
+    lower_case = tokenizer.get("do_lower_case")
+    if lower_case is None:
+        lower_case = _is_uncased(storage.at(folder, "vocab.txt"))
+    if tokenizer.get("strip_accents") not in (None, lower_case):
+        raise HuggingFaceError(
+            f"{folder}/tokenizer_config.json has strip_accents = {tokenizer['strip_accents']}: it "
+            "can only be as do_lower_case is."
+        )
     return {"encoder": shape, "lower_case": lower_case}
+
+
+def _read_json(path: Path) -> dict:
+    """What a file of settings holds; nothing, if there is none or it is no JSON object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_uncased(path: Path) -> bool:
+    """Whether no token of a vocabulary has a capital letter, but for such as [CLS]."""
+    if not path.is_file():
+        raise HuggingFaceError(
+            f"{path} is missing: save the tokenizer with save_vocabulary(folder), which writes it."
+        )
+    tokens = path.read_text(encoding="utf-8").split("\n")
+    return all(token == token.lower() for token in tokens if not token.startswith("["))
 
 
 def weights_file(folder: str) -> Path:
@@ -64,7 +85,7 @@ def weights_file(folder: str) -> Path:
     Raises:
       HuggingFaceError: there is none.
     """
-    path = Path(folder, "model.safetensors")
+    path = storage.at(folder, "model.safetensors")
     if not path.is_file():
         raise HuggingFaceError(
             f"{path} is missing: save the model with save_pretrained(folder), which writes it."
@@ -78,18 +99,32 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the encoder is then unchanged.
     """
+    import safetensors
     from safetensors.numpy import load_file
 
     path = weights_file(folder)
-    tensors = load_file(path)
+    try:
+        tensors = load_file(path)
+    except (OSError, KeyError, safetensors.SafetensorError) as error:
+        raise HuggingFaceError(
+            f"{path} cannot be read ({error}): save the model again, in float32."
+        ) from error
+    # Checkpoints that were made from TensorFlow's call a LayerNorm's weight and bias so.
+    tensors = {
+        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+            "LayerNorm.beta", "LayerNorm.bias"
+        ): tensor
+        for name, tensor in tensors.items()
+    }
     prefix = next(
         p for p in PREFIXES if f"{p}embeddings.word_embeddings.weight" in tensors or not p
     )
     values = []
     for variable, names, transposed in _names(encoder):
         found = [tensors.get(prefix + name) for name in names]
-        if any(value is None for value in found):
-            raise HuggingFaceError(f"{path} lacks {prefix}{names[0]}: it is of another model.")
+        missing = [name for name, value in zip(names, found, strict=True) if value is None]
+        if missing:
+            raise HuggingFaceError(f"{path} lacks {prefix}{missing[0]}: it is of another model.")
         value = np.concatenate([value.T if transposed else value for value in found], axis=-1)
         if value.shape != tuple(variable.shape):
             raise HuggingFaceError(

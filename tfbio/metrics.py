@@ -107,13 +107,14 @@ def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, i
 
 
 def entity_scores(
-    truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+    truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], types: Sequence[str] = ()
 ) -> dict[str, float]:
     """Scores of named entity recognition: an entity is right if type, start and end are.
 
     Args:
       truth: BIO tags of each sentence's words.
       predicted: as many.
+      types: those to score, whether they occur or not.
 
     Returns:
       "f1", "precision", "recall" over all entities by the rule of `conlleval`; the same as
@@ -129,14 +130,15 @@ def entity_scores(
 
     def counts(strict: bool) -> tuple[np.ndarray, list[str]]:
         sets = [[entities(tags, strict) for tags in sentences] for sentences in (truth, predicted)]
-        types = sorted({item[0] for sentences in sets for items in sentences for item in items})
-        return count(*sets, types), types
+        found = {item[0] for sentences in sets for items in sentences for item in items}
+        names = sorted(found.union(types))
+        return count(*sets, names), names
 
-    by_type, types = counts(strict=False)
+    by_type, names = counts(strict=False)
     strict = precision_recall_f1(counts(strict=True)[0])
     scores = precision_recall_f1(by_type) | {f"strict_{name}": x for name, x in strict.items()}
-    if len(types) > 1:
-        scores |= _f1_by_type(by_type, types)
+    if len(names) > 1:
+        scores |= _f1_by_type(by_type, names)
     return scores
 
 

@@ -17,7 +17,7 @@ import numpy as np
 # The target of a token that has none, such as [CLS] and all but the first of a word's.
 NO_TARGET = -1
 # Rows are of a multiple of so many tokens. Longer rows leave less unused at their ends, shorter
-# ones need less attention; at the lengths of sentences, this one is best.
+# ones need less attention.
 ROW_UNIT = 128
 # How many numbers of rows are usual: each is a graph of its own.
 NUM_SHAPES = 8
@@ -32,22 +32,19 @@ class Pieces:
       segment_ids: int32 [tokens] for each piece.
       targets: for each piece int32 [tokens], where tokens have targets; else what the piece has.
       example: int64 [pieces], the number of the example that each is of.
+      of_tokens: whether tokens have targets, or pieces.
     """
 
     input_ids: list[np.ndarray]
     segment_ids: list[np.ndarray]
     targets: list[np.ndarray]
     example: np.ndarray
+    of_tokens: bool
 
     @property
     def lengths(self) -> np.ndarray:
         """int64 [pieces]."""
         return np.array([len(ids) for ids in self.input_ids], np.int64)
-
-    @property
-    def of_tokens(self) -> bool:
-        """Whether tokens have targets, and not the piece as a whole."""
-        return self.targets[0].shape == self.input_ids[0].shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +60,8 @@ class Places:
 def place(lengths: Sequence[int], row_length: int) -> Places:
     """Each piece into the first row with room for it, the longest first.
 
-    That is first-fit decreasing, which takes at most 11/9 of the fewest rows, and one more
-    (Johnson, 1973).
+    That is first-fit decreasing, which takes at most 11/9 of the fewest rows, and one more (Yue,
+    1991).
     """
     row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
     used: list[int] = []
@@ -150,9 +147,7 @@ class Packer:
     ):
         self.pieces, self.replicas, self.pad_id = pieces, replicas, pad_id
         self.padded_length, self.lengths = padded_length, pieces.lengths
-        # A batch takes the next multiple of so many rows, so that there are not too many shapes.
-        usual = self.lengths.mean() * batch_size / replicas / ROW_UNIT
-        self.step = max(1, round(usual / NUM_SHAPES))
+        self.usual_tokens = self.lengths.mean() * batch_size / replicas
 
     def batch(self, chosen: np.ndarray) -> list[Part]:
         """Each replica's part of the batch of the pieces `chosen`, int64 [n]."""
@@ -165,7 +160,10 @@ class Packer:
             layouts = [place(self.lengths[share], row_length) for share in shares]
         rows = max(places.rows for places in layouts)
         if not self.padded_length:
-            rows = -(-rows // self.step) * self.step
+            # The next multiple of so many rows, so that there are not too many shapes; never more
+            # rows than pieces.
+            step = max(1, round(self.usual_tokens / row_length / NUM_SHAPES))
+            rows = min(-(-rows // step) * step, len(shares[0]))
         return [
             Part(fill(self.pieces, share, places, rows, self.pad_id), share)
             for share, places in zip(shares, layouts, strict=True)

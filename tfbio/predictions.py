@@ -16,8 +16,9 @@ def write(
     """Writes what was predicted beside what is true.
 
     Of words, lines `word, tag, predicted tag` with an empty line after each sentence, as the CoNLL
-    shared tasks' `conlleval` reads them; of texts, lines `id, label, predicted, text, pair` below a
-    header that says so, several labels joined by "|". Columns are separated by tabs.
+    shared tasks' `conlleval -d '\\t'` reads them; of texts, lines `id, label, predicted, text,
+    pair` below a header that says so. The id is that of the document, if it has one; several labels
+    are joined by "|". Columns are separated by tabs.
 
     Args:
       path: of the file.
@@ -33,7 +34,12 @@ def write(
         with_pair = any(example.pair for example in examples)
         lines.append("id\tlabel\tpredicted\ttext" + "\tpair" * with_pair)
         for example, label in zip(examples, predicted, strict=True):
-            columns = [example.id, _text(example.label), _text(label), example.text]
+            columns = [
+                example.document or example.id,
+                _text(example.label),
+                _text(label),
+                example.text,
+            ]
             lines.append("\t".join(columns + [example.pair] * with_pair))
     records.write_text(path, "\n".join(lines) + "\n")
 

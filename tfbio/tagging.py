@@ -108,7 +108,8 @@ class Tagging:
                 targets.append(np.array([*tags, NO_TARGET], np.int32))
                 example.append(number)
         segment_ids = [np.zeros_like(ids) for ids in input_ids]
-        return Pieces(input_ids, segment_ids, targets, np.array(example, np.int64))
+        numbers = np.array(example, np.int64)
+        return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=True)
 
     def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy at the tokens that have targets.

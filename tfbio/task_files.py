@@ -193,8 +193,8 @@ def read_table(
     Args:
       path: the file.
       columns: what each column holds: "id" (without one the number of the line is the id), "text",
-        "pair" (a second text), "document", one of "label", "score" (a number) and "labels"
-        (`a|b`), or "".
+        "pair" (a second text), "context" (one that may be empty), "document", one of "label",
+        "score" (a number) and "labels" (`a|b`), or "".
       header: the names in the first line; None where the first line is an example.
       labels: all labels; None for any.
       score_range: the lowest and the highest score.
@@ -605,7 +605,8 @@ def _labelled(
             if not cell.get(name, name).strip():
                 message = f"expected a {name} in column {columns.index(name) + 1}, found none"
                 raise _mistake((path, number), message)
-        name, text, pair = cell.get("id", str(number)), cell["text"], cell.get("pair", "")
+        name, text = cell.get("id", str(number)), cell["text"]
+        pair = cell.get("pair", cell.get("context", ""))
         label = {"label": str, "score": float, "labels": _labels_between_bars}[kind](cell[kind])
         document = cell.get("document", "")
         examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))

@@ -90,8 +90,10 @@ def _labels(examples: Sequence[LabelledText]) -> list:
     return [example.label for example in examples]
 
 
-def _score_entities(sentences: Sequence[TaggedSentence], predicted: Sequence) -> dict[str, float]:
-    return metrics.entity_scores([sentence.tags for sentence in sentences], predicted)
+def _score_entities(
+    sentences: Sequence[TaggedSentence], predicted: Sequence, types: Sequence[str] = ()
+) -> dict[str, float]:
+    return metrics.entity_scores([sentence.tags for sentence in sentences], predicted, types)
 
 
 def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> dict[str, float]:
@@ -112,6 +114,17 @@ def _score_similarity(
     examples: Sequence[LabelledText], predicted: Sequence[float]
 ) -> dict[str, float]:
     return metrics.correlation_scores(_labels(examples), predicted)
+
+
+def _score_label_sets(
+    examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]], labels: Sequence[str]
+) -> dict[str, float]:
+    true, found = (
+        [{(label,) for label in label_set} for label_set in label_sets]
+        for label_sets in (_labels(examples), predicted)
+    )
+    counts = metrics.count(true, found, labels)
+    return metrics.precision_recall_f1(counts) | {"macro_f1": metrics.macro_f1(counts)}
 
 
 def _score_hallmarks(
@@ -244,7 +257,7 @@ TASKS = {
                 kind="classification",
                 labels=labels,
                 read=partial(
-                    task_files.read_table, columns=("id", "text", "pair", "label"), labels=labels
+                    task_files.read_table, columns=("id", "text", "context", "label"), labels=labels
                 ),
                 score=_score_classes,
                 settings={"sequence_length": 512, "num_train_epochs": 20.0, "num_trials": 10},
@@ -270,13 +283,59 @@ TASKS = {
 }
 
 
-def find(name: str) -> Task:
+# --- Data of the user's own ----------------------------------------------------------------------
+
+
+OWN = ("ner", "classification", "pair", "regression", "multilabel")
+
+
+def of_own_data(kind: str, data_dir: str) -> Task:
+    """A task for files in one of the forms that `task_files` describes; labels as in training.
+
+    Args:
+      kind: one of `OWN`.
+      data_dir: folder with the files.
+
+    Raises:
+      TaskFileError: the training file is missing, or cannot be read.
+      TaskError: it has too few labels.
+    """
+    train = task_files.find_split(data_dir, "train")
+    if kind == "ner":
+        types = task_files.labels_of(task_files.read_tagged_words(train))
+        # Of tags without a type, the type is "".
+        tags = [f"{letter}-{name}".rstrip("-") for name in types for letter in "BI"]
+        read = partial(task_files.read_tagged_words, types=types)
+        # Every trial has the figures of all types, found or not.
+        score = partial(_score_entities, types=[name for name in types if name])
+        return Task(kind, "tagging", ("O", *tags), read, score, {})
+    labels = task_files.labels_of(task_files.read_own_table(train, kind))
+    fewest = {"regression": 0, "multilabel": 1}.get(kind, 2)
+    if len(labels) < fewest:
+        raise TaskError(f"{train} has {len(labels)} labels: nothing can be learnt from it.")
+    read = partial(task_files.read_own_table, kind=kind, labels=labels or None)
+    if kind == "regression":
+        return Task(kind, kind, (), read, _score_similarity, {})
+    if kind == "multilabel":
+        score = partial(_score_label_sets, labels=labels)
+        return Task(kind, kind, labels, read, score, {})
+    return Task(kind, "classification", labels, read, _score_classes, {})
+
+
+def find(name: str, data_dir: str) -> Task:
     """The task of a name.
+
+    Args:
+      name: one of `TASKS`, or of `OWN` for data of one's own.
+      data_dir: folder with its files; the labels of one's own data are found there.
 
     Raises:
       TaskError: there is none; the message names the nearest.
+      TaskFileError: see `of_own_data`.
     """
+    if name in OWN:
+        return of_own_data(name, data_dir)
     if name not in TASKS:
-        nearest = difflib.get_close_matches(name, TASKS, n=1, cutoff=0.0)[0]
+        nearest = difflib.get_close_matches(name, [*TASKS, *OWN], n=1, cutoff=0.0)[0]
         raise TaskError(f"there is no task {name!r}; the nearest is {nearest!r}.")
     return TASKS[name]

@@ -19,19 +19,8 @@ from absl import flags
 
 from data_prep.corpora import corpus
 from tfbio import cli
+from tfbio.task_files import HALLMARKS
 
-HALLMARKS = (
-    "activating invasion and metastasis",
-    "avoiding immune destruction",
-    "cellular energetics",
-    "enabling replicative immortality",
-    "evading growth suppressors",
-    "genomic instability and mutation",
-    "inducing angiogenesis",
-    "resisting cell death",
-    "sustaining proliferative signaling",
-    "tumor promoting inflammation",
-)
 HEADER = ("labels", "sentence", "index")
 
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from data_prep.corpora import corpus, pubmedqa
 from tfbio import config, finetuning, task_files, tasks
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
@@ -24,25 +25,55 @@ FOLDERS = {
     "hoc": "hoc/blurb",
 }
 LINES = 1500
+# Of the sets that cannot be shared, and of BioASQ: made-up lines in the form of their files.
+MADE_UP = {
+    "share_clefe": ("", "Pt\tO\nhas\tO\nfever\tB\n\n"),
+    "i2b2_2010_re": (
+        "index\tsentence\tlabel\n",
+        "1\t@treatment$ for @problem$\tTrAP\n2\t@test$ and @problem$\tfalse\n",
+    ),
+    "clinical_sts": (
+        "index\tgenre\tsentence1\tsentence2\tscore\n",
+        "1\tg\tThe pt walks.\tPatient is walking.\t4.5\n2\tg\tThe pt walks.\tNo fever.\t0.5\n",
+    ),
+    "mednli": (
+        "index\tsentence1\tsentence2\tlabel\n",
+        "1\tPt has fever.\tHe is febrile.\tentailment\n"
+        "2\tPt has fever.\tHe is well.\tcontradiction\n"
+        "3\tPt has fever.\tHe is old.\tneutral\n",
+    ),
+    "bioasq": ("", "1\tIs it safe?\tIt is.\tyes\n2\tIs it good?\t\tno\n"),
+}
 
 
-def first_lines(source, target):
-    """The first lines of a file, up to the end of a sentence."""
+def first_lines(source, target, whole_sentences):
+    """The first lines of a file, perhaps up to the end of a sentence."""
     with (gzip.open if source.suffix == ".gz" else open)(source, "rt", encoding="utf-8") as file:
         lines = [line for line, _ in zip(file, range(LINES), strict=False)]
-    while len(lines) == LINES and "" in map(str.strip, lines) and lines[-1].strip():
+    while whole_sentences and lines[-1].strip():
         lines.pop()
     target.write_text("".join(lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def data_of(shared, tmp_path_factory):
+def data_of(request, tmp_path_factory):
     def make(name):
-        source, folder = shared / "data" / FOLDERS[name], tmp_path_factory.mktemp(name)
+        folder = tmp_path_factory.mktemp(name)
+        if name in MADE_UP:
+            for split in tasks.SPLITS:
+                (folder / f"{split}.tsv").write_text("".join(MADE_UP[name]), encoding="utf-8")
+            return str(folder)
+        data = request.getfixturevalue("shared") / "data"
+        if name == "pubmedqa":
+            splits = pubmedqa.read_instances(data / "pubmedqa" / "ori_pqal.json.gz", 0)
+            corpus.write(str(folder), splits, True)
+            return str(folder)
         for split in tasks.SPLITS:
             read = "dev" if name == "ebm_pico" and split == "train" else split
-            (path,) = [path for path in source.iterdir() if path.name.startswith(f"{read}.")]
-            first_lines(path, folder / f"{split}.tsv")
+            paths = (data / FOLDERS[name]).iterdir()
+            (path,) = [path for path in paths if path.name.startswith(f"{read}.")]
+            tagged = tasks.TASKS[name].kind == "tagging"
+            first_lines(path, folder / f"{split}.tsv", whole_sentences=tagged)
         return str(folder)
 
     return make
@@ -63,9 +94,9 @@ def read_predictions(path, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", sorted([*FOLDERS, *MADE_UP, "pubmedqa"]))
 def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
-    task, folder = tasks.find(name), data_of(name)
+    task, folder = tasks.TASKS[name], data_of(name)
     changes = {"sequence_length": 64, "num_trials": 1, "train_batch_size": 8}
     settings = dataclasses.replace(
         config.load(config.FinetuningConfig, defaults=task.settings),
@@ -93,3 +124,7 @@ def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
     if task.kind == "multilabel":
         predicted = [tuple(filter(None, labels.split("|"))) for labels in predicted]
     assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
+
+
+def test_every_task_is_here():
+    assert {*FOLDERS, *MADE_UP, "pubmedqa", "sentence_roles"} == tasks.TASKS.keys()

@@ -9,6 +9,8 @@ import tensorflow as tf
 from tfbio import checkpoints, config, finetuner, packing, tasks, tokenization
 from tfbio.classification import Classification
 from tfbio.cli import UserError
+from tfbio.tagging import Tagging
+from tfbio.task_files import TaggedSentence
 from tfbio.task_model import TaskModel
 
 SETTINGS = config.FinetuningConfig(
@@ -86,7 +88,7 @@ def learner(pretrained, roles_folder, cpu):
     """A Finetuner without dropout, real pieces, and what it logged in 150 steps."""
     encoder_config = checkpoints.read_encoder_config(pretrained)
     vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
-    task = tasks.find("sentence_roles")
+    task = tasks.TASKS["sentence_roles"]
     kind = Classification(task.labels)
     examples = task.examples(roles_folder)["train"][:41]
     pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, 32)
@@ -194,3 +196,97 @@ def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     ):
         np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
     np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))
+
+
+# --- The same with tags of words, where replicas and rows have different weights -----------------
+
+
+@pytest.fixture(scope="module")
+def tagged(roles_folder, pretrained):
+    """Tagging, and sentences of real words, some longer than a window; tags by first letters."""
+    vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
+    kind = Tagging(("O", "B", "I"))
+    texts = [x.text for x in tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]]
+    sentences = []
+    for number, text in enumerate(texts):
+        words = tuple(text.split()[: 3 + 2 * number])
+        tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
+        sentences.append(TaggedSentence(str(number), words, tags))
+    pieces = kind.pieces(sentences, tokenization.wordpiece(vocab), vocab, 32)
+    assert len(pieces.input_ids) > len(sentences)
+    return kind, sentences, pieces
+
+
+def tags_found(made, tagged):
+    _, sentences, pieces = tagged
+    return made.kind.predictions(made.predict(pieces), pieces, sentences)
+
+
+def test_tags_are_learnt_and_predicted_at_their_words(tagged, pretrained, cpu):
+    kind, sentences, pieces = tagged
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, cpu)
+    made.initialize(0, pretrained)
+    order = finetuner.training_order(len(pieces.input_ids), 0, 150, 16, seed=0)
+    made.train(pieces, order, 0, lambda *figures: None)
+    found, gold = tags_found(made, tagged), [sentence.tags for sentence in sentences]
+    right = [
+        one == other
+        for tags in zip(found, gold, strict=True)
+        for one, other in zip(*tags, strict=True)
+    ]
+    assert np.mean(right) > 0.97
+    # And by the model itself, one window at a time.
+    for number in range(len(pieces.input_ids)):
+        length = len(pieces.input_ids[number])
+        (part,) = packing.Packer(pieces, 1, 1, 0, padded_length=length).batch(np.array([number]))
+        batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+        expected = tf.argmax(made.model(batch), axis=-1).numpy()
+        np.testing.assert_array_equal(made.predict(pieces)[number], expected)
+        if number == 3:
+            break
+
+
+def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_devices):
+    kind, _, pieces = tagged
+    shape = checkpoints.read_encoder_config(pretrained)
+    order = finetuner.training_order(len(pieces.input_ids), 0, 4, 16, seed=0)
+    made = [
+        finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, strategy)
+        for strategy in (cpu, two_devices)
+    ]
+    losses = []
+    for each in made:
+        each.initialize(0, pretrained)
+        each.train(pieces, order, 0, lambda step, loss, rate: losses.append(loss))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for one, two in zip(*(each.model.trainable_variables for each in made), strict=True):
+        np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
+    assert tags_found(made[0], tagged) == tags_found(made[1], tagged)
+
+
+def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices):
+    kind, sentences, pieces = tagged
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, two_devices)
+    alone = packing.Pieces(
+        pieces.input_ids[:1], pieces.segment_ids[:1], pieces.targets[:1], np.zeros(1, int), True
+    )
+    (output,) = made.predict(alone)
+    assert output.shape == pieces.input_ids[0].shape
+
+
+def test_the_step_compiles_under_xla(tagged, pretrained, cpu):
+    """Static shapes, as a TPU needs them; and the same loss."""
+    kind, _, pieces = tagged
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, cpu)
+    (part,) = packing.Packer(pieces, 16, 1, 0).batch(np.arange(16))
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    losses = []
+    for jit_compile in (False, True):
+        made.initialize(0, pretrained)
+        step = tf.function(made._replica_train_step, jit_compile=jit_compile)
+        losses.append([float(step(batch, tf.constant(0))) for _ in range(2)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert losses[0][0] != losses[0][1]

@@ -29,7 +29,7 @@ def run(roles_folder, pretrained, cpu):
 
     def finetune(output_dir, settings=SETTINGS, **changes):
         arguments = {
-            "task": tasks.find("sentence_roles"),
+            "task": tasks.TASKS["sentence_roles"],
             "data_dir": roles_folder,
             "init_checkpoint": pretrained,
             "output_dir": str(output_dir),
@@ -76,13 +76,13 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
     assert scores["std"] == pytest.approx(np.std(values, ddof=1))
     settings = json.loads((finished / "config.json").read_text())
     assert settings["learning_rate"] == 1e-3 and settings["task"] == "sentence_roles"
-    test_set = tasks.find("sentence_roles").examples(roles_folder)["test"]
+    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
     for trial in scores["trials"]:
         folder = finished / f"trial_{trial['seed']}"
         text = (folder / "test_predictions.tsv").read_text(encoding="utf-8")
         rows = [row.split("\t") for row in text.split("\n")[1:-1]]
         assert [(row[0], row[1], row[3]) for row in rows] == [
-            (x.id, x.label, x.text) for x in test_set
+            (x.document, x.label, x.text) for x in test_set
         ]
         assert (folder / "dev_predictions.tsv").is_file()
         right = np.mean([label == predicted for _, label, predicted, _ in rows])

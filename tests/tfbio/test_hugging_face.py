@@ -36,13 +36,18 @@ def make(transformers, name):
     return model.eval()
 
 
+def save(model, folder):
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("[PAD]\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", ["bert", "bert with a head", "electra"])
 def test_gives_what_transformers_gives(name, tmp_path):
     import torch
     import transformers
 
     model = make(transformers, name)
-    model.save_pretrained(tmp_path)
+    save(model, tmp_path)
     ours = encoder.Encoder(checkpoints.read_encoder_config(str(tmp_path)))
     checkpoints.restore_encoder(str(tmp_path), ours)
     rng = np.random.default_rng(0)
@@ -62,9 +67,38 @@ def test_gives_what_transformers_gives(name, tmp_path):
 
 def test_whether_text_is_lower_cased_is_the_tokenizers(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", **SHAPE}))
+    with pytest.raises(HuggingFaceError, match=r"vocab\.txt is missing"):
+        checkpoints.read_settings(str(tmp_path))
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[CLS]\nthe\n##s\n", encoding="utf-8")
     assert checkpoints.read_settings(str(tmp_path))["lower_case"] is True
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[CLS]\nThe\n##s\n", encoding="utf-8")
     assert checkpoints.read_settings(str(tmp_path))["lower_case"] is False
+    tokenizer = tmp_path / "tokenizer_config.json"
+    tokenizer.write_text('{"do_lower_case": true, "strip_accents": null}')
+    assert checkpoints.read_settings(str(tmp_path))["lower_case"] is True
+    tokenizer.write_text('{"do_lower_case": true, "strip_accents": false}')
+    with pytest.raises(HuggingFaceError, match="strip_accents = False"):
+        checkpoints.read_settings(str(tmp_path))
+
+
+def test_names_of_old_checkpoints_are_known(tmp_path):
+    import transformers
+    from safetensors.numpy import load_file, save_file
+
+    save(make(transformers, "bert"), tmp_path)
+    shape = checkpoints.read_encoder_config(str(tmp_path))
+    new, old = encoder.Encoder(shape), encoder.Encoder(shape)
+    checkpoints.restore_encoder(str(tmp_path), new)
+    path = tmp_path / "model.safetensors"
+    renamed = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("m.bias", "m.beta"): tensor
+        for name, tensor in load_file(path).items()
+    }
+    assert "embeddings.LayerNorm.beta" in renamed
+    save_file(renamed, path)
+    checkpoints.restore_encoder(str(tmp_path), old)
+    for one, other in zip(new.variables, old.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +119,23 @@ def test_missing_weights_are_named(tmp_path):
     import transformers
 
     model = make(transformers, "bert")
-    model.save_pretrained(tmp_path)
-    config = checkpoints.read_encoder_config(str(tmp_path))
-    ours = encoder.Encoder(config)
-    before = [variable.numpy() for variable in ours.variables]
-
+    save(model, tmp_path)
     settings = json.loads((tmp_path / "config.json").read_text())
     for changes, words in (
         ({"num_hidden_layers": 3}, r"lacks encoder\.layer\.2\.attention\.self\.query\.weight"),
         ({"intermediate_size": 40}, r"intermediate\.dense\.weight has shape \(48, 24\)"),
     ):
         (tmp_path / "config.json").write_text(json.dumps({**settings, **changes}))
-        larger = encoder.Encoder(checkpoints.read_encoder_config(str(tmp_path)))
+        other = encoder.Encoder(checkpoints.read_encoder_config(str(tmp_path)))
+        before = [variable.numpy() for variable in other.variables]
         with pytest.raises(HuggingFaceError, match=words):
-            checkpoints.restore_encoder(str(tmp_path), larger)
-    (tmp_path / "model.safetensors").unlink()
+            checkpoints.restore_encoder(str(tmp_path), other)
+        for variable, value in zip(other.variables, before, strict=True):
+            np.testing.assert_array_equal(variable, value)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(HuggingFaceError, match=r"model\.safetensors cannot be read"):
+        hugging_face.restore_encoder(str(tmp_path), other)
+    path.unlink()
     with pytest.raises(HuggingFaceError, match=r"model\.safetensors is missing: .*save_pretrained"):
-        hugging_face.restore_encoder(str(tmp_path), ours)
-    for variable, value in zip(ours.variables, before, strict=True):
-        np.testing.assert_array_equal(variable, value)
+        hugging_face.restore_encoder(str(tmp_path), other)

@@ -11,7 +11,7 @@ HEADER = "id\tlabel\tsentence\n"
 
 
 def test_reads_what_data_prep_wrote(roles_folder):
-    task = tasks.find("sentence_roles")
+    task = tasks.TASKS["sentence_roles"]
     assert task.labels == sentence_roles.LABELS
     for split, examples in task.examples(roles_folder).items():
         with open(f"{roles_folder}/{split}.tsv", encoding="utf-8") as file:
@@ -21,7 +21,7 @@ def test_reads_what_data_prep_wrote(roles_folder):
 
 def test_an_unknown_task_names_the_nearest():
     with pytest.raises(tasks.TaskError, match="'sentense_role'.*nearest is 'sentence_roles'"):
-        tasks.find("sentense_role")
+        tasks.find("sentense_role", "")
 
 
 def test_a_label_that_training_lacks_is_named(tmp_path):
@@ -30,7 +30,7 @@ def test_a_label_that_training_lacks_is_named(tmp_path):
         (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     path = re.escape(str(tmp_path / "test.tsv"))
     with pytest.raises(task_files.TaskFileError, match=f"{path}, line 2: the label 'results'"):
-        tasks.find("sentence_roles").examples(str(tmp_path))
+        tasks.TASKS["sentence_roles"].examples(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_label_that_training_lacks_is_named(tmp_path):
     ],
 )
 def test_the_score_is_the_benchmarks(name, truth, predicted, metric, expected):
-    task = tasks.find(name)
+    task = tasks.TASKS[name]
     if task.kind == "tagging":
         examples = [task_files.TaggedSentence("1", ("w",) * len(truth), tuple(truth))]
         predicted = [tuple(predicted)]
@@ -80,17 +80,17 @@ def test_hallmarks_are_scored_by_document():
         task_files.LabelledText("8_s0", "t", (second,), document="8"),
     ]
     # The wrong sentence of the right document; and one label that is not true.
-    scores = tasks.find("hoc").score(examples, [(), (first,), (second, first)])
+    scores = tasks.TASKS["hoc"].score(examples, [(), (first,), (second, first)])
     assert next(iter(scores)) == "micro_f1" and scores["micro_f1"] == pytest.approx(4 / 5)
 
 
 def test_types_of_entities_are_left_out_of_tags(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("Naloxone\tB-Chemical\nacid\tI-Chemical\nacts\tO\n\n", encoding="utf-8")
-    (sentence,) = tasks.find("bc5cdr_chem").read(str(path))
+    (sentence,) = tasks.TASKS["bc5cdr_chem"].read(str(path))
     assert sentence.tags == ("B", "I", "O")
     with pytest.raises(task_files.TaskFileError, match="line 1: unknown type .*'B-Chemical'"):
-        tasks.find("bc5cdr_disease").read(str(path))
+        tasks.TASKS["bc5cdr_disease"].read(str(path))
 
 
 def test_the_settings_are_the_published_ones():
@@ -116,7 +116,7 @@ def test_the_settings_are_the_published_ones():
     }
     assert published.keys() == tasks.TASKS.keys() - {"sentence_roles"}
     for name, expected in published.items():
-        made = config.load(config.FinetuningConfig, defaults=tasks.find(name).settings)
+        made = config.load(config.FinetuningConfig, defaults=tasks.TASKS[name].settings)
         assert expected == (
             made.learning_rate,
             made.train_batch_size,
@@ -129,7 +129,7 @@ def test_the_settings_are_the_published_ones():
 
 
 def test_flags_come_before_the_tasks_settings():
-    settings = tasks.find("biosses").settings
+    settings = tasks.TASKS["biosses"].settings
     made = config.load(
         config.FinetuningConfig, '{"num_trials": 2}', ["learning_rate=1e-3"], settings
     )
@@ -137,12 +137,64 @@ def test_flags_come_before_the_tasks_settings():
 
 
 def test_swapped_pairs_are_added_in_training():
-    task = tasks.find("biosses")
+    task = tasks.TASKS["biosses"]
     example = task_files.LabelledText("7", "one", 2.5, pair="two")
     both = task.augment([example])
     assert [(x.text, x.pair, x.label) for x in both] == [("one", "two", 2.5), ("two", "one", 2.5)]
 
 
 def test_word_level_scores_are_of_the_three_elements():
-    task = tasks.find("ebm_pico")
+    task = tasks.TASKS["ebm_pico"]
     assert tuple(label.removeprefix("I-") for label in task.labels[1:]) == metrics.PICO_ELEMENTS
+
+
+# --- Data of the user's own ----------------------------------------------------------------------
+
+
+OWN_FILES = {
+    "ner": "Aspirin\tB-Drug\nhelps\tO\n\nAcute\tB-Disease\npain\tI-Disease\n\n",
+    "classification": "text\tlabel\nIt works.\tgood\nIt fails.\tbad\n",
+    "pair": "text\tpair\tlabel\nIt works.\tIt fails.\tno\nIt works.\tIt does.\tyes\n",
+    "regression": "text\tlabel\nIt works.\t0.5\nIt fails.\t-1\n",
+    "multilabel": "text\tlabel\nIt works.\ta|b\nIt fails.\t\n",
+}
+EXPECTED = {
+    "ner": ("tagging", ("O", "B-Disease", "I-Disease", "B-Drug", "I-Drug")),
+    "classification": ("classification", ("bad", "good")),
+    "pair": ("classification", ("no", "yes")),
+    "regression": ("regression", ()),
+    "multilabel": ("multilabel", ("a", "b")),
+}
+
+
+@pytest.mark.parametrize("kind", tasks.OWN)
+def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
+    for split in tasks.SPLITS:
+        (tmp_path / f"{split}.tsv").write_text(OWN_FILES[kind], encoding="utf-8")
+    task = tasks.find(kind, str(tmp_path))
+    assert (task.kind, task.labels) == EXPECTED[kind]
+    test = task.examples(str(tmp_path))["test"]
+    gold = [example.tags if kind == "ner" else example.label for example in test]
+    assert next(iter(task.score(test, gold).values())) == pytest.approx(1.0)
+    if kind == "ner":
+        nothing = [("O",) * len(example.tags) for example in test]
+        assert task.score(test, nothing).keys() == task.score(test, gold).keys()
+        assert "f1_Drug" in task.score(test, nothing)
+    if kind == "pair":
+        assert [example.pair for example in test] == ["It fails.", "It does."]
+
+
+def test_own_tags_may_have_no_type(tmp_path):
+    (tmp_path / "train.txt").write_text("Aspirin B\nhelps O\n", encoding="utf-8")
+    assert tasks.find("ner", str(tmp_path)).labels == ("O", "B", "I")
+
+
+def test_one_label_alone_is_refused(tmp_path):
+    (tmp_path / "train.tsv").write_text("text\tlabel\nIt works.\tgood\n", encoding="utf-8")
+    with pytest.raises(tasks.TaskError, match=r"train\.tsv has 1 labels"):
+        tasks.find("classification", str(tmp_path))
+
+
+def test_own_data_without_a_training_file_are_named(tmp_path):
+    with pytest.raises(task_files.TaskFileError, match="holds no file of the split 'train'"):
+        tasks.find("classification", str(tmp_path))
