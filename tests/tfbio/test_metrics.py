@@ -296,6 +296,13 @@ def test_hoc_scores_of_a_hand_worked_case():
     assert next(iter(scores)) == "micro_f1"
 
 
+def test_hoc_scores_of_documents_without_labels_are_0():
+    figures = metrics.hoc_scores(["1", "2"], [set(), set()], [{"a"}, set()], HALLMARKS)
+    # But in the 8 of BioELECTRA's code 4 absences are all right, and a's is found once of twice.
+    assert figures.pop("bioelectra_code_f1") == pytest.approx(2 * 4 * 3.5 / 7.5 / 8)
+    assert set(figures.values()) == {0.0}
+
+
 def indicators(sets):
     return np.array([[int(label in labels) for label in HALLMARKS] for labels in sets])
 
