@@ -52,11 +52,6 @@ def settings(examples_folder):
 
 
 @pytest.fixture(scope="module")
-def cpu():
-    return tf.distribute.OneDeviceStrategy("/cpu:0")
-
-
-@pytest.fixture(scope="module")
 def finished(settings, examples_folder, cpu, tmp_path_factory):
     """The folder of an undisturbed run of 8 steps."""
     folder = str(tmp_path_factory.mktemp("pretrained") / "model")
