@@ -215,6 +215,26 @@ def accuracy_and_macro_f1(
     }
 
 
+def label_scores(
+    truth: Sequence[Collection[str]], predicted: Sequence[Collection[str]], labels: Sequence[str]
+) -> dict[str, float]:
+    """Scores of multi-label classification.
+
+    Args:
+      truth: the labels of each example.
+      predicted: as many.
+      labels: all labels.
+
+    Returns:
+      "f1", "precision", "recall" over examples x labels; "macro_f1", the mean of the labels' F1.
+
+    Raises:
+      ScoreError: a label is unknown, or the lengths differ.
+    """
+    counts = _label_counts(truth, predicted, labels)
+    return precision_recall_f1(counts) | {"macro_f1": macro_f1(counts)}
+
+
 def by_document(
     document_ids: Sequence[str], label_sets: Sequence[Collection[str]]
 ) -> dict[str, set[str]]:

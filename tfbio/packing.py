@@ -1,9 +1,9 @@
 """Batches for fine-tuning without padding: several texts to a row, each as if it were alone.
 
-Texts of a task differ widely in length (BC5CDR: 36 tokens on average, 200 and more at most), so
-batches of padded texts are mostly padding. Here the texts of a batch lie one after another in a few
-rows; tokens attend to those of their own text, and positions start with it. What is learnt from a
-batch is what would be learnt from the same texts padded.
+Texts of a task differ widely in length, so batches of padded texts are largely padding. Here the
+texts of a batch lie one after another in a few rows; tokens attend to those of their own text, and
+positions start with it. What is learnt from a batch is what would be learnt from the same texts
+padded, but for the numbers that dropout draws.
 """
 
 from __future__ import annotations

@@ -119,12 +119,7 @@ def _score_similarity(
 def _score_label_sets(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> dict[str, float]:
-    true, found = (
-        [{(label,) for label in label_set} for label_set in label_sets]
-        for label_sets in (_labels(examples), predicted)
-    )
-    counts = metrics.count(true, found, labels)
-    return metrics.precision_recall_f1(counts) | {"macro_f1": metrics.macro_f1(counts)}
+    return metrics.label_scores(_labels(examples), predicted, labels)
 
 
 def _score_hallmarks(

@@ -237,14 +237,13 @@ def test_tags_are_learnt_and_predicted_at_their_words(tagged, pretrained, cpu):
     ]
     assert np.mean(right) > 0.97
     # And by the model itself, one window at a time.
-    for number in range(len(pieces.input_ids)):
+    outputs = made.predict(pieces)
+    for number in range(4):
         length = len(pieces.input_ids[number])
         (part,) = packing.Packer(pieces, 1, 1, 0, padded_length=length).batch(np.array([number]))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
         expected = tf.argmax(made.model(batch), axis=-1).numpy()
-        np.testing.assert_array_equal(made.predict(pieces)[number], expected)
-        if number == 3:
-            break
+        np.testing.assert_array_equal(outputs[number], expected)
 
 
 def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_devices):
