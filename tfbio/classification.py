@@ -80,12 +80,12 @@ class Classification:
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
         return encode(examples, targets, tokenizer, vocab, length)
 
-    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy; logits float32 [texts, classes], targets int32 [texts]."""
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy; logits float32 [texts, classes]."""
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
         return losses, tf.ones_like(losses)
 
-    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, classes]."""
         return tf.nn.softmax(logits)
 
@@ -109,12 +109,12 @@ class Regression:
         targets = [np.array(example.label, np.float32) for example in examples]
         return encode(examples, targets, tokenizer, vocab, length)
 
-    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
-        losses = tf.square(tf.squeeze(logits, -1) - targets)
+        losses = tf.square(tf.squeeze(logits, -1) - batch["targets"])
         return losses, tf.ones_like(losses)
 
-    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Scores, float32 [texts, 1]."""
         return logits
 
@@ -140,13 +140,13 @@ class MultiLabel:
         ]
         return encode(examples, targets, tokenizer, vocab, length)
 
-    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy of each label by itself, summed; float32 [texts, labels] both."""
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy of each label by itself, summed; logits float32 [texts, labels]."""
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch["targets"], logits)
         losses = tf.reduce_sum(losses, axis=-1)
         return losses, tf.ones_like(losses)
 
-    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, labels]."""
         return tf.sigmoid(logits)
 

@@ -200,7 +200,7 @@ class Finetuner:
         step_seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
         with tf.GradientTape() as tape:
             logits = self.model(batch, seed=step_seed)
-            losses, weights = self.kind.losses(logits, batch["targets"])
+            losses, weights = self.kind.losses(logits, batch)
             replica = tf.distribute.get_replica_context()
             # The mean over the global batch, of which a replica has its share.
             weight = replica.all_reduce("SUM", tf.reduce_sum(weights))
@@ -244,7 +244,10 @@ class Finetuner:
     @tf.function
     @tf.autograph.experimental.do_not_convert
     def _predict_step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        return self.strategy.run(lambda batch: self.kind.outputs(self.model(batch)), args=(batch,))
+        def outputs(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+            return self.kind.outputs(self.model(batch), batch)
+
+        return self.strategy.run(outputs, args=(batch,))
 
     def _packer(self, pieces: packing.Pieces, batch_size: int) -> packing.Packer:
         return packing.Packer(

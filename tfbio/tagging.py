@@ -111,22 +111,22 @@ class Tagging:
         numbers = np.array(example, np.int64)
         return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=True)
 
-    def losses(self, logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy at the tokens that have targets.
 
         Args:
           logits: float32 [tokens, tags].
-          targets: int32, `NO_TARGET` where there is none; as many.
+          batch: see `packing.fill`.
 
         Returns:
           The losses and their weights, 0 or 1; float32 [tokens] each.
         """
-        targets = tf.reshape(targets, [-1])
+        targets = tf.reshape(batch["targets"], [-1])
         weights = tf.cast(tf.not_equal(targets, NO_TARGET), tf.float32)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), logits)
         return losses * weights, weights
 
-    def outputs(self, logits: tf.Tensor) -> tf.Tensor:
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """What leaves the device: the best tag of each token, int32 [tokens]."""
         return tf.argmax(logits, axis=-1, output_type=tf.int32)
 

@@ -83,7 +83,7 @@ def test_the_loss_is_that_of_the_tokens_with_targets():
     kind = tagging.Tagging(("O", "B", "I"))
     logits = tf.random.stateless_normal([6, 3], [0, 1])
     targets = tf.constant([[-1, 0, 2], [1, -1, -1]])
-    losses, weights = kind.losses(logits, targets)
+    losses, weights = kind.losses(logits, {"targets": targets})
     assert weights.numpy().tolist() == [0, 1, 1, 1, 0, 0]
     probabilities = tf.nn.softmax(logits).numpy()
     expected = -np.log([probabilities[1, 0], probabilities[2, 2], probabilities[3, 1]])
