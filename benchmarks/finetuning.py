@@ -10,7 +10,7 @@ task's length, as the original ELECTRA code does; "hugging_face" is `Trainer` wi
 `DataCollatorForTokenClassification`, which pads a batch to its longest text. The second line trains
 to the end, one engine after the other, and prints the entity F1 on the test set.
 
-All start from the same weights, with the same batches' size and learning rate, a linear decay after
+All start from the same weights, with batches of 16, the task's learning rate, a linear decay after
 a tenth of the steps, dropout 0.1, no weight decay, and one learning rate for all layers. `Trainer`
 corrects the bias of Adam's averages, BERT's optimizer does not; and its learning rate reaches its
 peak, where BERT's is multiplied by the decay from the beginning.
@@ -44,7 +44,7 @@ def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> Fine
     """The task's settings, without what `Trainer` does not have."""
     packed = str(engine != "tfbio_padded").lower()
     overrides = [f"run.pack={packed}", f"seed={seed}", f"num_train_epochs={epochs}"]
-    overrides += ["layerwise_lr_decay=1.0", "num_trials=1"]
+    overrides += ["layerwise_lr_decay=1.0", "num_trials=1", "train_batch_size=16"]
     return config.load(FinetuningConfig, "", overrides, task.settings)
 
 
