@@ -35,6 +35,8 @@ PACKED_FEATURES = (*FEATURES, "document_ids", "position_ids")
 _ORIGINAL = re.compile(r".*\.tfrecord-(\d+)-of-(\d+)")
 # Examples in which words are counted: a second or two of work.
 _COUNTED = 10_000
+# Batches that are parsed at a time, and that wait for the step.
+_PARALLEL = 4
 # The share of the original's files that is held out: it has no held-out part of its own.
 _ORIGINAL_HELD_OUT = 0.01
 
@@ -291,11 +293,16 @@ def _plan(
 def _batches(records: tf.data.Dataset, batch_size: int, manifest: Manifest) -> tf.data.Dataset:
     form = _format(manifest)
     parse = _parse_original(manifest.settings["sequence_length"]) if form is None else _parse(form)
-    return (
+    batches = (
         records.batch(batch_size, drop_remainder=True)
-        .map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        .prefetch(tf.data.AUTOTUNE)
+        .map(parse, num_parallel_calls=_PARALLEL, deterministic=True)
+        .prefetch(_PARALLEL)
     )
+    # Nothing is tuned at run time: this is thousands of times faster than a step as it is, and to
+    # end the thread that tunes, when an iterator for several devices is freed, has hung for ever.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.with_options(options)
 
 
 def _parse_original(length: int) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
