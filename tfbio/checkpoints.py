@@ -1,4 +1,4 @@
-"""Weights in and out: what `run_pretraining.py` saved, and the original ELECTRA code's."""
+"""What `run_pretraining.py` saved, read back."""
 
 import json
 import os
@@ -8,8 +8,7 @@ import tensorflow as tf
 from tfbio import hugging_face, storage
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
-from tfbio.electra import Electra
-from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
+from tfbio.encoder import Encoder
 
 # What the weights of a run can be used for depends on these settings; not on how it was trained.
 MODEL_SETTINGS = (
@@ -202,89 +201,6 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
         raise CheckpointError(
             f"{path} does not fit an encoder of {encoder.config}: {_first_line(error)}"
         ) from error
-
-
-def load_original_electra(path: str, model: Electra) -> None:
-    """Loads a checkpoint of google-research/electra (TensorFlow 1) into `model`.
-
-    Args:
-      path: the checkpoint's prefix, such as `electra/model.ckpt-1000`.
-      model: of the same shape.
-
-    Raises:
-      CheckpointError: if a variable is missing or of another shape; the model is then unchanged.
-    """
-    try:
-        reader = tf.train.load_checkpoint(path)
-    except (tf.errors.OpError, ValueError) as error:
-        raise CheckpointError(f"{path} is no checkpoint: {_first_line(error)}") from error
-    shapes = reader.get_variable_to_shape_map()
-    values = []
-    for variable, names in _original_names(model):
-        for name in names:
-            if name not in shapes:
-                raise CheckpointError(f"{path} holds no {name}: it is not ELECTRA's, or smaller.")
-        value = tf.concat([reader.get_tensor(name) for name in names], axis=-1)
-        if value.shape != variable.shape:
-            raise CheckpointError(
-                f"{path}: {' + '.join(names)} has shape {value.shape.as_list()}, the model's is "
-                f"{variable.shape.as_list()}."
-            )
-        values.append((variable, value))
-    for variable, value in values:
-        variable.assign(value)
-
-
-def _original_names(model: Electra) -> list[tuple[tf.Variable, list[str]]]:
-    """Each variable with the original name(s); several are joined along the last axis."""
-    names = _embedding_names(model.encoder.embeddings, "electra/embeddings")
-    names += _encoder_names(model.encoder, "electra")
-    head, predictions = model.generator_head, "discriminator_predictions"
-    if head is not None:
-        if model.generator.embeddings is not model.encoder.embeddings:
-            names += _embedding_names(model.generator.embeddings, "generator/embeddings")
-        names += _encoder_names(model.generator, "generator")
-        names += _dense_names(head.dense, "generator_predictions/dense")
-        names += _norm_names(head.layer_norm, "generator_predictions/LayerNorm")
-        names += [(head.output_bias, ["generator_predictions/output_bias"])]
-    names += _dense_names(model.discriminator_dense, f"{predictions}/dense")
-    names += _dense_names(model.discriminator_output, f"{predictions}/dense_1")
-    return names
-
-
-def _embedding_names(embeddings: Embeddings, scope: str) -> list:
-    return [
-        (embeddings.word, [f"{scope}/word_embeddings"]),
-        (embeddings.position, [f"{scope}/position_embeddings"]),
-        (embeddings.segment, [f"{scope}/token_type_embeddings"]),
-    ] + _norm_names(embeddings.layer_norm, f"{scope}/LayerNorm")
-
-
-def _encoder_names(encoder: Encoder, scope: str) -> list:
-    names = []
-    if encoder.projection is not None:
-        names += _dense_names(encoder.projection, f"{scope}/embeddings_project")
-    for i, layer in enumerate(encoder.transformer_layers):
-        prefix = f"{scope}/encoder/layer_{i}"
-        attention = [f"{prefix}/attention/self/{part}" for part in ("query", "key", "value")]
-        names += _dense_names(layer.query_key_value, *attention)
-        names += _dense_names(layer.attention_output, f"{prefix}/attention/output/dense")
-        names += _norm_names(layer.attention_norm, f"{prefix}/attention/output/LayerNorm")
-        names += _dense_names(layer.intermediate, f"{prefix}/intermediate/dense")
-        names += _dense_names(layer.output_dense, f"{prefix}/output/dense")
-        names += _norm_names(layer.output_norm, f"{prefix}/output/LayerNorm")
-    return names
-
-
-def _dense_names(dense: Dense, *scopes: str) -> list:
-    return [
-        (dense.kernel, [f"{scope}/kernel" for scope in scopes]),
-        (dense.bias, [f"{scope}/bias" for scope in scopes]),
-    ]
-
-
-def _norm_names(norm: LayerNorm, scope: str) -> list:
-    return [(norm.gamma, [f"{scope}/gamma"]), (norm.beta, [f"{scope}/beta"])]
 
 
 def _first_line(error: Exception) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio import storage
+from tfbio import storage, weight_names
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig
-from tfbio.encoder import LAYER_NORM_EPSILON, Dense, Encoder, LayerNorm
+from tfbio.encoder import LAYER_NORM_EPSILON, Encoder
 
 # What the tensors of the encoder are called in a model with a head, and in one without.
 PREFIXES = ("bert.", "electra.", "")
@@ -120,51 +120,20 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
         p for p in PREFIXES if f"{p}embeddings.word_embeddings.weight" in tensors or not p
     )
     values = []
-    for variable, names, transposed in _names(encoder):
-        found = [tensors.get(prefix + name) for name in names]
-        missing = [name for name, value in zip(names, found, strict=True) if value is None]
-        if missing:
-            raise HuggingFaceError(f"{path} lacks {prefix}{missing[0]}: it is of another model.")
-        value = np.concatenate([value.T if transposed else value for value in found], axis=-1)
+    for variable, names in weight_names.of_encoder(encoder, "encoder"):
+        found = []
+        for name in names:
+            name, transposed = weight_names.hugging_face_name(name)
+            name = prefix + name.removeprefix("encoder.")
+            if name not in tensors:
+                raise HuggingFaceError(f"{path} lacks {name}: it is of another model.")
+            found.append(tensors[name].T if transposed else tensors[name])
+        value = np.concatenate(found, axis=-1)
         if value.shape != tuple(variable.shape):
             raise HuggingFaceError(
-                f"{path}: {prefix}{names[0]} has shape {found[0].shape}, which does not make "
+                f"{path}: {name} has shape {tensors[name].shape}, which does not make "
                 f"{tuple(variable.shape)}."
             )
         values.append((variable, value))
     for variable, value in values:
         variable.assign(value)
-
-
-def _names(encoder: Encoder) -> list[tuple]:
-    """Each variable, the tensors that are joined to make it, and whether those are transposed."""
-    embeddings = encoder.embeddings
-    names = [
-        (embeddings.word, ["embeddings.word_embeddings.weight"], False),
-        (embeddings.position, ["embeddings.position_embeddings.weight"], False),
-        (embeddings.segment, ["embeddings.token_type_embeddings.weight"], False),
-        *_norm(embeddings.layer_norm, "embeddings.LayerNorm"),
-    ]
-    if encoder.projection is not None:
-        names += _dense(encoder.projection, "embeddings_project")
-    for number, layer in enumerate(encoder.transformer_layers):
-        prefix = f"encoder.layer.{number}"
-        attention = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
-        names += _dense(layer.query_key_value, *attention)
-        names += _dense(layer.attention_output, f"{prefix}.attention.output.dense")
-        names += _norm(layer.attention_norm, f"{prefix}.attention.output.LayerNorm")
-        names += _dense(layer.intermediate, f"{prefix}.intermediate.dense")
-        names += _dense(layer.output_dense, f"{prefix}.output.dense")
-        names += _norm(layer.output_norm, f"{prefix}.output.LayerNorm")
-    return names
-
-
-def _dense(dense: Dense, *scopes: str) -> list[tuple]:
-    return [
-        (dense.kernel, [f"{scope}.weight" for scope in scopes], True),
-        (dense.bias, [f"{scope}.bias" for scope in scopes], False),
-    ]
-
-
-def _norm(norm: LayerNorm, scope: str) -> list[tuple]:
-    return [(norm.gamma, [f"{scope}.weight"], False), (norm.beta, [f"{scope}.bias"], False)]

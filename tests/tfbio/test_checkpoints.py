@@ -68,15 +68,6 @@ def test_what_is_missing_is_named(saved, tmp_path):
         checkpoints.read_settings(str(folder))
 
 
-def test_a_file_that_is_no_checkpoint_is_named(saved):
-    model, folder = saved
-    with pytest.raises(CheckpointError, match="config.json is no checkpoint"):
-        checkpoints.load_original_electra(str(folder / "config.json"), model)
-    # Of this project, not of the original code.
-    with pytest.raises(CheckpointError, match="holds no electra/embeddings/word_embeddings"):
-        checkpoints.load_original_electra(str(folder / "ckpt-30"), model)
-
-
 def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
     folder = str(tmp_path)
     assert checkpoints.find_newest(folder) is None

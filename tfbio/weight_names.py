@@ -1,0 +1,113 @@
+"""What our weights are called elsewhere: in the original TensorFlow code, and by Hugging Face.
+
+A walk through a model pairs each variable with its name in the checkpoints of google-research's
+bert and electra. Hugging Face's names are these, written as PyTorch does: `hugging_face_name`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfbio.electra import Electra
+from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
+
+
+class Named(NamedTuple):
+    """A variable and its original name, or those of the parts of its last axis."""
+
+    variable: tf.Variable
+    names: list[str]
+
+
+# What Hugging Face does not call as the original does, but for the manner of writing.
+RENAMED = {
+    "generator_predictions/output_bias": "generator_lm_head/bias",
+    "discriminator_predictions/dense_1/kernel": "discriminator_predictions/dense_prediction/kernel",
+    "discriminator_predictions/dense_1/bias": "discriminator_predictions/dense_prediction/bias",
+}
+
+
+def hugging_face_name(name: str) -> tuple[str, bool]:
+    """Hugging Face's name for an original one, and whether the tensor is the transpose there."""
+    transposed = name.endswith("/kernel")
+    name = RENAMED.get(name, name)
+    name = re.sub(r"/(kernel|gamma)$", "/weight", name)
+    name = re.sub(r"/beta$", "/bias", name)
+    name = re.sub(r"_embeddings$", "_embeddings/weight", name)
+    name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", name)
+    return name.replace("/", "."), transposed
+
+
+def of_electra(model: Electra) -> list[Named]:
+    """Of generator and discriminator, as google-research/electra's pretraining saves them."""
+    names = of_encoder(model.encoder, "electra")
+    if model.generator_head is not None:
+        generator = model.generator
+        if generator.embeddings is not model.encoder.embeddings:
+            names += of_embeddings(generator.embeddings, "generator/embeddings")
+        names += of_layers(generator, "generator")
+        names += of_generator_head(model)
+    return names + of_discriminator_head(model)
+
+
+def of_generator_head(model: Electra) -> list[Named]:
+    """The scores of the words, all but their weights, which are the token embeddings."""
+    head, scope = model.generator_head, "generator_predictions"
+    return [
+        *_dense(head.dense, f"{scope}/dense"),
+        *_norm(head.layer_norm, f"{scope}/LayerNorm"),
+        Named(head.output_bias, [f"{scope}/output_bias"]),
+    ]
+
+
+def of_discriminator_head(model: Electra) -> list[Named]:
+    scope = "discriminator_predictions"
+    return [
+        *_dense(model.discriminator_dense, f"{scope}/dense"),
+        *_dense(model.discriminator_output, f"{scope}/dense_1"),
+    ]
+
+
+def of_encoder(encoder: Encoder, scope: str) -> list[Named]:
+    """Of embeddings and layers; `scope` is "bert", "electra" or "generator"."""
+    return of_embeddings(encoder.embeddings, f"{scope}/embeddings") + of_layers(encoder, scope)
+
+
+def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
+    return [
+        Named(embeddings.word, [f"{scope}/word_embeddings"]),
+        Named(embeddings.position, [f"{scope}/position_embeddings"]),
+        Named(embeddings.segment, [f"{scope}/token_type_embeddings"]),
+        *_norm(embeddings.layer_norm, f"{scope}/LayerNorm"),
+    ]
+
+
+def of_layers(encoder: Encoder, scope: str) -> list[Named]:
+    """Of what stands on the embeddings, with their projection."""
+    names = []
+    if encoder.projection is not None:
+        names += _dense(encoder.projection, f"{scope}/embeddings_project")
+    for number, layer in enumerate(encoder.transformer_layers):
+        prefix = f"{scope}/encoder/layer_{number}"
+        attention = [f"{prefix}/attention/self/{part}" for part in ("query", "key", "value")]
+        names += _dense(layer.query_key_value, *attention)
+        names += _dense(layer.attention_output, f"{prefix}/attention/output/dense")
+        names += _norm(layer.attention_norm, f"{prefix}/attention/output/LayerNorm")
+        names += _dense(layer.intermediate, f"{prefix}/intermediate/dense")
+        names += _dense(layer.output_dense, f"{prefix}/output/dense")
+        names += _norm(layer.output_norm, f"{prefix}/output/LayerNorm")
+    return names
+
+
+def _dense(dense: Dense, *scopes: str) -> list[Named]:
+    return [
+        Named(dense.kernel, [f"{scope}/kernel" for scope in scopes]),
+        Named(dense.bias, [f"{scope}/bias" for scope in scopes]),
+    ]
+
+
+def _norm(norm: LayerNorm, scope: str) -> list[Named]:
+    return [Named(norm.gamma, [f"{scope}/gamma"]), Named(norm.beta, [f"{scope}/beta"])]
