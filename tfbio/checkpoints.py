@@ -156,12 +156,13 @@ def require_same_model(folder: str, settings: dict) -> None:
             )
 
 
-def restore_model(folder: str, model: tf.Module) -> None:
+def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = None) -> None:
     """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
 
     Args:
       folder: a run's `--model_dir`, see `require_same_model`.
       model: `Electra` or `MaskedLanguageModel`, as the run had it.
+      optimizer: gets its averages and its step; None: they are not wanted.
 
     Raises:
       CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
@@ -170,6 +171,9 @@ def restore_model(folder: str, model: tf.Module) -> None:
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
     tree = tf.train.Checkpoint(model=model)
+    if optimizer is not None:
+        optimizer._create_all_weights(model.trainable_variables)
+        tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
     try:
         tree.read(path).expect_partial().assert_existing_objects_matched()
     except (ValueError, AssertionError) as error:

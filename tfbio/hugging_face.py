@@ -1,13 +1,15 @@
-"""Encoders in Hugging Face's form: `config.json`, `model.safetensors` and `vocab.txt`."""
+"""Models in Hugging Face's form: `config.json`, `model.safetensors` and a tokenizer."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 
-from tfbio import storage, weight_names
+from tfbio import records, storage, tokenization, weight_names
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig
 from tfbio.encoder import LAYER_NORM_EPSILON, Encoder
@@ -137,3 +139,75 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
         values.append((variable, value))
     for variable, value in values:
         variable.assign(value)
+
+
+def write(
+    folder: str | os.PathLike,
+    architecture: str,
+    encoder: EncoderConfig,
+    weights: list[weight_names.Named],
+    vocab_file: str | os.PathLike,
+    lower_case: bool,
+    **settings: object,
+) -> None:
+    """Writes a folder that `transformers` loads: settings, weights and tokenizer.
+
+    Args:
+      folder: made if need be.
+      architecture: the class that is to load it, such as "ElectraForPreTraining".
+      encoder: the encoder's shape.
+      weights: of all that the class has, by their original names.
+      vocab_file: WordPiece's vocab.txt.
+      lower_case: whether text is lower-cased.
+      settings: others for config.json.
+    """
+    from safetensors.numpy import save_file
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for variable, names in weights:
+        parts = np.split(variable.numpy(), len(names), axis=-1)
+        for original, part in zip(names, parts, strict=True):
+            name, transposed = weight_names.hugging_face_name(original)
+            tensors[name] = np.ascontiguousarray(part.T if transposed else part)
+    vocab = tokenization.read_vocab(vocab_file)
+    shape = dataclasses.asdict(encoder)
+    if architecture.startswith("Bert"):
+        del shape["embedding_size"]  # which is hidden_size in BERT
+    shape |= REQUIRED | {"pad_token_id": vocab[tokenization.PAD], "dtype": "float32"}
+    kind = "bert" if architecture.startswith("Bert") else "electra"
+    shape |= {"model_type": kind, "architectures": [architecture], **settings}
+    # `transformers` asks for the framework that the tensors are of.
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    _write_tokenizer(folder, vocab, lower_case, encoder.max_position_embeddings)
+    # Last: without it the folder is none.
+    _write_json(folder / "config.json", shape)
+
+
+def _write_tokenizer(folder: Path, vocab: dict[str, int], lower_case: bool, length: int) -> None:
+    from tokenizers import decoders, processors
+
+    tokenizer = tokenization.wordpiece(vocab, lower_case)
+    tokenizer.add_special_tokens(list(tokenization.SPECIAL_TOKENS))
+    tokenizer.post_processor = processors.BertProcessing(
+        (tokenization.SEP, vocab[tokenization.SEP]), (tokenization.CLS, vocab[tokenization.CLS])
+    )
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    tokens = sorted(vocab, key=vocab.get)
+    records.write_text(folder / "vocab.txt", "\n".join(tokens) + "\n")
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    settings = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": lower_case,
+        "strip_accents": None,  # as do_lower_case says
+        "tokenize_chinese_chars": True,
+        "model_max_length": length,
+        **dict(zip(names, tokenization.SPECIAL_TOKENS, strict=True)),
+    }
+    _write_json(folder / "tokenizer_config.json", settings)
+
+
+def _write_json(path: Path, settings: dict) -> None:
+    records.write_text(path, json.dumps(settings, indent=2) + "\n")

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfbio.electra import Electra
 from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
+from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelHead
 
 
 class Named(NamedTuple):
@@ -27,6 +28,7 @@ RENAMED = {
     "generator_predictions/output_bias": "generator_lm_head/bias",
     "discriminator_predictions/dense_1/kernel": "discriminator_predictions/dense_prediction/kernel",
     "discriminator_predictions/dense_1/bias": "discriminator_predictions/dense_prediction/bias",
+    "cls/predictions/output_bias": "cls/predictions/bias",
 }
 
 
@@ -53,13 +55,23 @@ def of_electra(model: Electra) -> list[Named]:
     return names + of_discriminator_head(model)
 
 
+def of_masked_language_model(model: MaskedLanguageModel) -> list[Named]:
+    """As google-research/bert's pretraining saves it, but for the parts that it alone has."""
+    head = of_word_head(model.head, "cls/predictions/transform", "cls/predictions/output_bias")
+    return of_encoder(model.encoder, "bert") + head
+
+
 def of_generator_head(model: Electra) -> list[Named]:
-    """The scores of the words, all but their weights, which are the token embeddings."""
-    head, scope = model.generator_head, "generator_predictions"
+    scope = "generator_predictions"
+    return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
+
+
+def of_word_head(head: MaskedLanguageModelHead, scope: str, bias: str) -> list[Named]:
+    """Of what scores the words; its last weights are the token embeddings."""
     return [
         *_dense(head.dense, f"{scope}/dense"),
         *_norm(head.layer_norm, f"{scope}/LayerNorm"),
-        Named(head.output_bias, [f"{scope}/output_bias"]),
+        Named(head.output_bias, [bias]),
     ]
 
 

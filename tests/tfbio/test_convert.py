@@ -1,0 +1,211 @@
+"""Pretrained models as `transformers` and the original ELECTRA code load them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import ROOT
+from tfbio import config, convert, electra, original_electra, pretraining, records, tokenization
+from tfbio.masking import MaskedBatch
+
+
+def read(folder):
+    settings, model = convert._read_run(folder)
+    vocab = tokenization.find_vocabulary(folder)
+    return settings, model, tokenization.load_encoder(vocab, True), vocab
+
+
+@pytest.fixture(scope="module")
+def plain(examples_folder, cpu, tmp_path_factory):
+    """Runs of the plain masked language model, by the size of the embeddings."""
+    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+
+    def pretrain(embedding_size):
+        folder = str(tmp_path_factory.mktemp("plain") / "model")
+        shape = config.EncoderConfig(words, embedding_size, 48, 2, 4, 96, 64)
+        settings = config.PretrainingConfig(
+            objective="mlm",
+            encoder=shape,
+            sequence_length=64,
+            train_batch_size=8,
+            num_train_steps=2,
+            run=config.PretrainingRun(num_eval_batches=1),
+        )
+        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
+        return folder
+
+    return pretrain
+
+
+@pytest.fixture(scope="module")
+def sentences(documents_folder):
+    """Of real abstracts, the first 1,000."""
+    manifest = records.read_manifest(documents_folder, "documents")
+    found = []
+    for shard in manifest.shards:
+        for record in records.read_shard(documents_folder, shard):
+            found += [text.decode() for text in records.parse_example(record)["sentences"]]
+    return found[:1000]
+
+
+def load(transformers, architecture, folder):
+    """As a user does; no weight may be missing, left over, or of another shape."""
+    model, found = getattr(transformers, architecture).from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not any(found.values()), found
+    return model.eval()
+
+
+def word_logits(model, head, encoder, ids):
+    """Ours of all positions, float32 [batch, length, words]."""
+    ids = tf.constant(ids)
+    hidden = encoder(ids, tf.ones_like(ids), tf.zeros_like(ids))
+    positions = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
+    return head(hidden, positions, encoder.embeddings.word).numpy()
+
+
+def test_transformers_computes_what_we_do(pretrained, tmp_path):
+    import torch
+    import transformers
+
+    folder = str(tmp_path / "converted")
+    convert.to_hugging_face(pretrained, folder)
+    settings, model, encoder, _ = read(pretrained)
+    discriminator = load(transformers, "ElectraForPreTraining", folder)
+    generator = load(transformers, "ElectraForMaskedLM", f"{folder}/generator")
+
+    rng = np.random.default_rng(0)
+    ids = rng.integers(5, settings.encoder.vocab_size, [4, 32]).astype(np.int32)
+    with torch.no_grad():
+        inputs = {"input_ids": torch.tensor(ids, dtype=torch.long)}
+        replaced = discriminator(**inputs).logits.numpy()
+        words = generator(**inputs).logits.numpy()
+    batch = {"input_ids": tf.constant(ids), "input_mask": tf.ones([4, 32], tf.int32)}
+    batch["segment_ids"] = tf.zeros_like(batch["input_ids"])
+    zeros = tf.zeros([4, 1], tf.int32)
+    masked = MaskedBatch(batch["input_ids"], zeros, zeros, tf.zeros([4, 1]))
+    output = model(batch, masked, tf.constant([0, 0]), corrupted_ids=batch["input_ids"])
+    np.testing.assert_allclose(replaced, output.discriminator_logits, atol=1e-5)
+    ours = word_logits(model, model.generator_head, model.generator, ids)
+    np.testing.assert_allclose(words, ours, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "embedding_size, architecture", [(48, "BertForMaskedLM"), (32, "ElectraForMaskedLM")]
+)
+def test_a_masked_language_model_too(plain, embedding_size, architecture, tmp_path):
+    import torch
+    import transformers
+
+    run, folder = plain(embedding_size), str(tmp_path / "converted")
+    convert.to_hugging_face(run, folder)
+    settings, model, _, _ = read(run)
+    ids = np.random.default_rng(0).integers(5, settings.encoder.vocab_size, [4, 32])
+    with torch.no_grad():
+        found = load(transformers, architecture, folder)(torch.tensor(ids)).logits.numpy()
+    ours = word_logits(model, model.head, model.encoder, ids.astype(np.int32))
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+
+
+def test_the_tokenizer_goes_along(pretrained, sentences, tmp_path):
+    import transformers
+
+    folder = str(tmp_path / "converted")
+    convert.to_hugging_face(pretrained, folder)
+    _, _, encoder, vocab = read(pretrained)
+    assert Path(folder, "vocab.txt").read_bytes() == vocab.read_bytes()
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    assert theirs.model_max_length == 64
+    assert len(sentences) == 1000
+    ours, offsets = encoder(sentences)
+    for sentence, own in zip(sentences, np.split(ours, offsets[1:-1]), strict=True):
+        expected = [encoder.cls_id, *own, encoder.sep_id]
+        assert theirs(sentence)["input_ids"] == expected
+    # And with what an old `transformers` reads alone.
+    Path(folder, "tokenizer.json").unlink()
+    slow = transformers.BertTokenizer(str(Path(folder, "vocab.txt")), do_lower_case=True)
+    assert [slow(s)["input_ids"] for s in sentences] == [theirs(s)["input_ids"] for s in sentences]
+
+
+def test_a_converted_discriminator_can_be_fine_tuned(pretrained, tmp_path):
+    from tfbio import checkpoints
+    from tfbio.encoder import Encoder
+
+    folder = str(tmp_path / "converted")
+    convert.to_hugging_face(pretrained, folder)
+    before = checkpoints.read_settings(pretrained)
+    after = checkpoints.read_settings(folder)
+    assert after["lower_case"] == before["lower_case"]
+    assert checkpoints.read_encoder_config(folder) == checkpoints.read_encoder_config(pretrained)
+    encoders = [Encoder(checkpoints.read_encoder_config(folder)) for _ in range(2)]
+    for place, encoder in zip((pretrained, folder), encoders, strict=True):
+        checkpoints.restore_encoder(place, encoder)
+    for one, other in zip(*(encoder.variables for encoder in encoders), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
+    path = convert.to_original_electra(pretrained, str(tmp_path / "original"))
+    assert path.endswith("model.ckpt-2")
+    _, model, _, _ = read(pretrained)
+    from tfbio import optimization
+
+    other, optimizer = electra.Electra(model.config), optimization.Adam(0.0)
+    original_electra.load(path, other, optimizer)
+    assert int(optimizer.iterations) == 2
+    for one, two in zip(model.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(one, two)
+    saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(pretrained))
+    slots = [name for name in saved.get_variable_to_shape_map() if "OPTIMIZER_SLOT" in name]
+    written = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    assert sum(name.endswith(("adam_m", "adam_v")) for name in written) > len(slots)
+    moved = optimizer.get_slot(other.trainable_variables[0], "m").numpy()
+    assert np.abs(moved).max() > 0
+
+
+def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
+    from tfbio import hugging_face
+
+    true_write = hugging_face.write
+
+    def wrong(folder, *arguments, **settings):
+        from safetensors.numpy import load_file, save_file
+
+        true_write(folder, *arguments, **settings)
+        path = Path(folder, "model.safetensors")
+        tensors = load_file(path)
+        name = "electra.encoder.layer.1.output.dense.weight"
+        save_file(tensors | {name: tensors[name] * 1.001}, path)
+
+    monkeypatch.setattr(hugging_face, "write", wrong)
+    with pytest.raises(convert.ConversionError, match="gives other outputs, by"):
+        convert.to_hugging_face(pretrained, str(tmp_path / "converted"))
+    assert not (tmp_path / "converted").exists()
+
+
+def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "tfbio.convert", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    done = run(f"--from={pretrained}", f"--to={tmp_path}")
+    assert done.returncode == 1 and "is there already: give a new folder" in done.stderr
+    done = run(f"--from={tmp_path}", f"--to={tmp_path}/new")
+    assert done.returncode == 1 and "holds no config.json" in done.stderr
+    done = run(f"--from={pretrained}", f"--to={tmp_path}/new")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "electra"
+    done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer")
+    assert done.returncode == 1 and "is not the --model_dir of a run_pretraining.py" in done.stderr

@@ -1,0 +1,180 @@
+r"""Takes a pretrained model to where it is wanted.
+
+  python -m tfbio.convert --from=out/model --to=out/for_transformers
+  python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
+
+--from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken.
+
+hugging_face: a folder that `transformers` loads, with the tokenizer. ELECTRA's discriminator
+(ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`;
+a masked language model is BertForMaskedLM, or ElectraForMaskedLM where the embeddings are smaller
+than the layers.
+
+original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
+the optimizer's averages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from absl import flags
+
+from tfbio import cli
+from tfbio.cli import UserError
+
+FORMATS = ("hugging_face", "original_electra")
+
+
+class ConversionError(UserError):
+    """A model that the wanted form cannot hold."""
+
+
+def to_hugging_face(source: str, target: str) -> None:
+    """Writes what `transformers` loads.
+
+    Args:
+      source: the `--model_dir` of a run.
+      target: a new folder.
+
+    Raises:
+      CheckpointError: there is no run in `source`.
+      ConversionError: the form cannot hold it, or what was written gives other outputs.
+    """
+    from tfbio import hugging_face, tokenization, weight_names
+
+    config, model = _read_run(source)
+    vocab_file = tokenization.find_vocabulary(source)
+    if vocab_file.suffix != ".txt":
+        raise ConversionError(
+            f"{source} was pretrained with {vocab_file.name}: only a vocab.txt of WordPiece has a "
+            "place in a model of this kind."
+        )
+    settings = _settings(source)
+    unfinished = f"{target.rstrip('/')}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+
+    def write(folder, architecture, encoder, weights, **more) -> None:
+        path = os.path.join(unfinished, folder)
+        arguments = (path, architecture, encoder.config, weights, vocab_file)
+        hugging_face.write(*arguments, settings["lower_case"], **more)
+        _check(path, encoder)
+
+    if config.objective == "electra":
+        names = weight_names.of_encoder(model.encoder, "electra")
+        names += weight_names.of_discriminator_head(model)
+        write("", "ElectraForPreTraining", model.encoder, names)
+        if model.generator_head is not None:
+            names = weight_names.of_encoder(model.generator, "electra")
+            names += weight_names.of_generator_head(model)
+            write("generator", "ElectraForMaskedLM", model.generator, names)
+    elif config.encoder.embedding_size == config.encoder.hidden_size:
+        names = weight_names.of_masked_language_model(model)
+        write("", "BertForMaskedLM", model.encoder, names)
+    else:
+        scope = "generator_predictions"
+        names = weight_names.of_encoder(model.encoder, "electra")
+        names += weight_names.of_word_head(model.head, scope, f"{scope}/output_bias")
+        write("", "ElectraForMaskedLM", model.encoder, names)
+    os.rename(unfinished, target)
+
+
+def to_original_electra(source: str, target: str) -> str:
+    """Writes a checkpoint of the original ELECTRA code; returns its prefix.
+
+    Args:
+      source: the `--model_dir` of a run.
+      target: a new folder.
+
+    Raises:
+      CheckpointError: there is no run in `source`.
+      ConversionError: the run is not ELECTRA's.
+    """
+    from tfbio import optimization, original_electra, tokenization
+
+    settings = _settings(source)
+    if settings["objective"] != "electra":
+        raise ConversionError(
+            f"{source} holds a masked language model, which that code does not know: give "
+            "--format=hugging_face."
+        )
+    # With a schedule, as the run had it: a single rate would be a variable that is not saved.
+    optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
+    _, model = _read_run(source, optimizer)
+    os.makedirs(target)
+    path = os.path.join(target, f"model.ckpt-{int(optimizer.iterations)}")
+    original_electra.write(path, model, optimizer)
+    tokenization.copy_vocabulary(tokenization.find_vocabulary(source), target)
+    return path
+
+
+def _settings(source: str) -> dict:
+    from tfbio import checkpoints
+
+    settings = checkpoints.read_settings(source)
+    if "objective" not in settings:
+        raise ConversionError(f"{source} is not the --model_dir of a run_pretraining.py run.")
+    return settings
+
+
+def _read_run(source: str, optimizer=None):
+    """The settings and the model of a run; the optimizer gets its averages and its step."""
+    import dataclasses
+
+    from tfbio import checkpoints, config, electra, masked_language_model
+
+    known = {field.name for field in dataclasses.fields(config.PretrainingConfig)}
+    values = {name: value for name, value in _settings(source).items() if name in known}
+    settings = config.load(config.PretrainingConfig, json.dumps(values))
+    kind = electra.Electra
+    if settings.objective != "electra":
+        kind = masked_language_model.MaskedLanguageModel
+    model = kind(settings)
+    checkpoints.restore_model(source, model, optimizer)
+    return settings, model
+
+
+def _check(folder: str, encoder) -> None:
+    """Raises a ConversionError if what was written gives other outputs than the encoder."""
+    import numpy as np
+    import tensorflow as tf
+
+    from tfbio import checkpoints
+    from tfbio.encoder import Encoder
+
+    shape = checkpoints.read_encoder_config(folder)
+    written = Encoder(shape)
+    checkpoints.restore_encoder(folder, written)
+    size = [4, min(64, shape.max_position_embeddings)]
+    rng = np.random.default_rng(0)
+    ids = tf.constant(rng.integers(0, shape.vocab_size, size), tf.int32)
+    inputs = (ids, tf.ones_like(ids), tf.zeros_like(ids))
+    difference = float(tf.reduce_max(tf.abs(written(*inputs) - encoder(*inputs))))
+    if not difference <= 1e-6:
+        raise ConversionError(f"{folder} gives other outputs, by {difference}: nothing is kept.")
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("from", None, "The --model_dir of a run_pretraining.py run.", required=True)
+    flags.DEFINE_string("to", None, "The new folder.", required=True)
+    flags.DEFINE_enum("format", FORMATS[0], FORMATS, "What is to read it.")
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    source, target = flags.FLAGS["from"].value, flags.FLAGS.to
+    if os.path.exists(target):
+        raise UserError(f"--to={target} is there already: give a new folder, or remove it.")
+    if flags.FLAGS.format == "hugging_face":
+        to_hugging_face(source, target)
+        print(f"{target}: load it with transformers' from_pretrained.")
+    else:
+        print(f"{to_original_electra(source, target)}: the prefix of the checkpoint.")
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
