@@ -35,7 +35,16 @@ def read_instances(
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    files = {_name(key): f for key, f in corpus.find(source, f"{DOCUMENTS}|{LABELS}").items()}
+    found = corpus.find(source, f"{DOCUMENTS}|{LABELS}")
+    for element in TAGS:
+        for part in ("train", "test/gold"):
+            folder = f"aggregated/starting_spans/{element}/{part}/"
+            if not any(key.startswith(folder) for key in found):
+                raise corpus.CorpusError(
+                    f"{source} holds no labels in {folder}, without which all {element} would be "
+                    "taken for none: give the whole of EBM-NLP 2.00."
+                )
+    files = {_name(key): f for key, f in found.items()}
     splits: dict[str, list[tuple[str, ...]]] = {}
     for split in corpus.SPLITS:
         splits[split] = []

@@ -112,7 +112,8 @@ def test_labels_of_another_length_are_named():
 
 @pytest.mark.parametrize("lacking", ["tokens", "ann"])
 def test_an_abstract_that_is_not_there_is_named(lacking, command, fails_in_one_sentence, tmp_path):
-    abstract = {"1": (["."], {"participants": ["0"]}), "2": (["."], {"outcomes": ["0"]})}
+    none = dict.fromkeys(ebm_pico.TAGS, ["0"])
+    abstract = {"1": (["."], none), "2": (["."], {"outcomes": ["0"]})}
     release(tmp_path / "x.tar.gz", dict.fromkeys(FOLDERS, abstract))
     with tarfile.open(tmp_path / "x.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
@@ -123,3 +124,20 @@ def test_an_abstract_that_is_not_there_is_named(lacking, command, fails_in_one_s
     said = fails_in_one_sentence(command("corpora.ebm_pico", *flags))
     assert "train_pmid.tsv" in said and "lists 2" in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("part", ["train", "test/gold"])
+@pytest.mark.parametrize("element", ebm_pico.TAGS)
+def test_an_element_that_the_release_lacks_is_named(part, element, tmp_path):
+    """Else all its words would be O, in silence."""
+    labels = dict.fromkeys(ebm_pico.TAGS, ["0"])
+    abstracts = {split: {str(i): (["."], dict(labels))} for i, split in enumerate(FOLDERS)}
+    release(tmp_path / "x.tar.gz", abstracts)
+    assert ebm_pico.read_instances(tmp_path, tmp_path)
+    for split, folder in FOLDERS.items():
+        if folder == part:
+            for _, own in abstracts[split].values():
+                del own[element]
+    release(tmp_path / "x.tar.gz", abstracts)
+    with pytest.raises(corpus.CorpusError, match=f"no labels in .*/{element}/{part}/"):
+        ebm_pico.read_instances(tmp_path, tmp_path)
