@@ -51,7 +51,7 @@ SPLIT_NAMES = {
     "dev": ("dev", "devel", "valid", "validation"),
     "test": ("test",),
 }
-SPLIT_ENDINGS = (".tsv", ".txt", ".json", ".jsonl")
+SPLIT_ENDINGS = (".tsv", ".txt", ".json")
 
 # What a column of the user's own table holds -> what it may be called.
 OWN_COLUMNS = {
@@ -61,7 +61,7 @@ OWN_COLUMNS = {
     "label": ("label", "labels", "score"),
 }
 
-JSON_TYPES = {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
 
 # A file, and the number of a line or what else tells the place in it.
 Where = tuple[str, int | str]
@@ -188,7 +188,7 @@ def read_table(
 
     Files of BLURB and BLUE are such: ChemProt and DDI (id, text, label, no header), GAD and i2b2
     2010 (header index, sentence, label), BIOSSES (pair_id, sent1, sent2, score), MedNLI (index,
-    sentence1, sentence2, label), BioASQ (id, question, snippets, yes or no, no header).
+    sentence1, sentence2, label), PubMedQA and BioASQ (id, question, context, label, no header).
 
     Args:
       path: the file.
@@ -277,92 +277,6 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
         held = tuple(x for x, flag in zip(labels, flags.split(","), strict=True) if flag[-1] == "1")
         where = (path, number)
         examples.append(LabelledText(name, text, held, document=document, where=where))
-    return _some(path, examples)
-
-
-def read_json_lines(
-    path: str, names: Mapping[str, str], labels: Collection[str] | None = None
-) -> list[LabelledText]:
-    """Reads a JSON object a line: SciBERT's ChemProt, and MedNLI in the format of its release.
-
-    Args:
-      path: the file.
-      names: column, as `read_table` has them -> its name in the file: for MedNLI {"id": "pairID",
-        "text": "sentence1", "pair": "sentence2", "label": "gold_label"}.
-      labels: all labels; None for any.
-
-    Raises:
-      TaskFileError: a line is no such object, or its label is unknown.
-    """
-
-    def rows() -> Iterator[tuple[int, list[str]]]:
-        for number, line in enumerate(_lines(path), start=1):
-            record, where = _parsed(line, path, number), (path, number)
-            yield number, [str(_field(record, x, where, str, int, float)) for x in names.values()]
-
-    return _labelled(path, rows(), tuple(names), labels)
-
-
-def read_pubmedqa(
-    path: str,
-    ids: Sequence[str] | None = None,
-    labels: Collection[str] = ("yes", "no", "maybe"),
-) -> list[LabelledText]:
-    """Reads PubMedQA: `ori_pqal.json`, or the official split's `train_set.json` and so on.
-
-    The pair of a question are its contexts, joined by blanks. LONG_ANSWER, which tells the answer,
-    is not read.
-
-    Args:
-      path: the file.
-      ids: the questions to read, in this order; None for all.
-      labels: all labels.
-
-    Raises:
-      TaskFileError: a question of these is missing or incomplete.
-    """
-    records = _json(path)
-    examples = []
-    for name in list(records) if ids is None else ids:
-        where = (path, f"question {name}")
-        record = _field(records, name, where, dict)
-        label = _known(_field(record, "final_decision", where, str), labels, where)
-        pair = " ".join(_texts(_field(record, "CONTEXTS", where, list), where))
-        text = _field(record, "QUESTION", where, str)
-        examples.append(LabelledText(name, text, label, pair, where=where))
-    return _some(path, examples)
-
-
-def read_split_ids(path: str, split: str, fold: str = "0") -> list[str]:
-    """The ids of a split of PubMedQA: `{"test": [], "folds": {"0": {"train": [], "dev": []}}}`.
-
-    Raises:
-      TaskFileError: the file does not hold them.
-    """
-    where = (path, f"split {split}, fold {fold}")
-    ids = _json(path)
-    if split != "test":
-        ids = _field(_field(ids, "folds", where, dict), fold, where, dict)
-    return _texts(_field(ids, split, where, list), where)
-
-
-def read_bioasq_yesno(path: str, ids: Sequence[str] | None = None) -> list[LabelledText]:
-    """Reads the yes/no questions of a BioASQ file, task B, in the format of its release.
-
-    The pair of a question are all its snippets, joined by blanks, as BLURB has it.
-
-    Args:
-      path: the file.
-      ids: the questions to read, in this order; None for all.
-
-    Raises:
-      TaskFileError: a question of these is missing, incomplete or not answered.
-    """
-    examples = []
-    for name, text, snippets, record, where in _bioasq(path, "yesno", ids):
-        answer = _field(record, "exact_answer", where, str).lower()
-        label = _known(answer, ("yes", "no"), where)
-        examples.append(LabelledText(name, text, label, " ".join(snippets), where=where))
     return _some(path, examples)
 
 
@@ -639,22 +553,11 @@ def _label_problem(
     return f"a label stands twice in {cell!r:.60}" if len(set(names)) < len(names) else ""
 
 
-def _known(label: str, labels: Collection[str], where: Where) -> str:
-    if label not in labels:
-        raise _mistake(where, f"unknown label {label!r:.60}; the labels are {_listed(labels)}")
-    return label
-
-
 def _json(path: str) -> Any:
-    return _parsed("\n".join(_lines(path)), path)
-
-
-def _parsed(text: str, path: str, number: int = 1) -> Any:
-    """JSON that begins in a line of a file."""
     try:
-        return json.loads(text)
+        return json.loads("\n".join(_lines(path)))
     except (ValueError, RecursionError) as error:
-        number += getattr(error, "lineno", 1) - 1
+        number = getattr(error, "lineno", 1)
         raise _mistake((path, number), f"this is not JSON ({error})") from None
 
 

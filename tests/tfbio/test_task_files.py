@@ -11,7 +11,6 @@ from tfbio import task_files
 
 GAD = ("index", "sentence", "label")
 BIOSSES = ("pair_id", "sent1", "sent2", "score")
-MEDNLI = {"id": "pairID", "text": "sentence1", "pair": "sentence2", "label": "gold_label"}
 TABLES = {
     "chemprot": {},
     "ddi2013": {},
@@ -170,42 +169,6 @@ def test_hallmarks_have_the_names_of_the_original_corpus(shared):
     assert read == {pmid: original[pmid] for pmid in read}
 
 
-@pytest.mark.parametrize("split, count", [("train", 4169), ("dev", 2427), ("test", 3469)])
-def test_the_chemprot_of_scibert(shared, split, count):
-    path = shared / "data" / f"chemprot/scibert/{split}.txt.gz"
-    names = {"text": "text", "label": "label"}
-    examples = task_files.read_json_lines(str(path), names)
-    records = [json.loads(line) for line in raw(path).split("\n") if line]
-    assert [(x.text, x.label) for x in examples] == [(x["text"], x["label"]) for x in records]
-    assert len(examples) == count
-    found = collections.Counter(x.label for x in examples)
-    assert found == collections.Counter(re.findall(r'"label": "([^"]+)"', raw(path)))
-
-
-@pytest.mark.parametrize("split, count", [("train", 450), ("dev", 50), ("test", 500)])
-def test_pubmedqa_is_as_published(shared, split, count):
-    folder = shared / "data/pubmedqa"
-    ids = task_files.read_split_ids(str(folder / "derived_split_ids.json"), split)
-    examples = task_files.read_pubmedqa(str(folder / "ori_pqal.json.gz"), ids)
-    assert [x.id for x in examples] == ids
-    assert len(set(ids)) == len(examples) == count
-    records = json.loads(raw(folder / "ori_pqal.json.gz"))
-    for x in examples:
-        record = records[x.id]
-        assert (x.text, x.label) == (record["QUESTION"], record["final_decision"])
-        assert x.pair == " ".join(record["CONTEXTS"])
-        assert record["LONG_ANSWER"] not in x.text + x.pair
-    if split == "test":
-        truth = json.loads(raw(folder / "test_ground_truth.json"))
-        assert {x.id: x.label for x in examples} == truth
-        counts = collections.Counter(x.label for x in examples)
-        assert counts == {"yes": 276, "no": 169, "maybe": 55}
-
-
-def test_pubmedqa_without_ids_is_the_whole_file(shared):
-    assert len(task_files.read_pubmedqa(str(shared / "data/pubmedqa/ori_pqal.json.gz"))) == 1000
-
-
 @pytest.mark.parametrize(
     "name, count, without",
     [("xquad.en.json.gz", 1190, 0), ("cs224n_half_dev-v2.0.json.gz", 6078, 3168)],
@@ -242,22 +205,6 @@ def write(tmp_path):
     return write
 
 
-def test_mednli_as_released_and_as_blue_has_it(write):
-    record = {"pairID": "00-a", "gold_label": "entailment", "sentence1": "Pt has fever."}
-    record |= {"sentence2": "The patient is febrile.", "sentence1_parse": "(ROOT ...)"}
-    labels = ("contradiction", "entailment", "neutral")
-    path = write(json.dumps(record) + "\n", "mli_train_v1.jsonl")
-    (example,) = task_files.read_json_lines(path, MEDNLI, labels)
-    expected = task_files.LabelledText(
-        "00-a", "Pt has fever.", "entailment", "The patient is febrile."
-    )
-    assert example == expected
-    header = ("index", "sentence1", "sentence2", "label")
-    path = write("\t".join(header) + "\n00-a\tPt has fever.\tThe patient is febrile.\tentailment\n")
-    columns = ("id", "text", "pair", "label")
-    assert task_files.read_table(path, columns, header, labels) == [expected]
-
-
 def test_clinical_sts_has_the_texts_and_the_score_last(write):
     names = "index genre file year old_index sentence1 sentence2 score".replace(" ", "\t")
     path = write(f"{names}\n7\tgenre\tfile\t2012\t9\tThe pt walks.\tPatient is walking.\t4.5\n")
@@ -292,20 +239,6 @@ def bioasq(**settings):
         "snippets": [{"text": "Inventol is safe."}, {"text": "It is\ninventol."}],
     }
     return question | settings
-
-
-def test_bioasq_yes_or_no(write):
-    other = bioasq(id="2", type="factoid", exact_answer=[["x"]])
-    path = write(json.dumps({"questions": [bioasq(), other, bioasq(id="3", exact_answer="No")]}))
-    text, snippets = "Is inventol safe?", "Inventol is safe. It is inventol."
-    first = task_files.LabelledText("0a1b", text, "yes", snippets)
-    last = task_files.LabelledText("3", text, "no", snippets)
-    assert task_files.read_bioasq_yesno(path) == [first, last]
-    assert task_files.read_bioasq_yesno(path, ["3", "0a1b"]) == [last, first]
-    # BLURB's table of them.
-    path = write(f"0a1b\t{text}\t{snippets}\tyes\n3\t{text}\t{snippets}\tno\n")
-    columns = ("id", "text", "pair", "label")
-    assert task_files.read_table(path, columns, labels=("yes", "no")) == [first, last]
 
 
 @pytest.mark.parametrize(
@@ -389,9 +322,6 @@ def test_marks_line_ends_and_compression_change_nothing(write, packed):
     assert [x.words for x in tagged] == [(text,), ("b",)]
     table = task_files.read_table(saved(f"index\tsentence\tlabel\n1\t{text}\tx"), header=GAD)
     assert table == [task_files.LabelledText("1", text, "x")]
-    lines = task_files.read_json_lines(saved('{"t": "A", "l": 2}\n'), {"text": "t", "score": "l"})
-    assert lines == [task_files.LabelledText("1", "A", 2.0)]
-    assert task_files.read_split_ids(saved('{"test":\n ["1"]}\n'), "test") == ["1"]
 
 
 def read_words(path):
@@ -424,10 +354,6 @@ def read_own_scores(path):
 
 def read_own_many(path):
     return task_files.read_own_table(path, "multilabel", ("a", "b"))
-
-
-def read_mednli(path):
-    return task_files.read_json_lines(path, MEDNLI, ("entailment", "neutral"))
 
 
 COLUMNS_OF_PAIRS = {"columns": ("id", "text", "pair", "score"), "header": BIOSSES}
@@ -533,22 +459,11 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         (read_own_many, "A\ta|a\n", r"line 1: a label stands twice in 'a\|a'"),
         (read_own_many, "a|b\tA\n", r"line 1: unknown label 'A'.* to stand in column 1\)"),
         # JSON.
-        (
-            read_mednli,
-            '{"pairID": 1}\n',
-            r"line 1: expected text or a number as 'sentence1', found N",
-        ),
-        (read_mednli, "{}\n\n", r"line 1: expected text or a number as 'pairID'"),
-        (read_mednli, "\n", r"line 1: this is not JSON"),
-        (read_mednli, "[1]\n", r"line 1: expected text or a number as 'pairID'"),
         (task_files.read_squad, '{"data":\n ]', r"line 2: this is not JSON"),
         (task_files.read_squad, "[" * 100_000, r"line 1: this is not JSON"),
         (task_files.read_squad, '{"data": [{"paragraphs": 1}]}', r"article 1: expected a list"),
         (task_files.read_squad, '{"data": [{"paragraphs": [{}]}]}', r"article 1, paragraph 1: exp"),
         (task_files.read_squad, '{"data": []}', r"line 1: there is no example"),
-        (task_files.read_pubmedqa, "[]", r"line 1: there is no example"),
-        (task_files.read_pubmedqa, '{"7": []}', r"question 7: expected an object as '7'"),
-        (task_files.read_bioasq_yesno, "{}", r"the file: expected a list as 'questions'"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(write, read, content, message):
@@ -567,20 +482,20 @@ def test_a_mistake_is_named_with_its_place(write, read, content, message):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"exact_answer": "perhaps"}, "unknown label 'perhaps'; the labels are 'yes', 'no'"),
-        ({"exact_answer": ["yes"]}, "expected text as 'exact_answer'"),
+        ({"exact_answer": [["a"], [3]]}, "expected a list of texts, found 3"),
         ({"body": None}, "expected text as 'body', found None"),
         ({"snippets": [{}]}, "expected text as 'text'"),
         ({"type": "list"}, "expected an object as '0a1b'"),
     ],
 )
 def test_a_mistake_in_bioasq_is_named_with_its_question(write, changes, message):
-    path = write(json.dumps({"questions": [bioasq(**changes)]}))
+    good = bioasq(type="factoid", exact_answer=[["inventol"]])
+    path = write(json.dumps({"questions": [good | changes]}))
     with pytest.raises(task_files.TaskFileError, match=f"question 0a1b: {message}"):
-        task_files.read_bioasq_yesno(path, ["0a1b"])
-    path = write(json.dumps({"questions": [bioasq(), bioasq()]}))
+        task_files.read_bioasq_factoid(path, ["0a1b"])
+    path = write(json.dumps({"questions": [good, good]}))
     with pytest.raises(task_files.TaskFileError, match="question 2 of the file: .*'0a1b'"):
-        task_files.read_bioasq_yesno(path)
+        task_files.read_bioasq_factoid(path)
 
 
 @pytest.mark.parametrize("answer, start", [("b", 0), ("A", -4), ("A", 3), ("", 0)])
@@ -591,21 +506,6 @@ def test_an_answer_that_stands_elsewhere_is_named(write, answer, start):
     message = re.escape(f"question q1: expected {answer!r} at character {start} of the context")
     with pytest.raises(task_files.TaskFileError, match=message):
         task_files.read_squad(path)
-
-
-def test_a_question_that_is_not_in_the_file_is_named(write):
-    record = {"QUESTION": "A?", "CONTEXTS": ["B.", "C."], "final_decision": "perhaps"}
-    path = write(json.dumps({"7": record}))
-    with pytest.raises(task_files.TaskFileError, match="question 8: expected an object as '8'"):
-        task_files.read_pubmedqa(path, ["8"])
-    with pytest.raises(task_files.TaskFileError, match="question 7: unknown label 'perhaps'"):
-        task_files.read_pubmedqa(path)
-    path = write(json.dumps({"7": record | {"CONTEXTS": [1]}, "final_decision": "yes"}))
-    with pytest.raises(task_files.TaskFileError, match="question 7: "):
-        task_files.read_pubmedqa(path)
-    path = write('{"folds": {"0": {}}}')
-    with pytest.raises(task_files.TaskFileError, match="split dev, fold 0: .* 'dev'"):
-        task_files.read_split_ids(path, "dev")
 
 
 def test_a_file_that_cannot_be_read_is_named(write, tmp_path):
@@ -625,7 +525,7 @@ def test_a_file_that_cannot_be_read_is_named(write, tmp_path):
         ("dev", "dev.tsv.gz"),
         ("dev", "devel.tsv"),
         ("dev", "valid.txt"),
-        ("dev", "validation.jsonl.gz"),
+        ("dev", "validation.json.gz"),
         ("test", "test.json"),
     ],
 )
@@ -639,7 +539,7 @@ def test_a_split_is_found_under_the_names_in_use(write, tmp_path, split, name):
 def test_a_split_that_is_missing_or_there_twice_is_named(write, tmp_path):
     with pytest.raises(task_files.TaskFileError) as error:
         task_files.find_split(str(tmp_path), "dev")
-    for part in (str(tmp_path), "'dev'", "devel.tsv", "validation.jsonl", ".gz"):
+    for part in (str(tmp_path), "'dev'", "devel.tsv", "validation.json", ".gz"):
         assert part in str(error.value)
     write("", "dev.tsv")
     write("", "devel.tsv.gz")
@@ -663,10 +563,6 @@ def test_a_label_of_test_that_training_lacks_is_named(write):
     path = write("A\ty\nB\tx|z\n", "dev.tsv")
     splits = {"dev": task_files.read_own_table(path, "multilabel"), "train": train}
     with pytest.raises(task_files.TaskFileError, match=r"dev\.tsv, line 2: the label 'z' of dev"):
-        task_files.check_splits(splits)
-    path = write(json.dumps({"questions": [bioasq()]}))
-    splits = {"train": train, "dev": task_files.read_bioasq_yesno(path)}
-    with pytest.raises(task_files.TaskFileError, match=r"question 0a1b: the label 'yes' of dev"):
         task_files.check_splits(splits)
 
 
