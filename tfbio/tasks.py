@@ -16,6 +16,17 @@ from tfbio.task_files import LabelledText, TaggedSentence
 
 SPLITS = ("train", "dev", "test")
 
+# The types of entities in the sets that have several.
+I2B2_CONCEPTS = ("problem", "test", "treatment")
+I2B2_EVENTS = ("CLINICAL_DEPT", "EVIDENTIAL", "OCCURRENCE", "PROBLEM", "TEST", "TREATMENT")
+# Protected health information, by the guidelines of i2b2 2014 (Stubbs and Uzuner, 2015).
+_PHI = (
+    "PATIENT DOCTOR USERNAME PROFESSION ROOM DEPARTMENT HOSPITAL ORGANIZATION STREET CITY STATE "
+    "COUNTRY ZIP LOCATION-OTHER AGE DATE PHONE FAX EMAIL URL IPADDR IPADDRESS SSN MEDICALRECORD "
+    "HEALTHPLAN ACCOUNT LICENSE VEHICLE DEVICE BIOID IDNUM"
+)
+I2B2_PHI = tuple(_PHI.split())
+
 Example = TaggedSentence | LabelledText
 
 
@@ -33,8 +44,8 @@ class Task:
       labels: all labels, in the order of the model's outputs.
       read: path of a split's file -> its examples.
       score: (examples, predictions) -> figures by name, the one that sums the task up first.
-      settings: what BioELECTRA fine-tuned with, where `FinetuningConfig`'s defaults are others
-        (the configuration files of its authors).
+      settings: what BioELECTRA fine-tuned with (the configuration files of its authors), and of
+        the sets that only bio-lm has, bio-lm, where `FinetuningConfig`'s defaults are others.
       made_by: the command that makes the files, if one does.
       augment: of the training examples: these, and others that are made from them.
     """
@@ -132,9 +143,34 @@ def _score_hallmarks(
 # --- The table -----------------------------------------------------------------------------------
 
 
-def _entities(name: str, types: tuple[str, ...] | None, **settings: float | int) -> Task:
+# bio-lm's section 5.2 for sequence labelling, and its scripts' length; one learning rate for all
+# layers, batches of 32.
+BIO_LM = {
+    "learning_rate": 1e-5,
+    "sequence_length": 512,
+    "num_train_epochs": 20.0,
+    "layerwise_lr_decay": 1.0,
+}
+
+
+def _tags(types: Sequence[str]) -> tuple[str, ...]:
+    """All tags; where tags have no type, the type is ""."""
+    return ("O", *(f"{letter}-{name}".rstrip("-") for name in types for letter in "BI"))
+
+
+def _entities(
+    name: str, types: tuple[str, ...] | None, made_by: str = "", **settings: float | int
+) -> Task:
     read = partial(_read_entities, types=types)
-    return Task(name, "tagging", ("O", "B", "I"), read, _score_entities, settings)
+    return Task(name, "tagging", _tags([""]), read, _score_entities, settings, made_by)
+
+
+def _typed_entities(
+    name: str, types: tuple[str, ...], made_by: str, **settings: float | int
+) -> Task:
+    read = partial(task_files.read_tagged_words, types=types)
+    score = partial(_score_entities, types=types)
+    return Task(name, "tagging", _tags(types), read, score, settings, made_by)
 
 
 def _relations(
@@ -142,6 +178,7 @@ def _relations(
     labels: Sequence[str],
     negative: str,
     header: tuple[str, ...] | None,
+    made_by: str,
     **settings: float | int,
 ) -> Task:
     return Task(
@@ -151,7 +188,7 @@ def _relations(
         partial(task_files.read_table, header=header, labels=labels),
         partial(_score_relations, negative=negative),
         settings,
-        made_by=f"python -m data_prep.corpora.{name}" if name in ("chemprot", "ddi") else "",
+        made_by,
     )
 
 
@@ -164,7 +201,27 @@ TASKS = {
         _entities("bc2gm", ("GENE",), sequence_length=256),
         # Its five types are merged into one, as in BLURB.
         _entities("jnlpba", None, train_batch_size=16, sequence_length=256, num_train_epochs=3.0),
-        _entities("share_clefe", None, sequence_length=512),
+        _entities(
+            "share_clefe", None, "python -m data_prep.corpora.share_clefe", sequence_length=512
+        ),
+        _entities("bc4chemd", ("Chemical",), **BIO_LM),
+        _entities("linnaeus", ("Species",), **BIO_LM),
+        _entities("species_800", ("Species",), **BIO_LM),
+        _typed_entities(
+            "i2b2_2010_ner",
+            I2B2_CONCEPTS,
+            "python -m data_prep.corpora.i2b2_2010 --concepts",
+            **BIO_LM,
+        ),
+        _typed_entities(
+            "i2b2_2012",
+            I2B2_EVENTS,
+            "python -m data_prep.corpora.i2b2_notes --year=2012",
+            **BIO_LM,
+        ),
+        _typed_entities(
+            "i2b2_2014", I2B2_PHI, "python -m data_prep.corpora.i2b2_notes --year=2014", **BIO_LM
+        ),
         Task(
             name="ebm_pico",
             kind="tagging",
@@ -179,6 +236,7 @@ TASKS = {
             ("false", "CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9"),
             "false",
             None,
+            "python -m data_prep.corpora.chemprot",
             learning_rate=1e-4,
             sequence_length=256,
         ),
@@ -187,15 +245,33 @@ TASKS = {
             ("DDI-false", "DDI-advise", "DDI-effect", "DDI-int", "DDI-mechanism"),
             "DDI-false",
             None,
+            "python -m data_prep.corpora.ddi",
             sequence_length=256,
             num_train_epochs=3.0,
         ),
-        _relations("gad", ("0", "1"), "0", ("index", "sentence", "label")),
+        _relations(
+            "gad",
+            ("0", "1"),
+            "0",
+            ("index", "sentence", "label"),
+            "python -m data_prep.corpora.biobert_folds",
+        ),
+        # bio-lm's section 5.2 for classification: up to 10 epochs. The 0.002 that it gives there as
+        # learning rate is none for an encoder; taken is what it gives for sequence labelling.
+        _relations(
+            "euadr",
+            ("0", "1"),
+            "0",
+            ("index", "sentence", "label"),
+            "python -m data_prep.corpora.biobert_folds",
+            **{**BIO_LM, "train_batch_size": 16, "num_train_epochs": 10.0},
+        ),
         _relations(
             "i2b2_2010_re",
             ("false", "PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP"),
             "false",
             ("index", "sentence", "label"),
+            "python -m data_prep.corpora.i2b2_2010",
         ),
         Task(
             name="biosses",
@@ -223,6 +299,7 @@ TASKS = {
             read=task_files.read_clinical_sts,
             score=_score_similarity,
             settings={"learning_rate": 5e-5, "num_train_epochs": 10.0},
+            made_by="python -m data_prep.corpora.clinical_sts",
         ),
         Task(
             name="hoc",
@@ -245,6 +322,7 @@ TASKS = {
             ),
             score=_score_classes,
             settings={"learning_rate": 1e-4},
+            made_by="python -m data_prep.corpora.mednli",
         ),
         *(
             Task(
@@ -298,12 +376,10 @@ def of_own_data(kind: str, data_dir: str) -> Task:
     train = task_files.find_split(data_dir, "train")
     if kind == "ner":
         types = task_files.labels_of(task_files.read_tagged_words(train))
-        # Of tags without a type, the type is "".
-        tags = [f"{letter}-{name}".rstrip("-") for name in types for letter in "BI"]
         read = partial(task_files.read_tagged_words, types=types)
         # Every trial has the figures of all types, found or not.
         score = partial(_score_entities, types=[name for name in types if name])
-        return Task(kind, "tagging", ("O", *tags), read, score, {})
+        return Task(kind, "tagging", _tags(types), read, score, {})
     labels = task_files.labels_of(task_files.read_own_table(train, kind))
     fewest = {"regression": 0, "multilabel": 1}.get(kind, 2)
     if len(labels) < fewest:

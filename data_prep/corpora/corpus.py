@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
@@ -160,10 +160,64 @@ def read_index(folder: str | os.PathLike, name: str) -> list[str]:
         text = File(str(path), path.read_bytes()).text()
     except OSError as error:
         raise CorpusError(
-            f"{path} cannot be read ({storage.reason(error)}): give with --index the folder of "
-            "this corpus in `indexing` of BLURB's data_generation.tar.gz."
+            f"{path} cannot be read ({storage.reason(error)}): give a list that can, of BLURB's "
+            "with --index the folder of this corpus in `indexing` of its data_generation.tar.gz."
         ) from error
     return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]
+
+
+# --- Splits --------------------------------------------------------------------------------------
+
+
+def hold_out(documents: Mapping[str, Collection[str]]) -> set[str]:
+    """A tenth of the documents, for development where a release has no split for it.
+
+    They are chosen by hashes of their names, and so the same wherever it is done. A document
+    without which training would lack a label is not among them.
+
+    Args:
+      documents: name -> the labels in it.
+    """
+    having = Counter(label for labels in documents.values() for label in set(labels))
+    held: set[str] = set()
+    for name in sorted(documents, key=records.hash_fraction):
+        labels = set(documents[name])
+        if len(held) < len(documents) / 10 and all(having[label] > 1 for label in labels):
+            held.add(name)
+            having.subtract(labels)
+    return held
+
+
+def with_development(
+    train: Mapping[str, Sequence[tuple[str, ...]]],
+    test: Mapping[str, Sequence[tuple[str, ...]]],
+    dev_documents: str,
+    labels_of: Callable[[Sequence[str]], Iterable[str]],
+) -> dict[str, list[tuple[str, ...]]]:
+    """The rows of the three splits.
+
+    Args:
+      train: document -> its rows; those for development are taken of these.
+      test: document -> its rows.
+      dev_documents: file with the names of documents for development; "" for `hold_out`.
+      labels_of: the labels in a row.
+
+    Raises:
+      CorpusError: the file cannot be read, or names a document that is not there.
+    """
+    if dev_documents:
+        held = set(read_index(*os.path.split(dev_documents)))
+        if missing := sorted(held - train.keys()):
+            raise CorpusError(f"{dev_documents} lists {missing[0]}, which is no note for training.")
+    else:
+        held = hold_out(
+            {x: {y for row in rows for y in labels_of(row)} for x, rows in train.items()}
+        )
+    return {
+        "train": [row for name, rows in train.items() if name not in held for row in rows],
+        "dev": [row for name, rows in train.items() if name in held for row in rows],
+        "test": [row for rows in test.values() for row in rows],
+    }
 
 
 # --- Instances ---------------------------------------------------------------------------------
@@ -223,16 +277,20 @@ def say_counts(
         pipeline.say(f"{split}: {text}")
 
 
-def define_flags(release: str, index: str = "") -> None:
+def define_flags(release: str, index: str = "", development: bool = False) -> None:
     """Defines the flags of a corpus's command.
 
     Args:
       release: what `--input` is, for the help.
       index: the folder of BLURB's `indexing` that has its splits, where there is one.
+      development: whether the documents for development may be listed.
     """
     flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     if index:
         text = f"Folder of the lists that make the splits: BLURB's indexing/{index}."
         flags.DEFINE_string("index", None, text, required=True)
+    if development:
+        text = "File with the names of the notes for development, one a line (default: a tenth)."
+        flags.DEFINE_string("dev_documents", "", text)
     flags.DEFINE_bool("overwrite", False, "Replace files that an earlier run wrote.")

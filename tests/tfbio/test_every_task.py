@@ -28,6 +28,16 @@ LINES = 1500
 # Of the sets that cannot be shared, and of BioASQ: made-up lines in the form of their files.
 MADE_UP = {
     "share_clefe": ("", "Pt\tO\nhas\tO\nfever\tB\n\n"),
+    "bc4chemd": ("", "Inventol\tB-Chemical\nacid\tI-Chemical\nhelps\tO\n\n"),
+    "linnaeus": ("", "Mus\tB-Species\nmusculus\tI-Species\nran\tO\n\n"),
+    "species_800": ("", "Mus\tB\nmusculus\tI\nran\tO\n\n"),
+    "i2b2_2010_ner": ("", "Inventol\tB-treatment\nfor\tO\nfever\tB-problem\n\n"),
+    "i2b2_2012": ("", "Fever\tB-PROBLEM\nsince\tO\nadmission\tB-OCCURRENCE\n\n"),
+    "i2b2_2014": ("", "Mr.\tO\nDoe\tB-PATIENT\nof\tO\nSpaceport\tB-LOCATION-OTHER\n\n"),
+    "euadr": (
+        "index\tsentence\tlabel\n",
+        "0\t@GENE$ causes @DISEASE$.\t1\n1\t@GENE$ and @DISEASE$.\t0\n",
+    ),
     "i2b2_2010_re": (
         "index\tsentence\tlabel\n",
         "1\t@treatment$ for @problem$\tTrAP\n2\t@test$ and @problem$\tfalse\n",

@@ -94,7 +94,7 @@ def test_types_of_entities_are_left_out_of_tags(tmp_path):
 
 
 def test_the_settings_are_the_published_ones():
-    """BioELECTRA's fine-tuning table: learning rate, batch, length, epochs, runs."""
+    """BioELECTRA's fine-tuning table, and bio-lm's: learning rate, batch, length, epochs, runs."""
     published = {
         "bc5cdr_chem": (2e-4, 16, 256, 5, 5),
         "bc5cdr_disease": (2e-4, 16, 256, 5, 5),
@@ -114,8 +114,18 @@ def test_the_settings_are_the_published_ones():
         "pubmedqa": (2e-4, 32, 512, 20, 10),
         "bioasq": (2e-4, 32, 512, 20, 10),
     }
-    assert published.keys() == tasks.TASKS.keys() - {"sentence_roles"}
-    for name, expected in published.items():
+    # bio-lm's section 5.2, and the length of its scripts.
+    bio_lm = {
+        "bc4chemd": (1e-5, 32, 512, 20, 5),
+        "linnaeus": (1e-5, 32, 512, 20, 5),
+        "species_800": (1e-5, 32, 512, 20, 5),
+        "i2b2_2010_ner": (1e-5, 32, 512, 20, 5),
+        "i2b2_2012": (1e-5, 32, 512, 20, 5),
+        "i2b2_2014": (1e-5, 32, 512, 20, 5),
+        "euadr": (1e-5, 16, 512, 10, 5),
+    }
+    assert published.keys() | bio_lm.keys() == tasks.TASKS.keys() - {"sentence_roles"}
+    for name, expected in (published | bio_lm).items():
         made = config.load(config.FinetuningConfig, defaults=tasks.TASKS[name].settings)
         assert expected == (
             made.learning_rate,
@@ -124,7 +134,8 @@ def test_the_settings_are_the_published_ones():
             made.num_train_epochs,
             made.num_trials,
         ), name
-        assert (made.layerwise_lr_decay, made.warmup_proportion) == (0.8, 0.1)
+        assert made.layerwise_lr_decay == (1.0 if name in bio_lm else 0.8)
+        assert made.warmup_proportion == 0.1
         assert (made.weight_decay_rate, made.hidden_dropout_prob) == (0.0, 0.1)
 
 

@@ -194,3 +194,21 @@ def test_splits_are_written_together_or_not_at_all(tmp_path):
     assert (output / "train.tsv").read_bytes() == b""
     with pytest.raises(corpus.CorpusError, match="cannot write to"):
         corpus.write(output / "dev.tsv", {"train": []}, overwrite=True)
+
+
+def test_a_tenth_is_held_out_and_no_label_with_it():
+    documents = {f"note {i}": ["common", f"of {i // 2}"] for i in range(100)}
+    held = corpus.hold_out(documents)
+    assert len(held) == 10 and held == corpus.hold_out(dict(reversed(documents.items())))
+    left = {label for name, labels in documents.items() if name not in held for label in labels}
+    assert left == {label for labels in documents.values() for label in labels}
+    assert corpus.hold_out({"a": ["x"], "b": ["x"], "c": ["y"]}) <= {"a", "b"}
+    assert corpus.hold_out({"a": ["x"]}) == set()
+
+
+def test_what_is_held_out_is_the_same_in_every_process(said_in_new_processes):
+    program = (
+        "from data_prep.corpora import corpus\n"
+        "print(sorted(corpus.hold_out({f'note {i}': {'x', 'y'} for i in range(40)})))"
+    )
+    assert len(said_in_new_processes(program)) == 1

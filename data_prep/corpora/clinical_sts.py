@@ -1,0 +1,77 @@
+"""MedSTS and ClinicalSTS: two sentences of clinical notes, and how similar they are, from 0 to 5.
+
+    python -m data_prep.corpora.clinical_sts --input=ClinicalSTS --output=out/clinical_sts
+
+Reads two files of the organisers of which the one has "train" in its name, the other "test", both
+.txt or .tsv: a line is two sentences and their score, tab-separated. An instance, below the header
+`index, sentence1, sentence2, score`, is the number of the line and these. BLUE's files, which have
+more columns, need no command: the task reads them as they are.
+
+There is no split for development: as in BLUE it is a tenth of the pairs for training (75 of 750 in
+MedSTS). Here they are chosen by hashes of the sentences; how BLUE chose is not known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from absl import flags
+
+from data_prep.corpora import corpus
+from tfbio import cli
+
+HEADER = ("index", "sentence1", "sentence2", "score")
+
+
+def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
+    """The header and the instances of each split.
+
+    Raises:
+      CorpusError: the release cannot be used.
+    """
+    rows = {}
+    for split in ("train", "test"):
+        files = list(corpus.find(source, rf"[^/]*(?i:{split})[^/]*\.(txt|tsv)").values())
+        if len(files) > 1:
+            raise corpus.CorpusError(
+                f"{files[0].path} and {files[1].path} may both be for {split}: give one of them."
+            )
+        rows[split] = list(read_file(files[0]))
+    # The same pair once more, with its sentences exchanged or not, would be on the same side.
+    pairs = {row: "\t".join(sorted(row[1:3])) for row in rows["train"]}
+    held = corpus.hold_out({pair: () for pair in pairs.values()})
+    splits = {
+        "train": [row for row, pair in pairs.items() if pair not in held],
+        "dev": [row for row, pair in pairs.items() if pair in held],
+        "test": rows["test"],
+    }
+    return {split: [HEADER, *of_split] for split, of_split in splits.items()}
+
+
+def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the instances of one file."""
+    for number, (first, second, score) in file.rows(3):
+        try:
+            fits = 0 <= float(score) <= 5 and first.strip() and second.strip()
+        except ValueError:
+            fits = False
+        if not fits:
+            raise corpus.CorpusError(
+                f"{file.path}, line {number}: expected two sentences and a score from 0 to 5, "
+                f"found {score!r:.60} as the score."
+            )
+        yield str(number), first, second, score.strip()
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits = read_instances(flag.input)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts({split: rows[1:] for split, rows in splits.items()}, lambda row: ["pairs"])
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("The files for training and for testing"))

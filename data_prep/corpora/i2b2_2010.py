@@ -1,0 +1,235 @@
+"""i2b2/VA 2010: relations between concepts of clinical notes as BLUE has them, or the concepts.
+
+    python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_re
+    python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_ner --concepts
+
+Reads what registered users get from <https://portal.dbmi.hms.harvard.edu>, in one folder:
+concept_assertion_relation_training_data.tar.gz, reference_standard_for_test_data.tar.gz and
+test_data.tar.gz. A line of a note is a sentence, its words stand between blanks.
+
+Relations, below the header `index, sentence, label` (BLUE's create_i2b2_bert.py): each two concepts
+of a line are an instance, as `@problem$`, `@test$` and `@treatment$` (both in one, such as
+`@problem-test$`, where they overlap), with their relation or `false`; of two that have several
+relations, there is a row for each. Concepts: words and their tags, see `notes`.
+
+The release has no split for development. `--dev_documents` takes BLUE's list, dev-docids.txt, of
+which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes is
+held out, chosen by hashes of their names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from absl import flags
+
+from data_prep import pipeline
+from data_prep.corpora import corpus, notes
+from tfbio import cli, tasks
+
+HEADER = ("index", "sentence", "label")
+RELATIONS = ("PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP")
+NEGATIVE = "false"
+
+FILES = (
+    r"(concept_assertion_relation_training_data/\w+|reference_standard_for_test_data|test_data)/"
+    r"((txt|concepts?|rel)/)?[^/.][^/]*\.(txt|con|rel)"
+)
+WORD = re.compile(r"\S+")
+_PLACE = r'c="(.*?)" (\d+):(\d+) (\d+):(\d+)'
+CONCEPT = re.compile(rf'{_PLACE}\|\|t="(\w+)"')
+RELATION = re.compile(rf'{_PLACE}\|\|r="(\w+)"\|\|{_PLACE}')
+
+Span = tuple[int, int]
+
+
+class Concept(NamedTuple):
+    """A concept of a note, from one character to before another; lines count from 0."""
+
+    id: str
+    kind: str
+    start: int
+    end: int
+    line: int
+
+
+class Note:
+    """A note's text, and where its words stand.
+
+    Args:
+      files: "txt", "con" and perhaps "rel" -> file.
+    """
+
+    def __init__(self, files: Mapping[str, corpus.File]):
+        self.text = files["txt"].text()
+        self.line_starts, self._words = [], []
+        start = 0
+        for line in self.text.split("\n"):
+            words = [match.span() for match in WORD.finditer(line)]
+            if line[:1].isspace():
+                words.insert(0, (0, 0))  # in the annotations, too, an empty word stands before it
+            self.line_starts.append(start)
+            self._words.append([(start + a, start + b) for a, b in words])
+            start += len(line) + 1
+        self.concepts = []
+        for number, match in _matches(files["con"], CONCEPT):
+            if match[6] not in tasks.I2B2_CONCEPTS:
+                raise corpus.CorpusError(
+                    f"{files['con'].path}, line {number}: unknown kind {match[6]!r}; the kinds are "
+                    f"{', '.join(tasks.I2B2_CONCEPTS)}."
+                )
+            place = self._find(files["con"], number, match.groups()[:5])
+            self.concepts.append(Concept(f"l{number - 1}", match[6], *place, int(match[2]) - 1))
+
+    def relations(self, file: corpus.File) -> dict[tuple[str, str], list[str]]:
+        """The labels of two concepts: their ids, in the order of the file of concepts -> labels."""
+        ids: dict[Span, str] = {}
+        for concept in self.concepts:
+            ids.setdefault((concept.start, concept.end), concept.id)
+        order = {concept.id: place for place, concept in enumerate(self.concepts)}
+        found = defaultdict(list)
+        for number, match in _matches(file, RELATION):
+            spans = [self._find(file, number, match.groups()[i : i + 5]) for i in (0, 6)]
+            if match[6] not in RELATIONS or any(span not in ids for span in spans):
+                raise corpus.CorpusError(
+                    f"{file.path}, line {number}: expected a relation of {', '.join(RELATIONS)} "
+                    "between two concepts of the note's .con file."
+                )
+            first, second = sorted((ids[span] for span in spans), key=order.__getitem__)
+            found[first, second].append(match[6])
+        return found
+
+    def _find(self, file: corpus.File, number: int, place: Iterable[str]) -> Span:
+        """Where in the text something stands, by lines from 1 and words from 0."""
+        said, *numbers = place
+        line, word, end_line, end_word = map(int, numbers)
+        try:
+            if min(line, end_line) < 1:
+                raise IndexError
+            span = self._words[line - 1][word][0], self._words[end_line - 1][end_word][1]
+        except IndexError:
+            span = 0, 0
+        stands = self.text[slice(*span)]
+        if not stands or _plain(stands) != _plain(said):
+            raise corpus.CorpusError(
+                f"{file.path}, line {number}: expected {said!r} at {line}:{word} of the note, "
+                f"found {stands!r}."
+            )
+        return span
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _matches(file: corpus.File, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
+    found = []
+    for number, line in enumerate(file.text().split("\n"), start=1):
+        if line.strip():
+            match = pattern.fullmatch(line.strip())
+            if not match:
+                example = 'c="fever" 12:3 12:5||t="problem"'
+                if pattern is RELATION:
+                    example = 'c="inventol" 12:0 12:0||r="TrAP"||c="fever" 12:3 12:5'
+                raise corpus.CorpusError(
+                    f"{file.path}, line {number}: expected a line such as {example}."
+                )
+            found.append((number, match))
+    return found
+
+
+def read_instances(
+    source: str | os.PathLike, dev_documents: str = "", concepts: bool = False
+) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
+    """The rows of each split, and what did not fit.
+
+    Raises:
+      CorpusError: the release cannot be used.
+    """
+    documents: dict[str, dict[str, dict[str, corpus.File]]] = {"train": {}, "test": {}}
+    for key, file in corpus.find(source, FILES).items():
+        split = "train" if key.startswith("concept_assertion") else "test"
+        name, _, kind = key.rpartition("/")[2].rpartition(".")
+        files = documents[split].setdefault(name, {})
+        if files.setdefault(kind, file).data != file.data:
+            raise corpus.CorpusError(f"{files[kind].path} and {file.path} differ: give one.")
+    counts: Counter[str] = Counter()
+    made: dict[str, dict[str, list[tuple[str, ...]]]] = {}
+    for split, by_name in documents.items():
+        if not by_name:
+            raise corpus.CorpusError(f"{source} holds no note of the {split} set.")
+        made[split] = {}
+        for name, files in sorted(by_name.items()):
+            missing = {"txt", "con", "con" if concepts else "rel"} - files.keys()
+            if missing:
+                path = next(iter(files.values())).path
+                raise corpus.CorpusError(
+                    f"{source} holds no {name}.{min(missing)} beside {path}: give all archives."
+                )
+            note = Note(files)
+            if concepts:
+                mentions = [notes.Mention(x.kind, ((x.start, x.end),)) for x in note.concepts]
+                rows = notes.tagged(name, note.text, mentions, counts, word=WORD)
+            else:
+                rows = pairs(name, note, note.relations(files["rel"]), counts)
+            made[split][name] = rows
+    labels_of = notes.kinds_of if concepts else lambda row: row[-1:]
+    splits = corpus.with_development(made["train"], made["test"], dev_documents, labels_of)
+    if not concepts:
+        splits = {split: [HEADER, *rows] for split, rows in splits.items()}
+    return splits, counts
+
+
+def pairs(
+    name: str, note: Note, labels: dict[tuple[str, str], list[str]], counts: Counter[str]
+) -> list[tuple[str, ...]]:
+    """The instances of a note."""
+    rows = []
+    for one, other in itertools.combinations(note.concepts, 2):
+        if one.line != other.line:
+            continue
+        start = note.line_starts[one.line]
+        end = note.text.find("\n", max(one.end, other.end))
+        masked = corpus.mask(
+            note.text[start : end if end >= 0 else None],
+            *(
+                (x.start - start, x.end - start, f"@{x.kind}$")
+                for x in sorted((one, other), key=lambda x: x.start)
+            ),
+            f"@{one.kind}-{other.kind}$",
+        )
+        index = f"{name}.{one.id}.{other.id}"
+        for number, label in enumerate(labels.pop((one.id, other.id), [NEGATIVE])):
+            rows.append((f"{index}.{number}" if number else index, masked, label))
+    counts["left"] += sum(map(len, labels.values()))
+    return rows
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits, counts = read_instances(flag.input, flag.dev_documents, flag.concepts)
+    corpus.write(flag.output, splits, flag.overwrite)
+    if flag.concepts:
+        corpus.say_counts(splits, notes.kinds_of)
+        notes.say(counts)
+        return
+    corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
+    if counts["left"]:
+        pipeline.say(f"{counts['left']:,} relations go from line to line: they are left out.")
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    corpus.define_flags("The three archives", development=True)
+    flags.DEFINE_bool("concepts", False, "Write the concepts, not the relations between them.")
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

@@ -1,0 +1,147 @@
+"""i2b2 2012 events and i2b2 2014 de-identification: words of clinical notes and their tags.
+
+    python -m data_prep.corpora.i2b2_notes --year=2012 --input=i2b2-2012 --output=out/i2b2_2012
+    python -m data_prep.corpora.i2b2_notes --year=2014 --input=i2b2-2014 --output=out/i2b2_2014
+
+Reads what registered users get from <https://portal.dbmi.hms.harvard.edu>: of 2012 the folders
+2012-07-15.original-annotation.release and 2012-08-08.test-data.event-timex-groundtruth, of 2014
+training-PHI-Gold-Set1, -Set2 and testing-PHI-Gold-fixed, as bio-lm does. The tags are of an event's
+`type` in 2012, and of the `TYPE` of protected health information in 2014. A line of a note is a
+sentence; see `notes` for words and for mentions that do not fit.
+
+Offsets count the characters of the note's CDATA from 0. A 2012 note begins with a line end there,
+so that they count its own text from 1. Where the annotated text stands elsewhere, the mention is at
+the nearest place that has it; their number is said.
+
+The releases have no split for development. bio-lm draws a tenth of the patients; here they are
+chosen by hashes of their numbers.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from absl import flags
+from lxml import etree
+
+from data_prep import markup
+from data_prep.corpora import corpus, notes
+from tfbio import cli, tasks
+
+FILES = {
+    "2012": {
+        "train": r"2012-07-15\.original-annotation\.release/\d+\.xml",
+        "test": r"2012-08-08\.test-data\.event-timex-groundtruth/xml/\d+\.xml",
+    },
+    "2014": {
+        "train": r"training-PHI-Gold-Set[12]/\d+-\d+\.xml",
+        "test": r"testing-PHI-Gold-fixed/\d+-\d+\.xml",
+    },
+}
+# The elements of mentions, and the attribute that has their kind; and the kinds.
+TAGS = {"2012": ("EVENT", "type"), "2014": ("*", "TYPE")}
+KINDS = {"2012": tasks.I2B2_EVENTS, "2014": tasks.I2B2_PHI}
+
+TEXT = re.compile(r"<TEXT><!\[CDATA\[(.*?)\]\]></TEXT>", re.DOTALL)
+TAG_LIST = re.compile(r"<TAGS>.*</TAGS>", re.DOTALL)
+# Some files of 2012 have an & that stands for itself.
+STRAY_AMPERSAND = re.compile(r"&(?!(#\d+|#x[\da-fA-F]+|\w+);)")
+
+MOVED = "do not stand at their offsets: they are tagged where the nearest such text is"
+OTHER_TEXT = "have a text that the note does not have: what stands at their offsets is tagged"
+NO_KIND = "have no kind: they are not tagged"
+
+
+def read_instances(
+    source: str | os.PathLike, year: str
+) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
+    """The lines of each split, and what did not fit.
+
+    Raises:
+      CorpusError: the release cannot be used.
+    """
+    counts: Counter[str] = Counter()
+    made: dict[str, dict[str, list[tuple[str, ...]]]] = {}
+    for split, pattern in FILES[year].items():
+        made[split] = {}
+        for key, file in corpus.find(source, pattern).items():
+            name = key.rpartition("/")[2].removesuffix(".xml")
+            text, mentions = read_note(file, year, counts)
+            # The notes of a patient, "110-01" and "110-02", stay together.
+            rows = made[split].setdefault(name.partition("-")[0], [])
+            rows += notes.tagged(name, text, mentions, counts)
+    splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of)
+    return splits, counts
+
+
+def read_note(
+    file: corpus.File, year: str, counts: Counter[str]
+) -> tuple[str, list[notes.Mention]]:
+    """A note's text and its mentions."""
+    content = file.text()
+    note = TEXT.search(content)
+    tags = TAG_LIST.search(content, note.end() if note else 0)
+    if not note or not tags:
+        raise corpus.CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
+    try:
+        with markup.faults():
+            tag_list = STRAY_AMPERSAND.sub("&amp;", tags[0])
+            root = etree.fromstring(tag_list, etree.XMLParser(**markup.SAFE))
+    except markup.BadFile as error:
+        raise corpus.CorpusError(f"{file.path}: {error}") from error
+    return note[1], list(_mentions(file, note[1], root, year, counts))
+
+
+def _mentions(
+    file: corpus.File, text: str, root: etree._Element, year: str, counts: Counter[str]
+) -> Iterator[notes.Mention]:
+    element, attribute = TAGS[year]
+    for tag in root.iterfind(element):
+        kind, start, end = (tag.get(name, "").strip() for name in (attribute, "start", "end"))
+        if not kind:
+            counts[notes.MENTIONS] += 1
+            counts[NO_KIND] += 1
+            continue
+        if kind not in KINDS[year] or not (start.isdecimal() and end.isdecimal()):
+            raise corpus.CorpusError(
+                f"{file.path}: the tag {tag.get('id')!r} has no start and end, or its {attribute} "
+                f"{kind!r} is not one of {', '.join(KINDS[year])}."
+            )
+        span = place(text, int(start), int(end), tag.get("text", ""), counts)
+        yield notes.Mention(kind, (span,))
+
+
+def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> tuple[int, int]:
+    """Where in a text an annotated text stands: at its offsets, or as near as can be."""
+    words = said.split()
+    if not words or html.unescape(text[start:end]).split() == html.unescape(said).split():
+        return start, end
+    found = list(re.finditer(r"\s+".join(map(re.escape, words)), text))
+    counts[MOVED if found else OTHER_TEXT] += 1
+    if not found:
+        return start, end
+    return min((match.span() for match in found), key=lambda span: abs(span[0] - start))
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits, counts = read_instances(flag.input, flag.year)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits, notes.kinds_of)
+    notes.say(counts)
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    corpus.define_flags("The folders of that year, or archives of them")
+    flags.DEFINE_enum("year", None, list(FILES), "Of the challenge.", required=True)
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

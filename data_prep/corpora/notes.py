@@ -1,0 +1,114 @@
+"""Mentions that a release places at characters of a note, made tags of its words.
+
+Written are, for each note, a line `-DOCSTART- (NAME)`, a blank line, a line for each word with its
+tag (O, B-KIND, I-KIND), and a blank line after each sentence. Where a mention does not fit:
+
+- one that begins or ends within a word has the whole word;
+- one that goes over the end of a sentence joins the two;
+- of mentions that overlap, the later one has the words of both (BLUE's create_clefe_bert.py,
+  bio-lm's preprocess_i2b2_2012_ner.py);
+- each part of one in parts is an entity of its own. BLUE goes on with I after the gap, which is
+  scored as the same by the rule of `conlleval`;
+- one in which there is no word has no tag.
+
+`say` tells how many there were of each.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from data_prep import pipeline
+
+# A run of letters and digits, or one other character that is no blank.
+WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
+LINE_END = re.compile(r"\n")
+
+MENTIONS = "mentions"
+CUT = "begin or end within a word: the whole word is tagged"
+JOINED = "go over the end of a sentence: the two are joined"
+OVERLAPPED = "share words with a later one, which has them"
+IN_PARTS = "are in parts: each part is an entity of its own"
+WORDLESS = "hold no word: they are not tagged"
+
+
+class Mention(NamedTuple):
+    """Its kind ("" if there is but one), and its parts: from a character to before another."""
+
+    kind: str
+    parts: tuple[tuple[int, int], ...]
+
+
+def tagged(
+    name: str,
+    text: str,
+    mentions: Sequence[Mention],
+    counts: Counter[str],
+    sentence_end: re.Pattern[str] = LINE_END,
+    word: re.Pattern[str] = WORD,
+) -> list[tuple[str, ...]]:
+    """The lines of a note.
+
+    Args:
+      name: of the note.
+      text: of the note.
+      mentions: in the order of the release.
+      counts: where mentions, and those that do not fit, are counted.
+      sentence_end: stands between sentences.
+      word: stands for one word.
+    """
+    words = [match.span() for match in word.finditer(text)]
+    starts, ends = [start for start, _ in words], [end for _, end in words]
+    firsts = {bisect_left(starts, match.end()) for match in sentence_end.finditer(text)} - {0}
+    tags, owner = ["O"] * len(words), [-1] * len(words)
+    places = []
+    for number, mention in enumerate(mentions):
+        spans = [
+            (bisect_right(ends, start), bisect_left(starts, end)) for start, end in mention.parts
+        ]
+        own = sorted({place for first, end in spans for place in range(first, end)})
+        inner = {place for first, end in spans for place in range(first + 1, end)}
+        counts[MENTIONS] += 1
+        counts[WORDLESS] += not own
+        counts[JOINED] += not firsts.isdisjoint(inner)
+        counts[IN_PARTS] += any(b - a > 1 for a, b in zip(own, own[1:], strict=False))
+        counts[CUT] += any(
+            first < last and (starts[first] < start or ends[last - 1] > end)
+            for (start, end), (first, last) in zip(mention.parts, spans, strict=True)
+        )
+        firsts -= inner
+        for place in own:
+            tags[place] = f"{'B' if place == own[0] else 'I'}-{mention.kind}".rstrip("-")
+            owner[place] = number
+        places.append(own)
+    counts[OVERLAPPED] += sum(
+        any(owner[place] != number for place in own) for number, own in enumerate(places)
+    )
+    rows: list[tuple[str, ...]] = [(f"-DOCSTART- ({name})",), ("",)]
+    before = "O"
+    for place, (start, end) in enumerate(words):
+        if place in firsts:
+            rows.append(("",))
+            before = "O"
+        tag = tags[place]
+        if tag[0] == "I" and before[1:] != tag[1:]:
+            tag = f"B{tag[1:]}"
+        rows.append((text[start:end], tag))
+        before = tag
+    return [*rows, ("",)]
+
+
+def say(counts: Counter[str]) -> None:
+    """Prints how many mentions do not fit, and what was done."""
+    for what, count in counts.items():
+        if what != MENTIONS and count:
+            pipeline.say(f"{count:,} of {counts[MENTIONS]:,} mentions {what}.")
+
+
+def kinds_of(row: Sequence[str]) -> list[str]:
+    """The kind of the entity that begins in a line, if one does."""
+    return [tag[2:] or "mentions" for tag in row[1:] if tag[0] == "B"]

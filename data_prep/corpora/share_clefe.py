@@ -1,0 +1,135 @@
+"""ShARe/CLEF eHealth 2013, task 1, as BLUE has it: disorders in clinical notes.
+
+    python -m data_prep.corpora.share_clefe --input=shareclefehealth2013 --output=out/share_clefe
+
+Reads the archives that credentialed users get from
+<https://physionet.org/content/shareclefehealth2013/>: Task1TrainSetCorpus199.zip,
+Task1TrainSetGOLD199knowtatorehost.zip (Knowtator's XML), Task1TestSetCorpus100.zip and
+Task1Gold_SN2012.zip (a line `NOTE.txt||KIND||CUI||START||END` for each mention; one in parts has
+more than one START||END).
+
+As in BLUE's create_clefe_bert.py, the marks of de-identification, [** ... **], become the word
+PATTERN; ||||, ___ and ~~ become blanks; nothing moves by that. Sentences here end at an empty line,
+or at a mark behind a small letter or bracket and before a capital; BLUE's are spaCy's. See `notes`
+for mentions that do not fit.
+
+The release has no split for development. `--dev_documents` takes a list of notes, such as BLUE's;
+without it a tenth is held out, chosen by hashes of their names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+
+from absl import flags
+from lxml import etree
+
+from data_prep import markup
+from data_prep.corpora import corpus, notes
+from tfbio import cli
+
+NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
+MENTIONS = r"Task1(TrainSetGOLD\w*|Gold_SN2012)(\.zip)?/(.*/)?[^/.][^/]*\.(txt|xml)"
+
+SENTENCE_END = re.compile(r"\n\s*\n|(?<=[a-z)][.?!])\s+(?=[A-Z])")
+MASK = re.compile(r"\[\*\*.*?\*\*\]")
+BLANKED = re.compile(r"\|{4}|___|~~")
+
+
+def read_instances(
+    source: str | os.PathLike, dev_documents: str = ""
+) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
+    """The lines of each split, and what did not fit.
+
+    Raises:
+      CorpusError: the release cannot be used.
+    """
+    counts: Counter[str] = Counter()
+    files = {_name(key): file for key, file in corpus.find(source, MENTIONS).items()}
+    made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
+    for key, file in corpus.find(source, NOTES).items():
+        split, name = ("train" if key.startswith("Task1Train") else "test"), _name(key)
+        if name not in files:
+            raise corpus.CorpusError(
+                f"{source} does not hold the mentions of {file.path}: give all four archives."
+            )
+        text = blanked(file.text())
+        mentions = read_mentions(files[name], len(text))
+        made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END)
+    missing = [split for split, rows in made.items() if not rows]
+    if missing:
+        raise corpus.CorpusError(f"{source} holds no note of the {missing[0]} set.")
+    splits = corpus.with_development(made["train"], made["test"], dev_documents, notes.kinds_of)
+    return splits, counts
+
+
+def _name(key: str) -> str:
+    """What a note is called: "NOTE" of NOTE.txt and NOTE.txt.knowtator.xml."""
+    return key.rpartition("/")[2].partition(".")[0]
+
+
+def blanked(text: str) -> str:
+    """The text without marks of de-identification; what is left stands where it stood."""
+    text = MASK.sub(lambda match: "PATTERN".rjust(len(match[0]))[-len(match[0]) :], text)
+    return BLANKED.sub(lambda match: " " * len(match[0]), text)
+
+
+def read_mentions(file: corpus.File, length: int) -> list[notes.Mention]:
+    """The mentions of a note of so many characters, in either form."""
+    read = _read_knowtator if file.path.endswith(".xml") else _read_lines
+    mentions = []
+    for where, numbers in read(file):
+        whole = len(numbers) >= 2 and len(numbers) % 2 == 0 and all(map(str.isdecimal, numbers))
+        ends = list(map(int, numbers)) if whole else []
+        parts = tuple(zip(ends[::2], ends[1::2], strict=True))
+        if not parts or any(not start < end <= length for start, end in parts):
+            raise corpus.CorpusError(
+                f"{where}: expected one START and END or more, within the note's {length:,} "
+                f"characters, found {', '.join(numbers)!r:.100}."
+            )
+        mentions.append(notes.Mention("", parts))
+    return mentions
+
+
+def _read_lines(file: corpus.File) -> list[tuple[str, list[str]]]:
+    lines = enumerate(file.text().split("\n"), start=1)
+    return [
+        (f"{file.path}, line {number}", line.strip().split("||")[3:])
+        for number, line in lines
+        if line.strip()
+    ]
+
+
+def _read_knowtator(file: corpus.File) -> list[tuple[str, list[str]]]:
+    try:
+        with markup.faults():
+            root = etree.fromstring(file.data, etree.XMLParser(**markup.SAFE))
+    except markup.BadFile as error:
+        raise corpus.CorpusError(f"{file.path}: {error}") from error
+    return [
+        (
+            f"{file.path}, line {annotation.sourceline}",
+            [
+                span.get(name, "")
+                for span in annotation.iterfind("span")
+                for name in ("start", "end")
+            ],
+        )
+        for annotation in root.iterfind("annotation")
+    ]
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    splits, counts = read_instances(flag.input, flag.dev_documents)
+    corpus.write(flag.output, splits, flag.overwrite)
+    corpus.say_counts(splits, notes.kinds_of)
+    notes.say(counts)
+
+
+if __name__ == "__main__":
+    cli.run(main, lambda: corpus.define_flags("The four archives", development=True))
