@@ -1,4 +1,4 @@
-"""Every task whose data is at hand is trained on, scored and predicted."""
+"""Every task whose data is at hand is trained on, scored and predicted, and loses no label."""
 
 import dataclasses
 import gzip
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
-from tfbio import config, finetuning, task_files, tasks
+from tfbio import config, finetuning, task_files, tasks, tokenization
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
 FOLDERS = {
@@ -134,6 +134,56 @@ def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
     if task.kind == "multilabel":
         predicted = [tuple(filter(None, labels.split("|"))) for labels in predicted]
     assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
+
+
+def raw_labels(path, task):
+    """The labels of a file, read without the task's reader, one a line or word."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    if task.kind == "tagging":
+        return [row[1] for row in rows if len(row) == 2]
+    if task.name in ("gad", "biosses", "hoc"):  # the others have no header
+        rows = rows[1:]
+    return [row[0] if task.name == "hoc" else row[-1] for row in rows]
+
+
+def written(label, task):
+    """A label as the files have it."""
+    if task.name == "hoc":
+        return ",".join(f"{i}_{int(name in label)}" for i, name in enumerate(task.labels))
+    return label
+
+
+# Windows of 16 tokens divide nearly every sentence, which takes long with many.
+LENGTHS = {"train": (64,), "dev": (32,), "test": (16, 128)}
+ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in tasks.SPLITS]
+
+
+@pytest.mark.parametrize("name, split", [x for x in ALL_FILES if x != ("ebm_pico", "train")])
+def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
+    """However short the windows of a sentence; the labels are counted in the file itself."""
+    task = tasks.TASKS[name]
+    path = task_files.find_split(str(shared / "data" / FOLDERS[name]), split)
+    examples = task.read(path)
+    vocab = tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
+    kind = finetuning.KINDS[task.kind](task.labels)
+    sure = {  # what the model gives where it is sure of the target
+        "tagging": lambda target: np.maximum(target, 0),
+        "classification": lambda target: np.eye(len(task.labels))[target],
+        "multilabel": lambda target: target,
+        "regression": lambda target: target[None],
+    }[task.kind]
+    for length in LENGTHS[split] if task.kind == "tagging" else (16,):
+        pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, length)
+        assert pieces.lengths.max() <= length
+        predicted = kind.predictions([sure(x) for x in pieces.targets], pieces, examples)
+        assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0)
+        if task.kind == "regression":
+            np.testing.assert_allclose(predicted, np.float32(raw_labels(path, task)))
+            continue
+        if task.kind == "tagging":
+            predicted = [tag for tags in predicted for tag in tags]
+        assert [written(label, task) for label in predicted] == raw_labels(path, task)
 
 
 def test_every_task_is_here():

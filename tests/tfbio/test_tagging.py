@@ -1,24 +1,15 @@
-"""Tagging: no tag is lost in windows, and gold tags fed back are the gold tags."""
-
-import gzip
+"""Tagging: no tag is lost in windows. (Of all corpora: see test_every_task.py.)"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import metrics, packing, tagging, task_files, tokenization
-
-CORPORA = ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba")
+from tfbio import packing, tagging, task_files, tokenization
 
 
 @pytest.fixture(scope="module")
 def vocab(shared):
     return tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
-
-
-def sentences_of(shared, corpus, split):
-    folder = shared / "data" / corpus / "blurb"
-    return task_files.read_tagged_words(task_files.find_split(str(folder), split))
 
 
 def test_windows_own_every_word_once_and_overlap():
@@ -56,27 +47,6 @@ def test_the_first_token_of_a_word_has_its_tag(shared, vocab):
     assert [names[number] for number in pieces.input_ids[0]] == expected
     rest = [[packing.NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
     assert pieces.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
-
-
-@pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("length", [16, 128])
-def test_gold_tags_fed_back_score_100_against_the_raw_file(shared, vocab, corpus, length):
-    """However short the windows; counted in the file itself."""
-    sentences = sentences_of(shared, corpus, "test")
-    kind = tagging.Tagging(("O", "B", "I"))
-    pieces = kind.pieces(sentences, tokenization.wordpiece(vocab), vocab, length)
-    assert pieces.lengths.max() <= length
-    predicted = kind.predictions(
-        [np.maximum(targets, 0) for targets in pieces.targets], pieces, sentences
-    )
-    scores = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)
-    assert scores["f1"] == scores["strict_f1"] == 1.0
-    path = task_files.find_split(str(shared / "data" / corpus / "blurb"), "test")
-    opened = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8") as file:
-        columns = [line.rstrip("\n").split("\t") for line in file]
-    gold = [row[1] for row in columns if len(row) == 2 and not row[0].startswith("-DOCSTART-")]
-    assert [tag for tags in predicted for tag in tags] == gold
 
 
 def test_the_loss_is_that_of_the_tokens_with_targets():

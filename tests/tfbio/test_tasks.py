@@ -33,6 +33,68 @@ def test_a_label_that_training_lacks_is_named(tmp_path):
         tasks.TASKS["sentence_roles"].examples(str(tmp_path))
 
 
+GAD = "index\tsentence\tlabel\n"
+NLI = "index\tsentence1\tsentence2\tlabel\n"
+STS = "index\tsentence1\tsentence2\tscore\n"
+GOOD = {
+    "linnaeus": "Mus\tB-Species\nmusculus\tI-Species\nran\tO\n\nIt\tO\n",
+    "i2b2_2014": "Mr.\tO\nDoe\tB-PATIENT\n",
+    "ddi": "1\t@DRUG$ and @DRUG$.\tDDI-false\n2\t@DRUG$ with @DRUG$.\tDDI-int\n",
+    "gad": GAD + "0\t@GENE$ causes @DISEASE$.\t1\n1\t@GENE$ and @DISEASE$.\t0\n",
+    "mednli": NLI + "1\tHe runs.\tHe moves.\tentailment\n",
+    "clinical_sts": STS + "1\tHe runs.\tHe moves.\t4.5\n",
+}
+
+
+@pytest.mark.parametrize(
+    "name, split, content, line, message",
+    [
+        ("gad", "train", GAD + "0\tA\t0\n1\tB\t\n", 3, "expected a label"),
+        ("linnaeus", "train", "Mus\tB-Species\nran\t\n", 2, "expected a tag of the scheme BIO"),
+        ("linnaeus", "dev", "Mus\tO\nmusculus\tI-Species\n", 2, "the tag 'I-Species' follows 'O'"),
+        ("linnaeus", "dev", "Mus\tE-Species\n", 1, "expected a tag of the scheme BIO"),
+        ("gad", "test", GAD + "0\tA\t0\n\n1\tB\t1\n", 3, "the line is empty"),
+        ("ddi", "train", "1\tA\tDDI-int\n2\tB\n", 2, "expected 3 tab-separated columns, found 2"),
+        ("linnaeus", "test", "Mus\tO\nran\tV\tO\n", 2, "expected 2 columns"),
+        ("gad", "dev", "index\tlabel\tsentence\n0\t1\tA\n", 1, "expected the header"),
+        ("ddi", "dev", "1\tDDI-int\tA\n", 1, "unknown label 'A'.* in column 2"),
+        ("mednli", "test", NLI + "1\tneutral\tA\tB\n", 2, "unknown label 'B'.* in column 2"),
+        ("linnaeus", "train", "O\tMus\n", 1, "expected a tag .* in column 1"),
+        ("clinical_sts", "train", STS + "1\tA\tB\tnan\n", 2, "expected a number from 0 to 5"),
+        ("clinical_sts", "test", STS + "1\tA\tB\tNaN\n", 2, "expected a number from 0 to 5"),
+        ("gad", "test", GAD + "0\tA\t2\n", 2, "unknown label '2'"),
+        ("mednli", "test", NLI + "1\tA\tB\tneutral\n", 2, "'neutral' of test has no example in"),
+        ("i2b2_2014", "test", "A\tO\nB\tB-AGE\n", 2, "'AGE' of test has no example in train"),
+    ],
+)
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_mistake_in_a_file_is_named(name, split, content, line, message, windows, tmp_path):
+    """With its file and line, also where that has a byte-order mark and Windows line ends."""
+    for other in tasks.SPLITS:
+        text = content if other == split else GOOD[name]
+        data = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode() if windows else text.encode()
+        (tmp_path / f"{other}.tsv").write_bytes(data)
+    path = re.escape(str(tmp_path / f"{split}.tsv"))
+    with pytest.raises(
+        task_files.TaskFileError, match=f"^{path}, line {line}: .*{message}"
+    ) as error:
+        tasks.TASKS[name].examples(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_mark_and_windows_line_ends_change_nothing(name, tmp_path):
+    plain, windows = tmp_path / "plain", tmp_path / "windows"
+    for folder in (plain, windows):
+        folder.mkdir()
+        for split in tasks.SPLITS:
+            text = GOOD[name].replace("\n", "\r\n") if folder == windows else GOOD[name]
+            data = b"\xef\xbb\xbf" * (folder == windows) + text.encode()
+            (folder / f"{split}.tsv").write_bytes(data)
+    task = tasks.TASKS[name]
+    assert task.examples(str(plain)) == task.examples(str(windows))
+
+
 @pytest.mark.parametrize(
     "name, truth, predicted, metric, expected",
     [
