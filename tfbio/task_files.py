@@ -561,12 +561,11 @@ def _json(path: str) -> Any:
         raise _mistake((path, number), f"this is not JSON ({error})") from None
 
 
-def _field(record: Any, name: str, where: Where, *kinds: type) -> Any:
-    """A value of a JSON object, of one of some types."""
+def _field(record: Any, name: str, where: Where, kind: type) -> Any:
+    """A value of a JSON object, of one type."""
     value = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(value, kinds):
-        wanted = " or ".join(dict.fromkeys(JSON_TYPES[kind] for kind in kinds))
-        raise _mistake(where, f"expected {wanted} as {name!r}, found {value!r:.60}")
+    if not isinstance(value, kind):
+        raise _mistake(where, f"expected {JSON_TYPES[kind]} as {name!r}, found {value!r:.60}")
     return value
 
 

@@ -222,7 +222,7 @@ def main(argv: list[str]) -> None:
         return
     corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
     if counts["left"]:
-        pipeline.say(f"{counts['left']:,} relations go from line to line: they are left out.")
+        pipeline.say(f"{counts['left']:,} relations are not of two concepts of a line: left out.")
 
 
 def define_flags() -> None:

@@ -71,7 +71,7 @@ def test_relations(command, tmp_path):
     assert counts[1:] == [f"dev: {each}", f"test: {each}"]
     assert counts[0] == "train: 2 TeRP, 4 TrAP, 2 TrCP, 2 false"
     # One of each of the four notes.
-    assert left == "4 relations go from line to line: they are left out."
+    assert left == "4 relations are not of two concepts of a line: left out."
     examples = tasks.TASKS["i2b2_2010_re"].examples(str(tmp_path / "out"))
     found = [(x.id, x.text, x.label) for x in examples["test"]]
     assert found == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]
