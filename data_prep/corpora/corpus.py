@@ -203,8 +203,11 @@ def with_development(
       labels_of: the labels in a row.
 
     Raises:
-      CorpusError: the file cannot be read, or names a document that is not there.
+      CorpusError: the file cannot be read, or names a document that is not there; a split has none.
     """
+    for split, documents in (("train", train), ("test", test)):
+        if not documents:
+            raise CorpusError(f"the release holds no note of the {split} set: give all of it.")
     if dev_documents:
         held = set(read_index(*os.path.split(dev_documents)))
         if missing := sorted(held - train.keys()):

@@ -161,8 +161,6 @@ def read_instances(
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {}
     for split, by_name in documents.items():
-        if not by_name:
-            raise corpus.CorpusError(f"{source} holds no note of the {split} set.")
         made[split] = {}
         for name, files in sorted(by_name.items()):
             missing = {"txt", "con", "con" if concepts else "rel"} - files.keys()

@@ -65,15 +65,14 @@ def read_instances(
       CorpusError: the release cannot be used.
     """
     counts: Counter[str] = Counter()
-    made: dict[str, dict[str, list[tuple[str, ...]]]] = {}
-    for split, pattern in FILES[year].items():
-        made[split] = {}
-        for key, file in corpus.find(source, pattern).items():
-            name = key.rpartition("/")[2].removesuffix(".xml")
-            text, mentions = read_note(file, year, counts)
-            # The notes of a patient, "110-01" and "110-02", stay together.
-            rows = made[split].setdefault(name.partition("-")[0], [])
-            rows += notes.tagged(name, text, mentions, counts)
+    made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
+    for key, file in corpus.find(source, "|".join(FILES[year].values())).items():
+        split = "train" if re.fullmatch(FILES[year]["train"], key) else "test"
+        name = key.rpartition("/")[2].removesuffix(".xml")
+        text, mentions = read_note(file, year, counts)
+        # The notes of a patient, "110-01" and "110-02", stay together.
+        rows = made[split].setdefault(name.partition("-")[0], [])
+        rows += notes.tagged(name, text, mentions, counts)
     splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of)
     return splits, counts
 

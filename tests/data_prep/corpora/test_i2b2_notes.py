@@ -158,7 +158,11 @@ def test_a_note_that_does_not_fit_is_named(content, message, tmp_path):
         i2b2_notes.read_instances(tmp_path, "2012")
 
 
-def test_the_other_year_is_named(tmp_path):
+def test_the_other_year_or_half_of_it_is_named(tmp_path):
     release(tmp_path, "2012", {"1": note(BODY, EVENTS)}, {"2": note(BODY, EVENTS)})
     with pytest.raises(corpus.CorpusError, match="holds no file of the corpus"):
         i2b2_notes.read_instances(tmp_path, "2014")
+    for split, files in (("train", ({}, "2")), ("test", ("1", {}))):
+        release(tmp_path, "2012", *({x: note(BODY, EVENTS) for x in names} for names in files))
+        with pytest.raises(corpus.CorpusError, match=f"holds no note of the {split} set"):
+            i2b2_notes.read_instances(tmp_path, "2012")
