@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tfbio import records
-from tfbio.task_files import LabelledText, TaggedSentence
+from tfbio.task_files import Example, LabelledText, TaggedSentence, TaskFileError
 
 
 def write(
@@ -42,6 +43,53 @@ def write(
             ]
             lines.append("\t".join(columns + [example.pair] * with_pair))
     records.write_text(path, "\n".join(lines) + "\n")
+
+
+def read(path: str, kind: str) -> tuple[list[Example], list]:
+    """Reads what `write` wrote.
+
+    Args:
+      path: of the file.
+      kind: "tagging", "classification", "regression" or "multilabel" (`Task.kind`).
+
+    Returns:
+      The examples, their id also as their document, and what was predicted for each of them.
+
+    Raises:
+      TaskFileError: it cannot be read, or a line is not so.
+    """
+    try:
+        lines = Path(path).read_bytes().decode().split("\n")[:-1]
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskFileError(f"{path} cannot be read: {error}.") from error
+    examples, predicted = [], []
+    first = 0
+    for number, line in enumerate(lines):
+        cells = line.split("\t")
+        try:
+            if kind != "tagging" and number > 0:
+                name, label, found, text, pair = cells if len(cells) == 5 else (*cells, "")
+                label, found = (_label(cell, kind) for cell in (label, found))
+                examples.append(LabelledText(str(number), text, label, pair, document=name))
+                predicted.append(found)
+            elif kind == "tagging" and not line:
+                rows = (row.split("\t") for row in lines[first:number])
+                words, tags, found = zip(*rows, strict=True)
+                examples.append(TaggedSentence(str(first + 1), words, tags))
+                predicted.append(found)
+                first = number + 1
+        except ValueError as error:
+            raise TaskFileError(
+                f"{path}, line {number + 1}: expected predictions as run_finetuning.py writes "
+                f"them, found {line!r:.60}: run the run again."
+            ) from error
+    return examples, predicted
+
+
+def _label(cell: str, kind: str) -> str | float | tuple[str, ...]:
+    if kind == "multilabel":
+        return tuple(cell.split("|")) if cell else ()
+    return float(cell) if kind == "regression" else cell
 
 
 def _text(label: str | float | Sequence[str]) -> str:

@@ -1,0 +1,47 @@
+"""Files of predictions."""
+
+import pytest
+
+from tfbio import predictions
+from tfbio.task_files import LabelledText, TaggedSentence, TaskFileError
+
+CASES = {
+    "tagging": (
+        [TaggedSentence("1", ("an", "\x85"), ("O", "B")), TaggedSentence("4", ("x",), ("I-PAR",))],
+        [("B", "O"), ("O",)],
+    ),
+    "classification": (
+        [LabelledText("1", "a \u2028 text", "yes", document="q1")]
+        + [LabelledText("2", "b", "no", "its pair", document="q2")],
+        ["no", "no"],
+    ),
+    "regression": ([LabelledText("1", "a", 0.1, "b", document="x")], [1 / 3]),
+    "multilabel": (
+        [
+            LabelledText("1", "a", ("p", "q"), document="x"),
+            LabelledText("2", "b", (), document="y"),
+        ],
+        [(), ("q",)],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_what_was_written_is_read(kind, tmp_path):
+    path = str(tmp_path / "test_predictions.tsv")
+    examples, predicted = CASES[kind]
+    predictions.write(path, examples, predicted)
+    assert predictions.read(path, kind) == (examples, predicted)
+
+
+@pytest.mark.parametrize("line", ["a\tO", "a\tO\tO\tO"])
+def test_a_line_that_is_not_so_is_named(line, tmp_path):
+    path = tmp_path / "test_predictions.tsv"
+    path.write_text(f"a\tO\tO\n\n{line}\n\n")
+    with pytest.raises(TaskFileError, match=r"test_predictions.tsv, line 4: expected"):
+        predictions.read(str(path), "tagging")
+    path.write_text(f"id\tlabel\tpredicted\ttext\nx\t1\t2\ttext\n{line[:3]}\n")
+    with pytest.raises(TaskFileError, match="line 3: expected predictions"):
+        predictions.read(str(path), "classification")
+    with pytest.raises(TaskFileError, match="nowhere cannot be read"):
+        predictions.read(str(tmp_path / "nowhere"), "regression")
