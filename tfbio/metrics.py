@@ -142,6 +142,15 @@ def entity_scores(
     return scores
 
 
+def words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
+    """(element, number of the word) for each element of each word; see `word_scores`."""
+    return {
+        (element, word)
+        for word, tag in enumerate(tags)
+        for element in (_element(tag) if isinstance(tag, str) else tag)
+    }
+
+
 def word_scores(
     truth: Sequence[Sequence[str | Collection[str]]],
     predicted: Sequence[Sequence[str | Collection[str]]],
@@ -165,7 +174,7 @@ def word_scores(
       ScoreError: an element is unknown, or the lengths differ.
     """
     _check_words(truth, predicted)
-    counts = count([_words(x) for x in truth], [_words(x) for x in predicted], elements)
+    counts = count([words(x) for x in truth], [words(x) for x in predicted], elements)
     return {"macro_f1": macro_f1(counts)} | _f1_by_type(counts, elements)
 
 
@@ -453,15 +462,6 @@ def _check_words(truth: Sequence[Sequence], predicted: Sequence[Sequence]) -> No
             raise ScoreError(
                 f"sentence {sentence}: there are {len(true)} words and {len(found)} predictions."
             )
-
-
-def _words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
-    """(element, word) for each element of each word."""
-    return {
-        (element, word)
-        for word, tag in enumerate(tags)
-        for element in (_element(tag) if isinstance(tag, str) else tag)
-    }
 
 
 def _element(tag: str) -> tuple[str, ...]:

@@ -1,0 +1,249 @@
+"""Runs, on folders made by hand; intervals and p-values against scipy."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tfbio import metrics, results, tasks
+from tfbio.task_files import LabelledText, TaggedSentence, TaskFileError
+
+GENERATOR = np.random.default_rng(0)
+
+
+def pick(values, size):
+    return [values[i] for i in GENERATOR.integers(len(values), size=size)]
+
+
+def some(values):
+    return tuple(value for value in values if GENERATOR.random() < 0.3)
+
+
+def texts(labels):
+    return [
+        LabelledText(str(i), "", label, document=f"d{i // 3}") for i, label in enumerate(labels)
+    ]
+
+
+def sentences(tags):
+    return [TaggedSentence(str(i), ("w",) * 8, tuple(own)) for i, own in enumerate(tags)]
+
+
+def tags(labels):
+    return [tuple(pick(labels, 8)) for _ in range(30)]
+
+
+PICO = ("O", "I-PAR", "I-INT", "I-OUT")
+RELATIONS = tasks.TASKS["chemprot"].labels
+HALLMARKS = tasks.task_files.HALLMARKS
+ANSWERS = ("yes", "no", "maybe")
+# Task, metric, examples, and the predictions of two seeds.
+CASES = {
+    "bc2gm": ("f1", sentences(tags("OBI")), [tags("OBI") for _ in "01"]),
+    "ebm_pico": ("macro_f1", sentences(tags(PICO)), [tags(PICO) for _ in "01"]),
+    "chemprot": ("f1", texts(pick(RELATIONS, 30)), [pick(RELATIONS, 30) for _ in "01"]),
+    "hoc": (
+        "micro_f1",
+        texts(some(HALLMARKS) for _ in range(30)),
+        [[some(HALLMARKS) for _ in range(30)] for _ in "01"],
+    ),
+    "pubmedqa": ("accuracy", texts(pick(ANSWERS, 30)), [pick(ANSWERS, 30) for _ in "01"]),
+    "biosses": (
+        "pearson",
+        texts(GENERATOR.normal(size=30).tolist()),
+        GENERATOR.normal(size=(2, 30)).tolist(),
+    ),
+}
+
+
+def run_of(right, name="a", examples=None):
+    """A run of a question task; right is [seeds, examples]."""
+    right = np.asarray(right)
+    examples = examples or texts(["yes"] * right.shape[1])
+    predicted = [["yes" if x else "no" for x in row] for row in right]
+    size, score = results.scorer("bioasq", "classification", "accuracy", examples, predicted)
+    tests = [{"accuracy": row.mean()} for row in right]
+    return results.Run(name, name, "bioasq", "accuracy", tests, examples, size, score)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_draws_score_is_that_of_the_drawn_examples(name):
+    task, (metric, examples, predicted) = tasks.TASKS[name], CASES[name]
+    size, score = results.scorer(name, task.kind, metric, examples, predicted)
+    rows = np.random.default_rng(1).integers(size, size=size)
+    drawn = [(i, i, None) for i in rows]
+    if name == "hoc":
+        assert size == 10
+        # A document that is drawn twice counts as two.
+        drawn = [(3 * i + k, 3 * i + k, f"copy {n}") for n, i in enumerate(rows) for k in range(3)]
+    for seed in range(2):
+        sample = []
+        for i, _, document in drawn:
+            example = examples[i]
+            if document:
+                example = LabelledText(example.id, "", example.label, document=document)
+            sample.append(example)
+        expected = task.score(sample, [predicted[seed][i] for _, i, _ in drawn])
+        assert next(iter(expected)) == metric
+        assert score(rows)[seed] == pytest.approx(expected[metric], abs=1e-12)
+
+
+def test_a_correlation_with_what_does_not_vary_is_0():
+    _, score = results.scorer("biosses", "regression", "pearson", texts([0.1, 2.2]), [[1, 2.0]])
+    assert score(np.array([1, 1])) == score(np.array([0, 0])) == [0]
+    assert score(np.array([0, 1])) == pytest.approx([1])
+
+
+def test_the_interval_of_one_seeds_accuracy_is_that_of_the_binomial_distribution():
+    run = run_of([[1] * 170 + [0] * 30])
+    exact = stats.binom.ppf([0.025, 0.975], 200, 0.85) / 200
+    # An accuracy is a multiple of 1 / 200.
+    assert run.interval() == pytest.approx(exact, abs=1 / 200 + 1e-9)
+
+
+def test_the_interval_over_seeds_is_that_of_scipy():
+    generator = np.random.default_rng(3)
+    right = generator.random((5, 300)) < np.linspace(0.5, 1, 300)
+    expected = stats.bootstrap(
+        (right.mean(axis=0),), np.mean, method="percentile", random_state=0
+    ).confidence_interval
+    # The ends of 10,000 draws have a standard error of 0.0005.
+    assert run_of(right).interval() == pytest.approx(expected, abs=0.002)
+
+
+def test_the_interval_of_correlations_is_that_of_scipy():
+    generator = np.random.default_rng(4)
+    true = generator.normal(size=100)
+    found = true + generator.normal(size=(2, 100))
+
+    def mean(x, y, z):
+        return np.corrcoef([x, y, z])[0, 1:].mean()
+
+    expected = stats.bootstrap(
+        (true, *found), mean, paired=True, vectorized=False, method="percentile",
+        n_resamples=3000, random_state=0,
+    ).confidence_interval  # fmt: skip
+    size, score = results.scorer(
+        "biosses", "regression", "pearson", texts(true.tolist()), found.tolist()
+    )
+    low, high = metrics.bootstrap(lambda rows: score(rows).mean(), size, 0, results.SAMPLES)
+    # The ends of 3,000 draws have a standard error of 0.003.
+    assert (low, high) == pytest.approx(tuple(expected), abs=0.012)
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.05])
+def test_the_p_value_is_that_of_a_permutation_test(gain):
+    generator = np.random.default_rng(5)
+    base = generator.random((3, 400)) < 0.7
+    better = generator.random((4, 400)) < 0.7 + gain
+    expected = stats.permutation_test(
+        (better.mean(axis=0), base.mean(axis=0)),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        random_state=0,
+    ).pvalue
+    found = results.p_value(run_of(better), run_of(base))
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+def test_the_p_value_is_of_a_difference_to_either_side(monkeypatch):
+    monkeypatch.setattr(results, "SAMPLES", 200)
+    one, other = run_of([[1] * 70 + [0] * 30]), run_of([[1] * 60 + [0] * 40])
+    assert results.p_value(one, other) == results.p_value(other, one) == 2 / 201
+    assert results.p_value(one, run_of([[0] * 30 + [1] * 70])) == 1
+
+
+def test_only_runs_of_the_same_test_data_are_compared():
+    one = run_of([[1, 0, 1]])
+    other = run_of([[1, 0, 1]], "b", texts(["yes", "yes", "no"]))
+    with pytest.raises(results.ResultsError, match="a and b were tested on different data"):
+        results.p_value(one, other)
+
+
+def test_the_figures_of_a_run_are_percentages_with_the_samples_deviation(monkeypatch):
+    monkeypatch.setattr(results, "SAMPLES", 50)
+    one, base = run_of([[1, 1, 0, 1], [1, 0, 0, 1], [1, 1, 1, 1]]), run_of([[0, 1, 0, 1]], "b")
+    row = results.figures(one, "accuracy", base)
+    assert (row["figure"], row["median"], row["std"]) == (75, 75, 25)
+    assert row["values"] == "75.0 50.0 100.0" and row["seeds"] == 3
+    assert row["low"] <= 75 <= row["high"]
+    assert (row["baseline"], row["difference"]) == ("b", 25) and 0 < row["p"] <= 1
+    assert not {"std", "p"} & results.figures(base, "accuracy", base).keys()
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a folder of a run on the roles of sentences; predictions are "m" or "r" letters."""
+
+    def run(name, *predicted, truth="mmrr", task="sentence_roles"):
+        names = {"m": "methods", "r": "results"}
+        trials = []
+        for seed, letters in enumerate(predicted):
+            folder = tmp_path / name / f"trial_{seed}"
+            folder.mkdir(parents=True)
+            rows = [f"d\t{names[a]}\t{names[b]}\ttext" for a, b in zip(truth, letters, strict=True)]
+            text = "\n".join(["id\tlabel\tpredicted\ttext", *rows]) + "\n"
+            (folder / "test_predictions.tsv").write_text(text)
+            right = sum(a == b for a, b in zip(truth, letters, strict=True))
+            trials.append({"seed": seed, "test": {"accuracy": right / len(truth)}})
+        scores = {"task": task, "metric": "accuracy", "init": "work/model", "trials": trials}
+        (tmp_path / name / "scores.json").write_text(json.dumps(scores))
+        return tmp_path / name
+
+    return run
+
+
+def test_reads_a_run(write):
+    run = results.read(write("one", "mmrm", "mmrr"))
+    assert (run.name, run.task, run.size) == ("model", "sentence_roles", 4)
+    assert run.values().tolist() == [0.75, 1.0]
+    assert run.score(np.array([3, 3, 0, 0])).tolist() == [0.5, 1.0]
+
+
+def test_predictions_of_another_run_are_refused(write):
+    folder = write("one", "mmrm", "mmrr")
+    file = folder / "trial_0" / "test_predictions.tsv"
+    file.write_text(file.read_text().replace("results\tresults", "results\tmethods"))
+    message = r"trial_0/test_predictions.tsv gives the accuracy 0.500000, but .* says 0.750000"
+    with pytest.raises(results.ResultsError, match=message):
+        results.read(folder)
+    file.write_text((folder / "trial_1" / "test_predictions.tsv").read_text().replace("d\t", "e\t"))
+    with pytest.raises(results.ResultsError, match="different data"):
+        results.read(folder)
+    file.unlink()
+    with pytest.raises(TaskFileError, match="cannot be read"):
+        results.read(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"task": "hoc"}'])
+def test_a_folder_without_scores_is_named(text, tmp_path):
+    (tmp_path / "scores.json").write_text(text)
+    with pytest.raises(results.ResultsError, match=rf"{re.escape(str(tmp_path))}.*--output_dir"):
+        results.read(tmp_path)
+
+
+def test_answers_in_spans_have_scores_and_no_intervals(write):
+    run = results.read(write("one", "mmrm", task="squad_v2"))
+    row = results.figures(run, "accuracy", run)
+    assert row["figure"] == 75 and "low" not in row
+
+
+def test_patterns_leave_out_what_is_not_finished(write, tmp_path, capsys, monkeypatch):
+    write("a1", "mmrm"), write("a2", "mmrr"), write("lr=1", "mmrr")
+    (tmp_path / "a3").mkdir()
+    (tmp_path / "a4.txt").write_text("no folder")
+    monkeypatch.chdir(tmp_path)
+    assert [run.folder for run in results.find("a*")] == ["a1", "a2"]
+    assert capsys.readouterr().out == "Left out, with no scores.json: a3.\n"
+    assert [(run.name, run.folder) for run in results.find("mine=a[12]")] == [
+        ("mine", "a1"),
+        ("mine", "a2"),
+    ]
+    assert [run.name for run in results.find("lr=*")] == ["model"]
+    assert [(run.name, run.folder) for run in results.find("x=lr=1")] == [("x", "lr=1")]
+    for missing in ("a3", "b*", "nowhere"):
+        with pytest.raises(results.ResultsError, match=f"{re.escape(missing)}.*--output_dir"):
+            results.find(missing)
