@@ -61,7 +61,7 @@ def commands(folder: str, small: bool) -> list[str]:
         f"{finetuning} --output_dir={folder}/finetuned{extra}",
         f"{finetuning} --output_dir={folder}/from_scratch --from_scratch{extra}",
         f"python -m tfbio.report --pretraining={folder}/pretrained "
-        f"--finetuning={folder}/finetuned --finetuning={folder}/from_scratch "
+        f"--finetuning={folder}/finetuned --baseline={folder}/from_scratch "
         f"--output={folder}/report",
     ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import report
+from tfbio import curves
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,12 +48,12 @@ def test_runs_to_the_report(finished):
 def test_the_reports_figures_are_those_of_the_runs(finished):
     folder, _ = finished
     text = (folder / "report" / "report.md").read_text(encoding="utf-8")
-    held_out = report.read_curves(folder / "pretrained" / "logs" / "heldout")
+    held_out = curves.read(folder / "pretrained" / "logs" / "heldout")
     assert f"{held_out['loss'][-1][1]:.4f}" in text
     for name in ("finetuned", "from_scratch"):
         scores = json.loads((folder / name / "scores.json").read_text())
         assert len(scores["trials"]) == 3
-        assert f"| {scores['mean']:.4f} | {scores['std']:.4f} | 3 |" in text
+        assert f"| {100 * scores['mean']:.2f} | {100 * scores['std']:.2f} |" in text
         for trial in scores["trials"]:
             path = folder / name / f"trial_{trial['seed']}" / "test_predictions.tsv"
             rows = [row.split("\t") for row in path.read_text("utf-8").split("\n")[1:-1]]

@@ -1,225 +1,324 @@
-"""One page about a run: how pretraining went, and what it was worth on a task.
+r"""The tables of a paper: fine-tuning runs beside the published models, and how sure they are.
 
-  python -m tfbio.report --pretraining=work/model --finetuning=work/finetuned \\
-      --finetuning=work/from_scratch --output=work/report
+  python -m tfbio.report --finetuning='out/ours/*' --baseline='out/scratch/*' --output=out/report
 
-Reads the TensorBoard logs of the pretraining run and the scores.json of each fine-tuning run, and
-writes report.md and report.png. The first --finetuning is compared with each of the others.
+Each folder is the --output_dir of a run of run_finetuning.py; those of a pattern that hold no
+scores.json are named and left out. Runs of one model make one row, and a model is called as the
+last folder of its --init_checkpoint, or as you say:
+
+  --finetuning='ours, 100k steps=out/100k/*' --finetuning='ours, 200k steps=out/200k/*'
+
+Every run is compared with the baseline of its task; baselines have rows, too. Writes report.md,
+report.tex, report.csv (all figures, not rounded) and report.png. --pretraining=out/model adds how
+that run went, and pretraining.png.
 """
 
 from __future__ import annotations
 
-import glob
-import json
-import math
+import csv
+import io
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import tqdm
 from absl import flags
 
-from tfbio import cli
+from tfbio import cli, curves, published, records, results, storage
+from tfbio.published import Column
+from tfbio.results import Run
 
-# Tag in the logs, and how the report calls it.
-PRETRAINING_SCALARS = (
-    ("loss", "loss"),
-    ("generator_loss", "generator loss"),
-    ("generator_accuracy", "generator accuracy"),
-    ("discriminator_loss", "discriminator loss"),
-    ("discriminator_auc", "discriminator AUC"),
+CSV_COLUMNS = (
+    *("model", "task", "data_set", "metric", "figure", "std", "median", "seeds", "low", "high"),
+    *("baseline", "difference", "p", "values", "source"),
 )
 
-Curve = list[tuple[int, float]]
+HOW = (
+    "Percentages, of the test sets. Mean, standard deviation (SD, n - 1) and median are over the "
+    "seeds. The interval (percentile bootstrap) is of the mean over the seeds, as the test "
+    "examples (of HoC the documents) are drawn anew; p is that of the paired bootstrap "
+    "(Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs scored on the same draws. "
+    "It is of one task, not corrected for the number of tasks. With few examples, as in BIOSSES, "
+    "both are rough. They are given for a task's first figure, and not for answers to be found in "
+    "a text, whose predictions are kept without what is true."
+)
+LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "[": "{[}",  # after a line's end it would begin an argument
+}
+
+# Name of a model -> task -> its run.
+Models = dict[str, dict[str, Run]]
 
 
 class ReportError(cli.UserError):
-    """A folder that holds no results."""
+    """Runs that one report cannot hold."""
 
 
-def read_curves(log_dir: str | os.PathLike) -> dict[str, Curve]:
-    """The scalars of a folder of TensorBoard event files.
+class Table(NamedTuple):
+    """A table as text; a line parts the first `above` rows from the others."""
 
-    Where a run was interrupted and went over some steps again, the later value counts.
-
-    Returns:
-      Tag -> (step, value) pairs in the order of the steps.
-
-    Raises:
-      ReportError: there are no scalars.
-    """
-    from tensorboard.backend.event_processing import event_file_loader
-    from tensorboard.util import tensor_util
-
-    curves: dict[str, dict[int, float]] = {}
-    # TensorFlow puts the time of the start into the names, so they sort by time.
-    for path in sorted(glob.glob(os.path.join(glob.escape(str(log_dir)), "*tfevents*"))):
-        for event in event_file_loader.EventFileLoader(path).Load():
-            for value in event.summary.value:
-                if value.metadata.plugin_data.plugin_name == "scalars":
-                    number = tensor_util.make_ndarray(value.tensor).item()
-                    curves.setdefault(value.tag, {})[event.step] = number
-    if not curves:
-        raise ReportError(
-            f"{log_dir} holds no TensorBoard scalars: give the --model_dir of a "
-            "run_pretraining.py run."
-        )
-    return {tag: sorted(points.items()) for tag, points in curves.items()}
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    above: int
+    notes: list[str]
 
 
-def read_scores(folder: str | os.PathLike) -> dict:
-    """The scores.json of a fine-tuning run.
-
-    Raises:
-      ReportError: there is none, or it cannot be read.
-    """
-    path = Path(folder) / "scores.json"
-    try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-        missing = {"task", "metric", "init", "trials", "mean", "std"} - scores.keys()
-    except (OSError, ValueError, AttributeError) as error:
-        raise ReportError(
-            f"{path} cannot be read ({error}): give the --output_dir of a finished "
-            "run_finetuning.py run."
-        ) from error
-    if missing:
-        raise ReportError(f"{path} lacks {', '.join(sorted(missing))}: run the run again.")
-    return scores
-
-
-def compare(scores: dict, baseline: dict) -> str:
-    """One sentence: the difference of two runs' means, in terms of the spread of the seeds.
-
-    The spread is the pooled standard deviation, sqrt((s1^2 + s2^2) / 2).
-    """
-    difference = scores["mean"] - baseline["mean"]
-    sentence = (
-        f"{scores['init']} against {baseline['init']}: test {scores['metric']} "
-        f"{'higher' if difference >= 0 else 'lower'} by {abs(difference):.4f}"
-    )
-    if scores["std"] is None or baseline["std"] is None:
-        return f"{sentence}; a single seed has no spread to compare that with."
-    spread = math.sqrt((scores["std"] ** 2 + baseline["std"] ** 2) / 2)
-    if not spread:
-        return f"{sentence}; the seeds do not differ at all."
-    return (
-        f"{sentence}, which is {abs(difference) / spread:.1f} times the standard deviation of "
-        f"the seeds ({spread:.4f})."
-    )
-
-
-def write_report(pretraining: str, finetuning: list[str], output: str) -> Path:
-    """Writes report.md and report.png.
+def write_report(
+    finetuning: Sequence[str], output: str, baseline: Sequence[str] = (), pretraining: str = ""
+) -> Path:
+    """Writes report.md, report.tex, report.csv and report.png.
 
     Args:
-      pretraining: model folder of a pretraining run.
-      finetuning: output folders of fine-tuning runs of one task.
+      finetuning: output folders of fine-tuning runs; see `results.find`.
       output: made if need be.
+      baseline: the same of the runs they are compared with, at most one of each task.
+      pretraining: model folder of a pretraining run, for a section and pretraining.png; or "".
 
     Returns:
       The path of report.md.
 
     Raises:
-      ReportError: a folder holds no results, or the runs are of different tasks.
+      UserError: a folder holds no results, or runs do not fit together.
     """
-    curves = {name: read_curves(Path(pretraining) / "logs" / name) for name in ("train", "heldout")}
-    runs = [read_scores(folder) for folder in finetuning]
-    tasks = sorted({run["task"] for run in runs})
-    if len(tasks) > 1:
-        raise ReportError(f"the fine-tuning runs are of different tasks: {', '.join(tasks)}.")
-    os.makedirs(output, exist_ok=True)
-    _draw(curves, runs, Path(output) / "report.png")
-    path = Path(output) / "report.md"
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(_markdown(pretraining, curves, finetuning, runs), encoding="utf-8")
-    os.replace(temporary, path)
-    return path
+    logged = curves.read_run(pretraining) if pretraining else {}
+    baselines = [run for argument in baseline for run in results.find(argument)]
+    compared = {run.task: run for run in baselines}
+    if len(compared) < len(baselines):
+        raise ReportError("a task has more than one --baseline: leave one.")
+    folders = {os.path.realpath(run.folder) for run in baselines}
+    runs = [run for argument in finetuning for run in results.find(argument)]
+    runs = [run for run in runs if os.path.realpath(run.folder) not in folders]
+    models = _models([*runs, *baselines])
+    columns = _columns(models)
+    cells = [
+        (column, runs[column.task])
+        for column in columns
+        for runs in models.values()
+        if column.task in runs
+    ]
+    figures = [
+        results.figures(run, column.metric, compared.get(column.task)) | {"data_set": column.title}
+        for column, run in tqdm.tqdm(cells, unit="figure", disable=None)
+    ]
+    tables = [
+        score_table("BLURB", published.BLURB, models),
+        score_table("BLUE", published.BLUE, models),
+        score_table(
+            "Other tasks", [x for x in columns if x not in published.BLURB + published.BLUE], models
+        ),
+    ]
+    tables = [table for table in tables if len(table.rows) > table.above]
+    tables.append(_runs_table(figures))
+
+    folder = Path(output)
+    os.makedirs(folder, exist_ok=True)
+    _draw_scores(columns, figures, folder / "report.png")
+    sections = ["# Report"]
+    if pretraining:
+        sections.append(curves.section(pretraining, logged))
+        curves.draw(logged, folder / "pretraining.png")
+    sections += [markdown(table) for table in tables]
+    sections.append("![Scores on the test sets beside the published ones](report.png)")
+    records.write_text(folder / "report.csv", _csv(columns, figures))
+    packages = "% Needs \\usepackage{adjustbox,booktabs}.\n\n"
+    records.write_text(folder / "report.tex", packages + "\n".join(map(latex, tables)))
+    records.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
+    return folder / "report.md"
 
 
-def _markdown(
-    pretraining: str, curves: dict[str, dict[str, Curve]], finetuning: list[str], runs: list[dict]
-) -> str:
-    last_step = curves["heldout"]["loss"][-1][0]
-    lines = [
-        "# Report",
-        "",
-        "![Loss of pretraining, and scores by initial weights](report.png)",
-        "",
-        "## Pretraining",
-        "",
-        f"`{pretraining}`, at step {last_step}. The training figures are means over the last "
-        "logged steps; the held-out articles are not trained on.",
-        "",
-        "| | training | held out |",
-        "|---|---|---|",
-    ]
-    for tag, name in PRETRAINING_SCALARS:
-        figures = [curves[split].get(tag) for split in ("train", "heldout")]
-        shown = [f"{points[-1][1]:.4f}" if points else "" for points in figures]
-        lines.append(f"| {name} | {' | '.join(shown)} |")
-    metric = runs[0]["metric"]
-    others = [name for name in runs[0]["trials"][0]["test"] if name != metric]
-    lines += [
-        "",
-        f"## Fine-tuning: {runs[0]['task']}",
-        "",
-        "| initial weights | seed | dev " + " | ".join([metric, f"test {metric}"]),
-    ]
-    lines[-1] += "".join(f" | test {name}" for name in others) + " |"
-    lines.append("|---" * (4 + len(others)) + "|")
+def _models(runs: list[Run]) -> Models:
+    """The runs by model and task; a folder that is named twice counts once."""
+    models: Models = {}
     for run in runs:
-        for trial in run["trials"]:
-            figures = [trial["dev"][metric], trial["test"][metric]]
-            figures += [trial["test"][name] for name in others]
-            shown = " | ".join(f"{figure:.4f}" for figure in figures)
-            lines.append(f"| {run['init']} | {trial['seed']} | {shown} |")
-    lines += [
-        "",
-        f"| initial weights | test {metric}, mean | standard deviation | seeds | results in |",
-        "|---|---|---|---|---|",
+        other = models.setdefault(run.name, {}).setdefault(run.task, run)
+        if os.path.realpath(other.folder) != os.path.realpath(run.folder):
+            raise ReportError(
+                f"{other.folder} and {run.folder} are both {run.task} of {run.name!r}: give one of "
+                f"them another name, 'NAME={run.folder}'."
+            )
+    return models
+
+
+def _columns(models: Models) -> list[Column]:
+    """The columns for which there is a run; a task of which no paper has a figure has its own."""
+    runs = {run.task: run for own in models.values() for run in own.values()}
+    known = (*published.BLURB, *published.BLUE, *published.OTHERS)
+    columns = [x for x in known if x.task in runs and x.metric in runs[x.task].tests[0]]
+    named = {column.task for column in columns}
+    return columns + [
+        Column(x.task, x.task, x.metric) for x in runs.values() if x.task not in named
     ]
-    for run, folder in zip(runs, finetuning, strict=True):
-        spread = "" if run["std"] is None else f"{run['std']:.4f}"
-        lines.append(
-            f"| {run['init']} | {run['mean']:.4f} | {spread} | {len(run['trials'])} | `{folder}` |"
-        )
-    for baseline in runs[1:]:
-        lines += ["", f"From {compare(runs[0], baseline)}"]
-    return "\n".join(lines) + "\n"
 
 
-def _draw(curves: dict[str, dict[str, Curve]], runs: list[dict], path: Path) -> None:
+def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
+    """Published models, then ours, with a column for each data set; BLURB's score for all 13.
+
+    Args:
+      title: of the table.
+      columns: data sets.
+      models: our runs; the mean over the seeds stands in the table.
+    """
+    is_blurb = tuple(columns) == published.BLURB
+    rows, sources, notes = [], {}, []
+    for model in published.MODELS:
+        figures = [model.figures.get(column.title, "") for column in columns]
+        if any(figures):
+            rows.append([model.name, *figures] + [model.blurb_score] * is_blurb)
+            sources.setdefault(model.source, []).append(model.name)
+            if model.note:
+                notes.append(f"{model.name}: {model.note}")
+    above = len(rows)
+    for name, runs in models.items():
+        means = {
+            column.title: 100 * runs[column.task].values(column.metric).mean()
+            for column in columns
+            if column.task in runs
+        }
+        if not means:
+            continue
+        row = [name, *(f"{means[x.title]:.2f}" if x.title in means else "" for x in columns)]
+        if is_blurb:
+            missing = [column.title for column in columns if column.title not in means]
+            row.append("" if missing else f"{published.blurb_score(means):.2f}")
+            if missing:
+                notes.append(f"{name} has no BLURB score: {', '.join(missing)} missing.")
+        rows.append(row)
+    named = [f"{', '.join(names)}: {source}." for source, names in sources.items()]
+    header = ["model", *(column.title for column in columns)] + ["BLURB score"] * is_blurb
+    return Table(title, header, rows, above, named + notes)
+
+
+def _runs_table(figures: list[dict]) -> Table:
+    """How sure our figures are."""
+    header = ["data set", "model", "metric", "mean", "SD", "median", "seeds", "95 % interval"]
+    rows = []
+    for one in figures:
+        row = [one["data_set"], one["model"], one["metric"]]
+        row += [_two(one.get(key)) for key in ("figure", "std", "median")]
+        interval = f"{one['low']:.2f} to {one['high']:.2f}" if "low" in one else ""
+        row += [str(one["seeds"]), interval]
+        if any("p" in other for other in figures):
+            row += [one.get("baseline", ""), _two(one.get("difference"), "+")]
+            row.append(f"{one['p']:.4f}" if "p" in one else "")
+        rows.append(row)
+    if any("p" in one for one in figures):
+        header += ["against", "difference", "p"]
+    return Table("Our runs", header, rows, 0, [HOW])
+
+
+def _two(figure: float | None, sign: str = "") -> str:
+    return "" if figure is None else f"{figure:{sign}.2f}"
+
+
+def _is_text(heading: str) -> bool:
+    return heading in ("data set", "model", "metric", "against")
+
+
+def markdown(table: Table) -> str:
+    """A section with the table."""
+    rule = ["---" if _is_text(heading) else "---:" for heading in table.header]
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
+    lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
+    notes = [f"- {note}" for note in table.notes]
+    return "\n".join([f"## {table.title}", "", *lines, "", *notes])
+
+
+def latex(table: Table) -> str:
+    """A table* in booktabs' style, at most as wide as the text."""
+
+    def line(cells: Sequence[str]) -> str:
+        escaped = (cell.translate(str.maketrans(LATEX)) for cell in cells)
+        return " & ".join(re.sub(r"^-(?=\d)", "$-$", cell) for cell in escaped) + r" \\"
+
+    rows = [line(row) for row in table.rows]
+    if 0 < table.above < len(rows):
+        rows.insert(table.above, r"\midrule")
+    layout = "".join("l" if _is_text(heading) else "r" for heading in table.header)
+    caption = " ".join([f"{table.title}.", *table.notes]).translate(str.maketrans(LATEX))
+    return "\n".join(
+        [
+            r"\begin{table*}",
+            r"\centering",
+            r"\begin{adjustbox}{max width=\textwidth}",
+            rf"\begin{{tabular}}{{{layout}}}",
+            r"\toprule",
+            line(table.header),
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{adjustbox}",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{table.title.lower().replace(' ', '-')}}}",
+            r"\end{table*}",
+            "",
+        ]
+    )
+
+
+def _csv(columns: Sequence[Column], figures: list[dict]) -> str:
+    """All figures: ours, and those that papers have of the same columns."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(figures)
+    for title, task, metric, _ in columns:
+        for model in published.MODELS:
+            if title in model.figures:
+                row = {"model": model.name, "task": task, "data_set": title, "metric": metric}
+                writer.writerow(row | {"figure": model.figures[title], "source": model.source})
+    return stream.getvalue()
+
+
+def _draw_scores(columns: Sequence[Column], figures: list[dict], path: Path) -> None:
+    """A panel for each column: published figures, ours with their intervals, and each seed's."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(16, 3.6), layout="constrained")
-    *pretraining_axes, scores_axis = figure.subplots(1, 4)
-    drawn = ("generator_loss", "discriminator_loss", "discriminator_auc")
-    for axis, tag in zip(pretraining_axes, drawn, strict=True):
-        for split, label, style in (("train", "training", "-"), ("heldout", "held out", "o--")):
-            axis.plot(*zip(*curves[split][tag], strict=True), style, label=label, markersize=4)
-        axis.set(xlabel="step", title=f"Pretraining: {dict(PRETRAINING_SCALARS)[tag]}")
-        axis.legend()
-        axis.grid(alpha=0.3)
-    metric = runs[0]["metric"]
-    for place, run in enumerate(runs):
-        values = [trial["test"][metric] for trial in run["trials"]]
-        scores_axis.plot([place] * len(values), values, "o", alpha=0.6)
-        # The mean, and a standard deviation to each side.
-        scores_axis.errorbar(
-            place + 0.12, run["mean"], yerr=run["std"] or 0.0, fmt="_", color="black", capsize=4
-        )
-    scores_axis.set(title=f"{runs[0]['task']}: test {metric}", xlim=(-0.6, len(runs) - 0.4))
-    scores_axis.set_xticks(range(len(runs)), [run["init"] for run in runs])
-    scores_axis.grid(alpha=0.3, axis="y")
-    temporary = path.with_suffix(".tmp")
-    figure.savefig(temporary, format="png", dpi=120)
-    os.replace(temporary, path)
+    wide = min(4, len(columns))
+    high = -(-len(columns) // wide)
+    figure = Figure(figsize=(4.6 * wide, 4 * high), layout="constrained")
+    axes = list(figure.subplots(high, wide, squeeze=False).flat)
+    for axis, (title, *_) in zip(axes, columns, strict=False):
+        others = [(x.name, float(x.figures[title])) for x in published.MODELS if title in x.figures]
+        own = [one for one in figures if one["data_set"] == title]
+        names = [name for name, _ in others] + [one["model"] for one in own]
+        axis.plot([value for _, value in others], range(len(others)), "o", color="grey")
+        for place, one in enumerate(own, start=len(others)):
+            mean = one["figure"]
+            ends = [[max(0, mean - one.get("low", mean))], [max(0, one.get("high", mean) - mean)]]
+            axis.errorbar(mean, place, xerr=ends, fmt="o", color="C0", capsize=3)
+            values = [float(value) for value in one["values"].split()]
+            axis.plot(values, [place + 0.3] * len(values), "|", color="C1")
+        axis.set_yticks(range(len(names)), names, fontsize=8)
+        axis.invert_yaxis()
+        axis.set(title=title)
+        axis.grid(alpha=0.3, axis="x")
+    for axis in axes[len(columns) :]:
+        axis.remove()
+    figure.supxlabel("blue: mean over seeds and its interval; orange: each seed; grey: published")
+    with storage.written_whole(path) as stream:
+        figure.savefig(stream, format="png", dpi=120)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_string("pretraining", None, "Model folder of a pretraining run.", required=True)
     flags.DEFINE_multi_string(
-        "finetuning", None, "Output folder of a fine-tuning run.", required=True
+        "finetuning",
+        None,
+        "Output folder of a fine-tuning run, or a pattern of such; NAME=FOLDER names the model. "
+        "May be repeated.",
+        required=True,
     )
+    flags.DEFINE_multi_string(
+        "baseline", [], "The same of the runs that the others are compared with, one of each task."
+    )
+    flags.DEFINE_string("pretraining", "", "Model folder of a pretraining run.")
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
 
 
@@ -227,7 +326,7 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    print(write_report(flag.pretraining, flag.finetuning, flag.output))
+    print(write_report(flag.finetuning, flag.output, flag.baseline, flag.pretraining))
 
 
 if __name__ == "__main__":
