@@ -310,7 +310,10 @@ class FinetuningConfig:
     # sentence counts as one.
     max_train_examples: int = 0
     learning_rate: float = 2e-4
-    # Share of the steps over which the learning rate grows from 0.
+    # "linear": from 0 to learning_rate and back to 0, which the papers of PubMedBERT and BioELECTRA
+    # call slanted triangular; "slanted_triangular": ULMFiT's, from learning_rate / 32 and back.
+    schedule: str = "linear"
+    # Share of the steps over which the learning rate grows.
     warmup_proportion: float = 0.1
     # Each layer's learning rate is the next higher one's times this.
     layerwise_lr_decay: float = 0.8
@@ -341,6 +344,10 @@ class FinetuningConfig:
         for name in ("learning_rate", "num_train_epochs", "max_gradient_norm"):
             _require(getattr(self, name) > 0, f"{name} must be above 0")
         _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
+        _require(
+            self.schedule in ("linear", "slanted_triangular"),
+            f"schedule must be linear or slanted_triangular, not {self.schedule!r}",
+        )
         _require(0 < self.layerwise_lr_decay <= 1, "layerwise_lr_decay must be in (0, 1]")
         _require(
             self.pooling in ("first", "mean"),

@@ -105,7 +105,7 @@ class Finetuner:
         with strategy.scope():
             self.model = TaskModel(*self.arguments)
             self.optimizer = optimization.Adam(
-                optimization.WarmupLinearDecay(
+                optimization.SCHEDULES[config.schedule](
                     config.learning_rate, num_steps, int(num_steps * config.warmup_proportion)
                 ),
                 beta_1=config.adam_beta_1,

@@ -32,6 +32,36 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return vars(self)
 
 
+class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear rise from `peak` / 32 to `peak`, then a linear fall back (Howard & Ruder, 2018).
+
+    Equation 3 of ULMFiT, section 3.2, where `num_warmup_steps` is `cut`, the tenth of the steps by
+    `cut_frac` = 0.1. There the fall takes `cut * (1 / cut_frac - 1)` steps, which are all that are
+    left, but for rounding: so it is written here, else a short run would end below 0. As in
+    `WarmupLinearDecay`, the first update has the rate of step 1.
+    """
+
+    RATIO = 32  # of the highest rate to the lowest
+
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: int):
+        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        step, cut = tf.cast(step + 1, tf.float32), self.num_warmup_steps
+        rise = step / max(1, cut)
+        fall = 1.0 - (step - cut) / (self.num_steps - cut)
+        share = tf.where(step < cut, rise, fall)
+        return self.peak * (1.0 + share * (self.RATIO - 1)) / self.RATIO
+
+    def get_config(self) -> dict:
+        """For Keras."""
+        return vars(self)
+
+
+SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangular}
+
+
 class Adam(keras.optimizers.legacy.Optimizer):
     """Adam with decoupled weight decay and without bias correction.
 
@@ -46,7 +76,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | WarmupLinearDecay,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,

@@ -60,6 +60,47 @@ def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request
                 assert share(copy) == pytest.approx(expected), variable.name
 
 
+@pytest.mark.parametrize(
+    "exponent, embeddings, lowest",
+    # With 12 layers: layer i has 0.8^(12 - i) or 0.8^(13 - i); the embeddings one 0.8 less still.
+    [("bioelectra", 13, 12), ("electra", 14, 13)],
+)
+def test_a_step_moves_each_of_twelve_layers_by_its_own_rate(exponent, embeddings, lowest, cpu):
+    shape = config.EncoderConfig(
+        vocab_size=11,
+        embedding_size=4,
+        hidden_size=4,
+        num_hidden_layers=12,
+        num_attention_heads=1,
+        intermediate_size=4,
+        max_position_embeddings=8,
+    )
+    settings = dataclasses.replace(
+        SETTINGS, learning_rate=1e-4, layerwise_lr_exponent=exponent, warmup_proportion=0.0
+    )
+    made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 10**6, cpu)
+    variables = made.model.trainable_variables
+    for variable in variables:
+        variable.assign(tf.zeros_like(variable))
+    made.optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in variables])
+    # The first step of Adam without bias correction: 0.1 / sqrt(0.001) of the rate.
+    rates = {variable.ref(): -variable.numpy() * np.sqrt(0.001) / 0.1 for variable in variables}
+    encoder = made.model.encoder
+    expected = {
+        "head": (made.model.head, 1e-4),
+        "embeddings": (encoder.embeddings, 1e-4 * 0.8**embeddings),
+    }
+    for number, layer in enumerate(encoder.transformer_layers):
+        expected[f"layer {number}"] = layer, 1e-4 * 0.8 ** (lowest - number)
+    assert len(expected) == 14
+    for name, (module, rate) in expected.items():
+        for variable in module.trainable_variables:
+            np.testing.assert_allclose(rates.pop(variable.ref()), rate, rtol=1e-3, err_msg=name)
+    assert not rates
+    if exponent == "bioelectra":  # BioELECTRA, section 4.2
+        assert expected["embeddings"][1] == pytest.approx(5.5e-6, abs=5e-8)
+
+
 # --- Order ------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfbio.optimization import Adam, WarmupLinearDecay, apply_clipped
+from tfbio.optimization import Adam, SlantedTriangular, WarmupLinearDecay, apply_clipped
 
 
 def test_warmup_and_decay():
@@ -13,6 +13,37 @@ def test_warmup_and_decay():
     computed = [rate(tf.constant(s, tf.int64)).numpy() for s in done_before]
     np.testing.assert_allclose(computed, expected, rtol=1e-5)
     assert computed[-1] == 0.0
+
+
+def rates(schedule, steps):
+    return [float(schedule(tf.constant(step - 1, tf.int64))) for step in steps]
+
+
+def test_slanted_triangular():
+    # Howard & Ruder (2018), equation 3, by hand: T = 1000, cut = 100; p = 0.01, 0.5, 1, 0.5 and 0.
+    schedule = SlantedTriangular(peak=0.01, num_steps=1000, num_warmup_steps=100)
+    expected = [0.000409375, 0.00515625, 0.01, 0.00515625, 0.0003125]
+    np.testing.assert_allclose(rates(schedule, [1, 50, 100, 550, 1000]), expected, rtol=1e-5)
+
+
+def test_slanted_triangular_at_every_step_of_the_papers_formula():
+    num_steps, cut_frac, ratio, peak = 200, 0.1, 32, 0.01
+    cut = int(num_steps * cut_frac)
+    expected = []
+    for t in range(1, num_steps + 1):
+        p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / cut_frac - 1))
+        expected.append(peak * (1 + p * (ratio - 1)) / ratio)
+    schedule = SlantedTriangular(peak, num_steps, cut)
+    computed = rates(schedule, range(1, num_steps + 1))
+    np.testing.assert_allclose(computed, expected, rtol=1e-4)
+
+
+def test_slanted_triangular_of_a_short_run_ends_at_the_lowest_rate():
+    # As the formula stands, rounding down 1.9 steps of warm-up makes the last rates negative.
+    for num_steps, cut in ((19, 1), (5, 0)):
+        computed = rates(SlantedTriangular(1.0, num_steps, cut), range(1, num_steps + 1))
+        assert computed[-1] == 1 / 32 == min(computed)
+        assert computed == sorted(computed, reverse=True)
 
 
 def test_adam_without_bias_correction_with_decay_and_multipliers():
