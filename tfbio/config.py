@@ -315,6 +315,11 @@ class FinetuningConfig:
     schedule: str = "linear"
     # Share of the steps over which the learning rate grows.
     warmup_proportion: float = 0.1
+    # Above 0: score the development set every so many steps and at the end, and keep the weights
+    # that did best, the first of equals. 0: keep the last, as BioELECTRA.
+    eval_every_steps: int = 0
+    # Above 0: end a trial after so many such evaluations in a row that were no better.
+    early_stopping_patience: int = 0
     # Each layer's learning rate is the next higher one's times this.
     layerwise_lr_decay: float = 0.8
     # "bioelectra": the top layer has learning_rate * decay; "electra": * decay ** 2.
@@ -344,6 +349,12 @@ class FinetuningConfig:
         for name in ("learning_rate", "num_train_epochs", "max_gradient_norm"):
             _require(getattr(self, name) > 0, f"{name} must be above 0")
         _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
+        for name in ("eval_every_steps", "early_stopping_patience"):
+            _require(getattr(self, name) >= 0, f"{name} must be 0 (never) or more")
+        _require(
+            self.eval_every_steps > 0 or not self.early_stopping_patience,
+            "early_stopping_patience counts evaluations: it goes with eval_every_steps",
+        )
         _require(
             self.schedule in ("linear", "slanted_triangular"),
             f"schedule must be linear or slanted_triangular, not {self.schedule!r}",

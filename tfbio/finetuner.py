@@ -159,11 +159,11 @@ class Finetuner:
         seed: int,
         log: Callable[[int, float, float], None],
     ) -> None:
-        """Trains on the pieces of `order`.
+        """Trains on the pieces of `order`, from where the trial stands.
 
         Args:
           pieces: see `Tagging.pieces`.
-          order: see `training_order`.
+          order: see `training_order`; or a part of it, and the next part in the next call.
           seed: of the trial.
           log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
 
@@ -174,11 +174,12 @@ class Finetuner:
         total = tf.Variable(0.0)
         steps_in_total = 0
         batches = order.reshape(-1, self.config.train_batch_size)
-        for step, chosen in enumerate(batches, start=1):
+        done = int(self.optimizer.iterations.numpy())
+        for step, chosen in enumerate(batches, start=done + 1):
             batch = self._distribute(packer.batch(chosen))
             total.assign_add(self._train_step(batch, tf.constant(seed)))
             steps_in_total += 1
-            if step % LOG_EVERY == 0 or step == len(batches):
+            if step % LOG_EVERY == 0 or step == done + len(batches):
                 loss = float(total.numpy()) / steps_in_total
                 if not math.isfinite(loss):
                     raise UserError(
@@ -188,6 +189,44 @@ class Finetuner:
                 log(step, loss, float(self.optimizer.learning_rate(self.optimizer.iterations)))
                 total.assign(0.0)
                 steps_in_total = 0
+
+    def train_to_best(
+        self,
+        pieces: packing.Pieces,
+        order: np.ndarray,
+        seed: int,
+        log: Callable[[int, float, float], None],
+        evaluate: Callable[[int], dict[str, float]],
+    ) -> tuple[int, list[dict]]:
+        """As `train`, with the settings' evaluations, early stopping and choice of the weights.
+
+        Args:
+          pieces, order, seed, log: see `train`.
+          evaluate: step -> the scores on the development set, of which the first decides.
+
+        Returns:
+          The step of the weights that the model is left with; and the step and scores of each
+          evaluation.
+        """
+        if not self.config.eval_every_steps:
+            self.train(pieces, order, seed, log)
+            return self.num_steps, []
+        evaluations, values, weights = [], [], []
+        size = self.config.eval_every_steps * self.config.train_batch_size
+        for part in np.split(order, range(size, len(order), size)):
+            self.train(pieces, part, seed, log)
+            step = int(self.optimizer.iterations.numpy())
+            scores = evaluate(step)
+            evaluations.append({"step": step, **scores})
+            values.append(next(iter(scores.values())))
+            best = int(np.argmax(values))  # the first of equals
+            not_better = len(values) - 1 - best
+            if not_better == 0:
+                weights = self.model.get_weights()
+            elif not_better == self.config.early_stopping_patience:
+                break
+        self.model.set_weights(weights)
+        return evaluations[best]["step"], evaluations
 
     @tf.function
     @tf.autograph.experimental.do_not_convert

@@ -73,8 +73,10 @@ def finetune(
       overwrite: remove what a run with other settings left in `output_dir`.
 
     Returns:
-      What `scores.json` holds: task, metric, init, trials, and mean and standard deviation of the
-      metric on the test set over the trials (None for a single trial).
+      What `scores.json` holds: task, metric, init, trials, and mean, standard deviation (None for a
+      single trial) and median of the metric on the test set over the trials. A trial has its seed,
+      the step whose weights it kept, the scores on dev at each evaluation, and those of the weights
+      kept on dev and test.
 
     Raises:
       UserError: the task, its data, the checkpoint or the settings cannot be used, or
@@ -230,7 +232,10 @@ def _run_trial(
     output_dir: str,
     seed: int,
 ) -> None:
-    """Trains and scores one trial, whose folder appears when all of it is written."""
+    """Trains and scores one trial, whose folder appears when all of it is written.
+
+    The test set is scored once, with the weights that are kept.
+    """
     config, start = finetuner.config, time.time()
     logs = os.path.join(output_dir, "logs", f"trial_{seed}")
     shutil.rmtree(logs, ignore_errors=True)  # of a trial that was interrupted
@@ -253,21 +258,40 @@ def _run_trial(
         bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
         bar.update(step - bar.n)
 
+    def predict(split: str) -> tuple[list, dict[str, float]]:
+        outputs = finetuner.predict(pieces[split])
+        predicted = finetuner.kind.predictions(outputs, pieces[split], examples[split])
+        return predicted, task.score(examples[split], predicted)
+
+    def write_curves(split: str, step: int, scores: dict[str, float]) -> None:
+        with writer.as_default(step):
+            for name, value in scores.items():
+                tf.summary.scalar(f"{split}_{name}", value)
+
+    def evaluate(step: int) -> dict[str, float]:
+        _, scores = predict("dev")
+        write_curves("dev", step, scores)
+        metric, value = next(iter(scores.items()))
+        with tqdm.tqdm.external_write_mode():
+            print(f"seed {seed} | step {step} | dev {metric} {value:.4f}", flush=True)
+        return scores
+
     with bar:
-        finetuner.train(pieces["train"], order, seed, log)
-    scores = {"seed": seed, "train_seconds": round(time.time() - start, 1)}
+        step, evaluations = finetuner.train_to_best(pieces["train"], order, seed, log, evaluate)
+    scores = {
+        "seed": seed,
+        "train_seconds": round(time.time() - start, 1),
+        "step": step,
+        "evaluations": evaluations,
+    }
     unfinished = _trial_dir(output_dir, seed) + ".unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
     for split in ("dev", "test"):
-        outputs = finetuner.predict(pieces[split])
-        predicted = finetuner.kind.predictions(outputs, pieces[split], examples[split])
-        scores[split] = task.score(examples[split], predicted)
+        predicted, scores[split] = predict(split)
         path = os.path.join(unfinished, f"{split}_predictions.tsv")
         predictions.write(path, examples[split], predicted)
-        with writer.as_default(finetuner.num_steps):
-            for name, value in scores[split].items():
-                tf.summary.scalar(f"{split}_{name}", value)
+        write_curves(split, step, scores[split])
     writer.close()
     scores["seconds"] = round(time.time() - start, 1)
     tf.train.Checkpoint(model=finetuner.model).write(os.path.join(unfinished, "model"))
@@ -283,7 +307,7 @@ def _trial_dir(output_dir: str, seed: int) -> str:
 
 
 def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range) -> dict:
-    """Writes `scores.json` from the trials' and prints the mean."""
+    """Writes `scores.json` from the trials', and prints the mean."""
     trials = []
     for seed in seeds:
         with open(os.path.join(_trial_dir(output_dir, seed), "scores.json")) as file:
@@ -298,12 +322,12 @@ def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range) -> dict:
         "mean": statistics.fmean(values),
         # Of the sample (n - 1); a single trial has none.
         "std": statistics.stdev(values) if len(values) > 1 else None,
+        "median": statistics.median(values),
     }
     path = os.path.join(output_dir, "scores.json")
     records.write_text(path, json.dumps(scores, indent=2) + "\n")
-    spread = "" if scores["std"] is None else f" ± {scores['std']:.4f}"
-    print(
-        f"{task.name}: test {metric} {scores['mean']:.4f}{spread} over {len(trials)} "
-        f"seed(s); see {path}"
-    )
+    line = f"{task.name}: test {metric} {scores['mean']:.4f}"
+    if scores["std"] is not None:
+        line += f" ± {scores['std']:.4f}, median {scores['median']:.4f},"
+    print(f"{line} over {len(trials)} seed(s); see {path}", flush=True)
     return scores

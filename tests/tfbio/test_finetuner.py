@@ -239,6 +239,59 @@ def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))
 
 
+# --- Choosing the weights ----------------------------------------------------------------------
+
+
+def keep_best(made, pieces, order, scores):
+    """Trains with these scores on the development set; the step that is kept and those scored."""
+    left = iter(scores)
+    step, evaluations = made.train_to_best(
+        pieces, order, 0, lambda *figures: None, lambda step: {"f1": next(left), "other": step}
+    )
+    steps = [each["step"] for each in evaluations]
+    assert evaluations == [
+        {"step": step, "f1": score, "other": step}
+        for step, score in zip(steps, scores, strict=False)
+    ]
+    return step, steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretrained, request):
+    _, pieces, _ = learner
+    strategy = request.getfixturevalue(devices)
+    shape = checkpoints.read_encoder_config(pretrained)
+    settings = dataclasses.replace(SETTINGS, eval_every_steps=2, hidden_dropout_prob=0.1)
+    made = finetuner.Finetuner(settings, shape, learner[0].kind, 0, 7, strategy)
+    order = finetuner.training_order(41, 0, 7, 16, seed=0)
+    made.initialize(0, pretrained)
+    # The first of equals; and the end is scored, too.
+    assert keep_best(made, pieces, order, [0.1, 0.5, 0.5, 0.2]) == (4, [2, 4, 6, 7])
+    kept = made.model.get_weights()
+    # Training that is not cut in parts, and is never scored.
+    made.initialize(0, pretrained)
+    made.train(pieces, order[: 4 * 16], 0, lambda *figures: None)
+    for one, other in zip(kept, made.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_patience_ends_a_trial(learner, pretrained):
+    made, pieces, _ = learner
+    order = finetuner.training_order(41, 0, 6, 16, seed=0)
+    for scores, expected in (
+        ([0.4, 0.2, 0.3, 0.9, 0.9, 0.9], (1, [1, 2, 3])),
+        ([0.4, 0.2, 0.5, 0.5, 0.5, 0.9], (3, [1, 2, 3, 4, 5])),  # a better one renews it
+        ([0.4, 0.2, 0.5, 0.3, 0.6, 0.1], (5, [1, 2, 3, 4, 5, 6])),
+    ):
+        made.config = dataclasses.replace(SETTINGS, eval_every_steps=1, early_stopping_patience=2)
+        made.initialize(0, pretrained)
+        found = keep_best(made, pieces, order, scores)
+        made.config = SETTINGS
+        assert found == expected
+
+
 # --- The same with tags of words, where replicas and rows have different weights -----------------
 
 

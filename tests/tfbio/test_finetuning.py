@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import checkpoints, config, finetuning, tasks
+from tfbio import checkpoints, config, finetuning, packing, report, tasks, tokenization
+from tfbio.classification import Classification
 from tfbio.cli import UserError
+from tfbio.task_model import TaskModel
 
 SETTINGS = config.FinetuningConfig(
     sequence_length=32,
@@ -91,6 +93,23 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
     assert not list(finished.glob("*.unfinished")) and not list(finished.glob("*.tmp"))
 
 
+def test_mean_standard_deviation_and_median(finished, run, tmp_path, capsys):
+    folder = tmp_path / "out"
+    shutil.copytree(finished, folder)
+    shutil.copytree(folder / "trial_0", folder / "trial_2")
+    for seed, accuracy in enumerate((0.5, 0.9, 0.55)):
+        path = folder / f"trial_{seed}" / "scores.json"
+        scores = json.loads(path.read_text())
+        scores["test"]["accuracy"] = accuracy
+        path.write_text(json.dumps(scores))
+    scores = run(folder, dataclasses.replace(SETTINGS, num_trials=3))
+    # (0.5 + 0.9 + 0.55) / 3; the squares of the differences sum up to 0.095.
+    assert scores["mean"] == pytest.approx(0.65)
+    assert scores["std"] == pytest.approx(np.sqrt(0.095 / 2))
+    assert scores["median"] == 0.55
+    assert "test accuracy 0.6500 ± 0.2179, median 0.5500, over 3 seed(s)" in capsys.readouterr().out
+
+
 def test_a_trial_does_not_depend_on_those_before_it(finished, run, tmp_path):
     alone = dataclasses.replace(SETTINGS, seed=1, num_trials=1)
     scores = run(tmp_path / "alone", alone)
@@ -142,6 +161,88 @@ def test_random_weights_give_another_run(finished, run, tmp_path):
     one, other = weights(finished / "trial_0"), weights(tmp_path / "out" / "trial_0")
     assert one.keys() == other.keys()
     assert any(np.abs(one[name] - other[name]).max() > 1e-3 for name in one)
+
+
+# --- Choosing the weights ----------------------------------------------------------------------
+
+
+def scripted(values, test_set):
+    """The task with scores on the development set that were written down before; and a log.
+
+    The accuracy is as it is.
+    """
+    left, scored = iter(values), []
+    task = tasks.TASKS["sentence_roles"]
+
+    def score(examples, predicted):
+        scored.append("test" if examples == test_set else "dev")
+        written = next(left) if scored[-1] == "dev" else 0.25
+        return {"written": written, **task.score(examples, predicted)}
+
+    return dataclasses.replace(task, score=score), scored
+
+
+def accuracy_of_saved(trial, pretrained, test_set):
+    """What the saved weights do on the test set, padded and in one batch."""
+    task = tasks.TASKS["sentence_roles"]
+    vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
+    kind = Classification(task.labels)
+    model = TaskModel(checkpoints.read_encoder_config(pretrained), len(task.labels), False, 0.0)
+    tf.train.Checkpoint(model=model).read(str(trial / "model")).assert_consumed()
+    pieces = kind.pieces(test_set, tokenization.wordpiece(vocab), vocab, 32)
+    count = len(test_set)
+    (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
+    logits = model({name: tf.constant(array) for name, array in part.arrays.items()}).numpy()
+    right = [
+        task.labels[best] == x.label for best, x in zip(logits.argmax(1), test_set, strict=True)
+    ]
+    return np.mean(right)
+
+
+@pytest.mark.slow
+def test_the_best_weights_are_scored_once_on_the_test_set(
+    run, roles_folder, pretrained, tmp_path, capsys
+):
+    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    # The best is at step 4; two evaluations that are no better end the trial at step 8 of 12.
+    task, scored = scripted([0.1, 0.5, 0.3, 0.5, 0.5], test_set)
+    settings = dataclasses.replace(
+        SETTINGS, num_train_epochs=3.0, num_trials=1, eval_every_steps=2, early_stopping_patience=2
+    )
+    out = tmp_path / "out"
+    (trial,) = run(out, settings, task=task)["trials"]
+    assert scored == ["dev"] * 5 + ["test"]  # four evaluations, then the weights that were kept
+    assert trial["step"] == 4
+    values = {each["step"]: each["written"] for each in trial["evaluations"]}
+    assert values == {2: 0.1, 4: 0.5, 6: 0.3, 8: 0.5}
+    assert trial["dev"] == {k: v for k, v in trial["evaluations"][1].items() if k != "step"}
+    assert trial["test"]["accuracy"] == accuracy_of_saved(out / "trial_0", pretrained, test_set)
+    curves = report.read_curves(out / "logs" / "trial_0")
+    assert dict(curves["dev_written"]) == pytest.approx(values)
+    assert curves["test_written"] == [(4, 0.25)] and curves["loss"][-1][0] == 8
+    assert "seed 0 | step 6 | dev written 0.3000" in capsys.readouterr().out
+
+    # The same up to there, without ever looking.
+    plain = dataclasses.replace(settings, eval_every_steps=1, early_stopping_patience=4)
+    task, _ = scripted([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0], test_set)
+    run(tmp_path / "other", plain, task=task)
+    assert_same_weights(out / "trial_0", tmp_path / "other" / "trial_0")
+
+
+@pytest.mark.slow
+def test_evaluations_change_nothing_where_the_last_is_the_best(
+    finished, run, roles_folder, tmp_path
+):
+    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    task, _ = scripted([0.1, 0.2, 0.2], test_set)
+    settings = dataclasses.replace(SETTINGS, num_trials=1, eval_every_steps=3)
+    (trial,) = run(tmp_path / "out", settings, task=task)["trials"]
+    assert [each["step"] for each in trial["evaluations"]] == [3, 4]
+    assert_same_weights(finished / "trial_0", tmp_path / "out" / "trial_0")
+    before = json.loads((finished / "trial_0" / "scores.json").read_text())
+    assert (before["step"], before["evaluations"]) == (4, [])
+    for split in ("dev", "test"):
+        assert before[split].items() <= trial[split].items()
 
 
 # --- Mistakes ----------------------------------------------------------------------------------
