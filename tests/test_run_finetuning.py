@@ -50,6 +50,8 @@ ALL = ("--data_dir=no", "--init_checkpoint=no", "--output_dir=no")
         ),
         (["--task=sentence_roles", *ALL, "--set", "learning_rat=1"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
+        (["--task=sentence_roles", *ALL, "--sweep", "learning_rate"], ["name=value,value"]),
+        (["--task=sentence_roles", *ALL, "--sweep", "learning_rat=1,2"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),
     ],
 )

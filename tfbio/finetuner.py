@@ -27,6 +27,10 @@ DROPOUT_STREAM, ORDER_STREAM, SUBSET_STREAM = 0, 1, 2
 LOG_EVERY = 50
 
 
+class DivergedError(UserError):
+    """The loss is no longer a number."""
+
+
 def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
     """The share of the learning rate that an encoder's variable gets; the head gets all of it.
 
@@ -168,7 +172,7 @@ class Finetuner:
           log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
 
         Raises:
-          UserError: if the loss is no longer a number.
+          DivergedError: if the loss is no longer a number.
         """
         packer = self._packer(pieces, self.config.train_batch_size)
         total = tf.Variable(0.0)
@@ -182,7 +186,7 @@ class Finetuner:
             if step % LOG_EVERY == 0 or step == done + len(batches):
                 loss = float(total.numpy()) / steps_in_total
                 if not math.isfinite(loss):
-                    raise UserError(
+                    raise DivergedError(
                         f"the loss is {loss} at step {step} of seed {seed}: try a lower "
                         "learning_rate, or a higher warmup_proportion."
                     )

@@ -13,6 +13,7 @@ import os
 import shutil
 import statistics
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tqdm
@@ -54,6 +55,7 @@ def finetune(
     strategy: tf.distribute.Strategy,
     from_scratch: bool = False,
     overwrite: bool = False,
+    show_test: bool = True,
 ) -> dict:
     """Runs every trial that `output_dir` does not hold yet, and sums them up.
 
@@ -71,6 +73,7 @@ def finetune(
       strategy: where to compute; the batches must divide by its replicas.
       from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
       overwrite: remove what a run with other settings left in `output_dir`.
+      show_test: print the scores on the test set; they are written in any case.
 
     Returns:
       What `scores.json` holds: task, metric, init, trials, and mean, standard deviation (None for a
@@ -79,6 +82,7 @@ def finetune(
       kept on dev and test.
 
     Raises:
+      DivergedError: a loss is no longer a number.
       UserError: the task, its data, the checkpoint or the settings cannot be used, or
         `output_dir` holds a run with other settings.
     """
@@ -137,8 +141,9 @@ def finetune(
         )
         for seed in missing:
             finetuner.initialize(seed, "" if from_scratch else init_checkpoint)
-            _run_trial(finetuner, task, examples, pieces, output_dir, seed)
-    return _sum_up(task, settings, output_dir, seeds)
+            shown = SPLITS[1:] if show_test else ("dev",)
+            _run_trial(finetuner, task, examples, pieces, output_dir, seed, shown)
+    return _sum_up(task, settings, output_dir, seeds, show_test)
 
 
 def _check(
@@ -231,10 +236,12 @@ def _run_trial(
     pieces: dict[str, packing.Pieces],
     output_dir: str,
     seed: int,
+    shown: Sequence[str],
 ) -> None:
     """Trains and scores one trial, whose folder appears when all of it is written.
 
-    The test set is scored once, with the weights that are kept.
+    The test set is scored once, with the weights that are kept. The scores on the splits `shown`
+    are printed.
     """
     config, start = finetuner.config, time.time()
     logs = os.path.join(output_dir, "logs", f"trial_{seed}")
@@ -298,7 +305,7 @@ def _run_trial(
     records.write_text(os.path.join(unfinished, "scores.json"), json.dumps(scores, indent=2) + "\n")
     os.rename(unfinished, _trial_dir(output_dir, seed))
     metric = next(iter(scores["test"]))
-    figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in SPLITS[1:])
+    figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in shown)
     print(f"seed {seed}: {figures} ({scores['seconds']:.0f} s)", flush=True)
 
 
@@ -306,8 +313,8 @@ def _trial_dir(output_dir: str, seed: int) -> str:
     return os.path.join(output_dir, f"trial_{seed}")
 
 
-def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range) -> dict:
-    """Writes `scores.json` from the trials', and prints the mean."""
+def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range, show_test: bool) -> dict:
+    """Writes `scores.json` from the trials', and prints the mean if told to."""
     trials = []
     for seed in seeds:
         with open(os.path.join(_trial_dir(output_dir, seed), "scores.json")) as file:
@@ -326,8 +333,14 @@ def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range) -> dict:
     }
     path = os.path.join(output_dir, "scores.json")
     records.write_text(path, json.dumps(scores, indent=2) + "\n")
-    line = f"{task.name}: test {metric} {scores['mean']:.4f}"
+    if show_test:
+        print(f"{task.name}: {describe_test(scores)}; see {path}", flush=True)
+    return scores
+
+
+def describe_test(scores: dict) -> str:
+    """The scores on the test set in one line, from what `finetune` returns."""
+    line = f"test {scores['metric']} {scores['mean']:.4f}"
     if scores["std"] is not None:
         line += f" ± {scores['std']:.4f}, median {scores['median']:.4f},"
-    print(f"{line} over {len(trials)} seed(s); see {path}", flush=True)
-    return scores
+    return f"{line} over {len(scores['trials'])} seed(s)"

@@ -1,6 +1,8 @@
 """The steps of fine-tuning, on real labelled sentences and a small pretrained encoder."""
 
 import dataclasses
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -290,6 +292,20 @@ def test_patience_ends_a_trial(learner, pretrained):
         found = keep_best(made, pieces, order, scores)
         made.config = SETTINGS
         assert found == expected
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
+    """A sweep makes one for each setting: they must not add up on the device."""
+    _, pieces, _ = learner
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, learner[0].kind, 0, 1, cpu)
+    made.train(pieces, np.arange(16), 0, lambda *figures: None)
+    made.predict(pieces)
+    model, slot = weakref.ref(made.model), weakref.ref(made.optimizer.variables()[1])
+    del made
+    gc.collect()
+    assert model() is None and slot() is None
 
 
 # --- The same with tags of words, where replicas and rows have different weights -----------------
