@@ -1,13 +1,15 @@
 """What `run_pretraining.py` saved, read back."""
 
+import dataclasses
 import json
 import os
 
 import tensorflow as tf
 
-from tfbio import hugging_face, storage
+from tfbio import hugging_face, records, storage, tokenization
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
+from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 
 # What the weights of a run can be used for depends on these settings; not on how it was trained.
@@ -65,6 +67,13 @@ def read_encoder_config(folder: str) -> EncoderConfig:
         return load(EncoderConfig, json.dumps(read_settings(folder)["encoder"]))
     except ConfigError as error:
         raise CheckpointError(f"{os.path.join(folder, 'config.json')}: {error}") from error
+
+
+def pretraining_config(settings: dict) -> PretrainingConfig:
+    """The configuration in what a pretraining run wrote to `config.json`."""
+    known = PretrainingConfig.__dataclass_fields__
+    values = {name: value for name, value in settings.items() if name in known}
+    return load(PretrainingConfig, json.dumps(values))
 
 
 def find_newest(folder: str, repair: bool = True) -> str | None:
@@ -131,10 +140,7 @@ def require_same_model(folder: str, settings: dict) -> None:
     """
     before = read_settings(folder)
     if hugging_face.read_settings(folder) is not None:
-        raise CheckpointError(
-            f"{folder} is Hugging Face's and holds an encoder only: pretraining goes on from the "
-            "--model_dir of a run_pretraining.py run."
-        )
+        before = _like_a_run(folder, settings)
     if before.get("vocab_sha256") != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
@@ -156,17 +162,53 @@ def require_same_model(folder: str, settings: dict) -> None:
             )
 
 
+def _like_a_run(folder: str, settings: dict) -> dict:
+    """What `config.json` would say if a run with these settings had made Hugging Face's model."""
+    wanted = pretraining_config(settings)
+    if wanted.objective == "electra" and not wanted.uniform_generator:
+        inner = os.path.join(folder, hugging_face.GENERATOR)
+        if hugging_face.read_settings(inner) is None:
+            raise CheckpointError(
+                f"{folder} holds no generator: put the folder of one into it, by the name of "
+                f"{hugging_face.GENERATOR}."
+            )
+        if _shape(read_encoder_config(inner)) != _shape(wanted.generator):
+            raise CheckpointError(
+                f"{inner} holds another generator than the settings ask for, which is "
+                f"{_shape(wanted.generator)}, not {_shape(read_encoder_config(inner))}."
+            )
+    return {
+        **settings,
+        "encoder": dataclasses.asdict(read_encoder_config(folder)),
+        "lower_case": read_settings(folder)["lower_case"],
+        "vocab_sha256": records.sha256_of(tokenization.find_vocabulary(folder)),
+    }
+
+
+def _shape(encoder: EncoderConfig) -> dict:
+    """What tells one encoder from another."""
+    found = dataclasses.asdict(encoder)
+    return {name: value for name, value in found.items() if name not in TRAINING_ONLY}
+
+
 def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = None) -> None:
     """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
 
     Args:
-      folder: a run's `--model_dir`, see `require_same_model`.
+      folder: a run's `--model_dir`, or one of Hugging Face's, see `require_same_model`.
       model: `Electra` or `MaskedLanguageModel`, as the run had it.
       optimizer: gets its averages and its step; None: they are not wanted.
 
     Raises:
       CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
+      HuggingFaceError: see `hugging_face.restore_electra`.
     """
+    if hugging_face.read_settings(folder) is not None:
+        if isinstance(model, Electra):
+            hugging_face.restore_electra(folder, model)
+        else:
+            hugging_face.restore_masked_language_model(folder, model)
+        return
     path = find_newest(folder, repair=False)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")

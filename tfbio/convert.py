@@ -16,7 +16,6 @@ the optimizer's averages.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 
@@ -69,7 +68,7 @@ def to_hugging_face(source: str, target: str) -> None:
         if model.generator_head is not None:
             names = weight_names.of_encoder(model.generator, "electra")
             names += weight_names.of_generator_head(model)
-            write("generator", "ElectraForMaskedLM", model.generator, names)
+            write(hugging_face.GENERATOR, "ElectraForMaskedLM", model.generator, names)
     elif config.encoder.embedding_size == config.encoder.hidden_size:
         names = weight_names.of_masked_language_model(model)
         write("", "BertForMaskedLM", model.encoder, names)
@@ -121,13 +120,9 @@ def _settings(source: str) -> dict:
 
 def _read_run(source: str, optimizer=None):
     """The settings and the model of a run; the optimizer gets its averages and its step."""
-    import dataclasses
+    from tfbio import checkpoints, electra, masked_language_model
 
-    from tfbio import checkpoints, config, electra, masked_language_model
-
-    known = {field.name for field in dataclasses.fields(config.PretrainingConfig)}
-    values = {name: value for name, value in _settings(source).items() if name in known}
-    settings = config.load(config.PretrainingConfig, json.dumps(values))
+    settings = checkpoints.pretraining_config(_settings(source))
     kind = electra.Electra
     if settings.objective != "electra":
         kind = masked_language_model.MaskedLanguageModel

@@ -5,15 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 
 from tfbio import records, storage, tokenization, weight_names
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig
+from tfbio.electra import Electra
 from tfbio.encoder import LAYER_NORM_EPSILON, Encoder
+from tfbio.masked_language_model import MaskedLanguageModel
 
+# The folder in that of an ELECTRA model in which its generator is.
+GENERATOR = "generator"
 # What the tensors of the encoder are called in a model with a head, and in one without.
 PREFIXES = ("bert.", "electra.", "")
 # Of the settings in config.json, those that an `Encoder` can have in one way only.
@@ -101,6 +107,56 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the encoder is then unchanged.
     """
+    tensors = _read_tensors(folder)
+    word_embeddings = "embeddings.word_embeddings.weight"
+    prefix = next(p for p in PREFIXES if p + word_embeddings in tensors or not p)
+    named = weight_names.of_encoder(encoder, "encoder")
+    _assign(_values(folder, tensors, named, {"encoder.": prefix}))
+
+
+def restore_electra(folder: str, model: Electra) -> None:
+    """Gives `model` an `ElectraForPreTraining`, and as its generator an `ElectraForMaskedLM`.
+
+    Args:
+      folder: of the first; that of the second is in it and is called `generator`.
+      model: of the same shape.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape, or generator and discriminator have
+        embeddings of their own, but not the model; the model is then unchanged.
+    """
+    tensors = _read_tensors(folder)
+    named = weight_names.of_encoder(model.encoder, "electra")
+    values = _values(folder, tensors, named + weight_names.of_discriminator_head(model))
+    if model.generator_head is not None:
+        folder = os.path.join(folder, GENERATOR)
+        tensors = _read_tensors(folder)
+        named = weight_names.of_encoder(model.generator, "electra")
+        known = {variable.ref(): value for variable, value in values}
+        for variable, value in _values(
+            folder, tensors, named + weight_names.of_generator_head(model)
+        ):
+            if variable.ref() not in known:
+                values.append((variable, value))
+            elif not np.array_equal(known[variable.ref()], value):
+                raise HuggingFaceError(
+                    f"{folder} has embeddings of its own: give --set "
+                    "untied_generator_embeddings=true."
+                )
+    _assign(values)
+
+
+def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:
+    """Gives `model` a `BertForMaskedLM` in `folder`.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape; the model is then unchanged.
+    """
+    named = weight_names.of_masked_language_model(model)
+    _assign(_values(folder, _read_tensors(folder), named))
+
+
+def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     import safetensors
     from safetensors.numpy import load_file
 
@@ -112,21 +168,28 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
             f"{path} cannot be read ({error}): save the model again, in float32."
         ) from error
     # Checkpoints that were made from TensorFlow's call a LayerNorm's weight and bias so.
-    tensors = {
+    return {
         name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
             "LayerNorm.beta", "LayerNorm.bias"
         ): tensor
         for name, tensor in tensors.items()
     }
-    prefix = next(
-        p for p in PREFIXES if f"{p}embeddings.word_embeddings.weight" in tensors or not p
-    )
-    values = []
-    for variable, names in weight_names.of_encoder(encoder, "encoder"):
+
+
+def _values(
+    folder: str,
+    tensors: dict[str, np.ndarray],
+    named: list[weight_names.Named],
+    scopes: Mapping[str, str] | None = None,
+) -> list[tuple[tf.Variable, np.ndarray]]:
+    """Each variable with what it is to be; `scopes` tells how names begin in another way."""
+    path, values = weights_file(folder), []
+    for variable, names in named:
         found = []
-        for name in names:
-            name, transposed = weight_names.hugging_face_name(name)
-            name = prefix + name.removeprefix("encoder.")
+        for original in names:
+            name, transposed = weight_names.hugging_face_name(original)
+            for ours, theirs in (scopes or {}).items():
+                name = theirs + name.removeprefix(ours)
             if name not in tensors:
                 raise HuggingFaceError(f"{path} lacks {name}: it is of another model.")
             found.append(tensors[name].T if transposed else tensors[name])
@@ -137,6 +200,10 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
                 f"{tuple(variable.shape)}."
             )
         values.append((variable, value))
+    return values
+
+
+def _assign(values: list[tuple[tf.Variable, np.ndarray]]) -> None:
     for variable, value in values:
         variable.assign(value)
 

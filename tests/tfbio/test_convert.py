@@ -1,16 +1,20 @@
 """Pretrained models as `transformers` and the original ELECTRA code load them."""
 
+import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 
 from tests.conftest import ROOT
 from tfbio import config, convert, electra, original_electra, pretraining, records, tokenization
+from tfbio.cli import UserError
 from tfbio.masking import MaskedBatch
 
 
@@ -148,6 +152,55 @@ def test_a_converted_discriminator_can_be_fine_tuned(pretrained, tmp_path):
     for place, encoder in zip((pretrained, folder), encoders, strict=True):
         checkpoints.restore_encoder(place, encoder)
     for one, other in zip(*(encoder.variables for encoder in encoders), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_pretraining_goes_on_from_what_transformers_has(
+    pretrained, examples_folder, cpu, tmp_path, plain
+):
+    """With so small a rate that no weight moves."""
+    converted = str(tmp_path / "converted")
+    convert.to_hugging_face(pretrained, converted)
+    shutil.copytree(converted, tmp_path / "alone")
+    settings, model, _, _ = read(pretrained)
+    settings = dataclasses.replace(settings, learning_rate=1e-30)
+    arguments = ([str(examples_folder)], str(tmp_path / "model"), cpu)
+    pretraining.pretrain(settings, *arguments, init_checkpoint=converted)
+    _, after, _, _ = read(str(tmp_path / "model"))
+    for one, other in zip(model.variables, after.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    def refused(words, settings, folder):
+        new = ([str(examples_folder)], str(tmp_path / "new"), cpu)
+        with pytest.raises(UserError, match=words):
+            pretraining.pretrain(settings, *new, init_checkpoint=str(folder))
+
+    larger = dataclasses.replace(settings, generator_hidden_fraction=1.0)
+    refused("another generator than the settings ask for", larger, converted)
+    own = Path(converted, "generator", "model.safetensors")
+    tensors = safetensors.numpy.load_file(own)
+    name = "electra.embeddings.LayerNorm.bias"
+    safetensors.numpy.save_file(tensors | {name: tensors[name] + 1.0}, own)
+    refused("has embeddings of its own: give --set untied_gen", settings, converted)
+    shutil.rmtree(tmp_path / "alone" / "generator")
+    refused("holds no generator", settings, tmp_path / "alone")
+    (tmp_path / "alone" / "vocab.txt").write_text("[PAD]\n")
+    refused(
+        "with another vocabulary",
+        dataclasses.replace(settings, uniform_generator=True),
+        tmp_path / "alone",
+    )
+
+    # BERT, too.
+    run = plain(48)
+    convert.to_hugging_face(run, str(tmp_path / "bert"))
+    settings, model, _, _ = read(run)
+    settings = dataclasses.replace(settings, learning_rate=1e-30)
+    arguments = ([str(examples_folder)], str(tmp_path / "mlm"), cpu)
+    pretraining.pretrain(settings, *arguments, init_checkpoint=str(tmp_path / "bert"))
+    _, after, _, _ = read(str(tmp_path / "mlm"))
+    for one, other in zip(model.variables, after.variables, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
