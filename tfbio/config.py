@@ -332,6 +332,14 @@ class FinetuningConfig:
     # What the head sees of a text: "first", the output for [CLS], as in the papers; or "mean", that
     # over all tokens.
     pooling: str = "first"
+    # Of tagging: a dense layer on each token; a Bi-LSTM below it ("lstm"); or sequences of tags as
+    # a whole ("crf").
+    tagging_head: str = "linear"
+    # The tags that the model learns: BIO, the data's; IO, without B; or BIOUL, in which L is the
+    # last word of an entity and U the only one. The score is on BIO.
+    tagging_scheme: str = "BIO"
+    # Whether all tokens of a word have its tag as their target, or the first one alone.
+    label_all_tokens: bool = False
     # Dropout of the encoder while fine-tuning, and before the last layer of the head.
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
@@ -360,15 +368,14 @@ class FinetuningConfig:
             f"schedule must be linear or slanted_triangular, not {self.schedule!r}",
         )
         _require(0 < self.layerwise_lr_decay <= 1, "layerwise_lr_decay must be in (0, 1]")
-        _require(
-            self.pooling in ("first", "mean"),
-            f"pooling must be first or mean, not {self.pooling!r}",
-        )
-        _require(
-            self.layerwise_lr_exponent in ("bioelectra", "electra"),
-            f"layerwise_lr_exponent must be bioelectra or electra, "
-            f"not {self.layerwise_lr_exponent!r}",
-        )
+        for name, values in (
+            ("pooling", ("first", "mean")),
+            ("tagging_head", ("linear", "lstm", "crf")),
+            ("tagging_scheme", ("BIO", "IO", "BIOUL")),
+            ("layerwise_lr_exponent", ("bioelectra", "electra")),
+        ):
+            value = getattr(self, name)
+            _require(value in values, f"{name} must be {' or '.join(values)}, not {value!r}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
 

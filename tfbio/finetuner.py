@@ -105,6 +105,7 @@ class Finetuner:
             kind.of_tokens,
             config.hidden_dropout_prob,
             config.pooling,
+            config.tagging_head,
         )
         with strategy.scope():
             self.model = TaskModel(*self.arguments)

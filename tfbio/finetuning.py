@@ -87,6 +87,7 @@ def finetune(
         `output_dir` holds a run with other settings.
     """
     examples = task.examples(data_dir)
+    kind = _kind(task, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint)
     found = tokenization.find_vocabulary(init_checkpoint)
@@ -120,7 +121,6 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
-        kind = KINDS[task.kind](task.labels)
         if task.augment:
             examples["train"] = task.augment(examples["train"])
         tokenizer = tokenization.wordpiece(vocab, pretrained["lower_case"])
@@ -144,6 +144,23 @@ def finetune(
             shown = SPLITS[1:] if show_test else ("dev",)
             _run_trial(finetuner, task, examples, pieces, output_dir, seed, shown)
     return _sum_up(task, settings, output_dir, seeds, show_test)
+
+
+def _kind(
+    task: Task, config: FinetuningConfig
+) -> Tagging | Classification | Regression | MultiLabel:
+    """What is learnt; raises a ConfigError if a setting is for other kinds of tasks."""
+    if task.kind == "tagging":
+        return Tagging(
+            task.labels, config.tagging_scheme, config.label_all_tokens, config.tagging_head
+        )
+    for name in ("tagging_head", "tagging_scheme", "label_all_tokens"):
+        if getattr(config, name) != getattr(FinetuningConfig, name):
+            raise ConfigError(
+                f"{name} is a setting of tagging, and {task.name} is a task of {task.kind}: leave "
+                f"it at {getattr(FinetuningConfig, name)}."
+            )
+    return KINDS[task.kind](task.labels)
 
 
 def _check(

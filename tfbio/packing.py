@@ -33,6 +33,7 @@ class Pieces:
       targets: for each piece int32 [tokens], where tokens have targets; else what the piece has.
       example: int64 [pieces], the number of the example that each is of.
       of_tokens: whether tokens have targets, or pieces.
+      words: of tags, for each piece int64 [own words], the first tokens of the words that it tags.
     """
 
     input_ids: list[np.ndarray]
@@ -40,6 +41,7 @@ class Pieces:
     targets: list[np.ndarray]
     example: np.ndarray
     of_tokens: bool
+    words: Sequence[np.ndarray] = ()
 
     @property
     def lengths(self) -> np.ndarray:

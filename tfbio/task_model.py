@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import randomness
+from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
 from tfbio.encoder import Encoder
 
@@ -17,12 +18,16 @@ class TaskModel(keras.layers.Layer):
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
     BERT's tanh layer, then dropout, then a dense layer. "mean" takes the mean over all tokens.
 
+    Tokens may go through a Bi-LSTM before dropout, or their logits may be a CRF's emissions, whose
+    transitions start at 0 (Gu et al., 2021, section 2.3 and Table 10, which say no more of either).
+
     Args:
       encoder_config: of the encoder.
       num_outputs: logits of a token or text.
       of_tokens: whether tokens have logits, or texts.
       dropout_prob: before the dense layer.
       pooling: "first" or "mean"; of texts.
+      tagging_head: "linear", "lstm" or "crf"; of tokens.
     """
 
     def __init__(
@@ -32,15 +37,24 @@ class TaskModel(keras.layers.Layer):
         of_tokens: bool,
         dropout_prob: float,
         pooling: str = "first",
+        tagging_head: str = "linear",
     ):
         super().__init__(name="task_model")
         self.encoder = Encoder(encoder_config)
         self.of_tokens, self.dropout_prob, self.pooling = of_tokens, dropout_prob, pooling
+        self.lstm = BiLSTM(encoder_config.hidden_size) if tagging_head == "lstm" else None
         # Logits are float32 whatever the encoder computes in.
         self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
         self.head.build([None, encoder_config.hidden_size])
+        self.transitions = None
+        if tagging_head == "crf":
+            self.transitions = self.add_weight(
+                "transitions", [num_outputs, num_outputs], "float32", "zeros"
+            )
 
-    def call(self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None) -> tf.Tensor:
+    def call(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None
+    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
         """The logits of a batch.
 
         Args:
@@ -48,7 +62,8 @@ class TaskModel(keras.layers.Layer):
           seed: int32 [2], keys all dropout; None for evaluation.
 
         Returns:
-          float32 [rows * row_length, num_outputs] for tokens, [texts, num_outputs] for texts.
+          float32 [rows * row_length, num_outputs] for tokens, [texts, num_outputs] for texts; with
+          a CRF also its transitions, float32 [num_outputs, num_outputs].
         """
         encoder_seed = head_seed = None
         if seed is not None:
@@ -62,10 +77,16 @@ class TaskModel(keras.layers.Layer):
             batch["position_ids"],
             seed=encoder_seed,
         )
-        vectors = tf.reshape(tf.cast(output, tf.float32), [-1, output.shape[-1]])
+        output = tf.cast(output, tf.float32)
+        if self.lstm is not None:
+            output = self.lstm(output, document_ids)
+        vectors = tf.reshape(output, [-1, output.shape[-1]])
         if not self.of_tokens:
             vectors = self._pool(vectors, batch)
-        return self.head(randomness.dropout(vectors, self.dropout_prob, head_seed))
+        logits = self.head(randomness.dropout(vectors, self.dropout_prob, head_seed))
+        if self.transitions is not None:
+            return logits, tf.convert_to_tensor(self.transitions)
+        return logits
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """[tokens, size] -> [texts, size]."""

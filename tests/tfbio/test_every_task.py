@@ -186,5 +186,38 @@ def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
         assert [written(label, task) for label in predicted] == raw_labels(path, task)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("head", "scheme", "label_all_tokens"), [("lstm", "IO", True), ("crf", "BIOUL", False)]
+)
+def test_heads_and_schemes_are_scored_in_bio(
+    head, scheme, label_all_tokens, data_of, pretrained, cpu, tmp_path
+):
+    task, folder = tasks.TASKS["ncbi_disease"], data_of("ncbi_disease")
+    settings = config.FinetuningConfig(
+        sequence_length=64,
+        train_batch_size=8,
+        num_trials=1,
+        max_train_examples=32,
+        num_train_epochs=6.0,
+        learning_rate=5e-3,
+        tagging_head=head,
+        tagging_scheme=scheme,
+        label_all_tokens=label_all_tokens,
+    )
+    scores = finetuning.finetune(
+        settings,
+        task=task,
+        data_dir=folder,
+        init_checkpoint=pretrained,
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
+    predicted = read_predictions(tmp_path / "out" / "trial_0" / "test_predictions.tsv", task.kind)
+    assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
+    test = task.read(task_files.find_split(folder, "test"))
+    assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
+
+
 def test_every_task_is_here():
     assert {*FOLDERS, *MADE_UP, "pubmedqa", "sentence_roles"} == tasks.TASKS.keys()

@@ -374,6 +374,41 @@ def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_d
     assert tags_found(made[0], tagged) == tags_found(made[1], tagged)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["lstm", "crf"])
+def test_heads_learn_the_same_packed_padded_and_on_two_devices(
+    head, tagged, pretrained, cpu, two_devices
+):
+    _, sentences, pieces = tagged
+    kind = Tagging(("O", "B", "I"), head=head)
+    shape = checkpoints.read_encoder_config(pretrained)
+    order = finetuner.training_order(len(pieces.input_ids), 0, 4, 16, seed=0)
+    settings = dataclasses.replace(SETTINGS, tagging_head=head)
+    padded = dataclasses.replace(settings, run=dataclasses.replace(settings.run, pack=False))
+    ways = (settings, cpu), (padded, cpu), (settings, two_devices)
+    found = []
+    for own, strategy in ways:
+        made = finetuner.Finetuner(own, shape, kind, 0, 150, strategy)
+        made.initialize(0, pretrained)
+        losses = []
+        made.train(pieces, order, 0, lambda *figures, losses=losses: losses.append(figures[1]))
+        weights = [variable.numpy() for variable in made.model.trainable_variables]
+        tags = kind.predictions(made.predict(pieces), pieces, sentences)
+        found.append((losses, weights, tags))
+        assert [len(own) for own in tags] == [len(sentence.words) for sentence in sentences]
+        if head == "crf":
+            assert np.abs(made.model.transitions.numpy()).min() > 1e-4
+            shares = [made.optimizer.lr_multiplier(made.model.transitions)]
+        else:
+            shares = map(made.optimizer.lr_multiplier, made.model.lstm.trainable_variables)
+        assert set(shares) == {1.0}
+    for losses, weights, tags in found[1:]:
+        assert losses == pytest.approx(found[0][0], rel=1e-4)
+        for one, other in zip(found[0][1], weights, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-4)
+        assert tags == found[0][2]
+
+
 def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices):
     kind, sentences, pieces = tagged
     shape = checkpoints.read_encoder_config(pretrained)
@@ -385,11 +420,15 @@ def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices)
     assert output.shape == pieces.input_ids[0].shape
 
 
-def test_the_step_compiles_under_xla(tagged, pretrained, cpu):
+@pytest.mark.parametrize(
+    "head", ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in ("lstm", "crf"))]
+)
+def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
     """Static shapes, as a TPU needs them; and the same loss."""
-    kind, _, pieces = tagged
+    kind, pieces = Tagging(("O", "B", "I"), head=head), tagged[2]
     shape = checkpoints.read_encoder_config(pretrained)
-    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, cpu)
+    settings = dataclasses.replace(SETTINGS, tagging_head=head)
+    made = finetuner.Finetuner(settings, shape, kind, 0, 150, cpu)
     (part,) = packing.Packer(pieces, 16, 1, 0).batch(np.arange(16))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     losses = []

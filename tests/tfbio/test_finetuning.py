@@ -254,6 +254,10 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
         run(output, dataclasses.replace(SETTINGS, sequence_length=128))
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
         run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
+    with pytest.raises(
+        UserError, match="tagging_head is a setting of tagging.* leave it at linear"
+    ):
+        run(output, dataclasses.replace(SETTINGS, tagging_head="crf"))
     with pytest.raises(UserError, match="nowhere holds no config.json"):
         run(output, init_checkpoint=str(tmp_path / "nowhere"))
 

@@ -87,10 +87,18 @@ def test_shapes_are_few():
     assert filled > 0.85
 
 
-@pytest.mark.parametrize("of_tokens, pooling", [(True, "first"), (False, "first"), (False, "mean")])
-def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling):
+@pytest.mark.parametrize(
+    ("of_tokens", "pooling", "head"),
+    [
+        (True, "first", "linear"),
+        (True, "first", "lstm"),
+        (False, "first", "linear"),
+        (False, "mean", "linear"),
+    ],
+)
+def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
     pieces = make_pieces([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
-    model = TaskModel(SHAPE, 3, of_tokens, 0.1, pooling)
+    model = TaskModel(SHAPE, 3, of_tokens, 0.1, pooling, head)
     (part,) = packing.Packer(pieces, 8, 1, pad_id=0).batch(np.arange(8))
     assert part.arrays["input_ids"].shape[0] < 8
     packed = model({name: tf.constant(values) for name, values in part.arrays.items()}).numpy()
