@@ -7,12 +7,13 @@ ELECTRA code.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tfbio import tokenization
+from tfbio import relations, tokenization
 from tfbio.packing import Pieces
 from tfbio.task_files import LabelledText
 
@@ -66,11 +67,18 @@ def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], lis
 
 
 class Classification:
-    """One of several classes; see `tagging.Tagging` for the methods."""
+    """One of several classes; see `tagging.Tagging` for the methods.
+
+    Args:
+      labels: all classes, in the order of the model's outputs.
+      pooling: of `TaskModel`.
+      entity_markers: whether the markers of relations are seen; see `relations`.
+    """
 
     of_tokens = False
 
-    def __init__(self, labels: Sequence[str]):
+    def __init__(self, labels: Sequence[str], pooling: str = "first", entity_markers: bool = True):
+        self.pooling, self.entity_markers = pooling, entity_markers
         self.labels = tuple(labels)
         self.num_outputs = len(self.labels)
 
@@ -78,7 +86,25 @@ class Classification:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
-        return encode(examples, targets, tokenizer, vocab, length)
+        if self.pooling not in relations.POOLINGS and self.entity_markers:
+            return encode(examples, targets, tokenizer, vocab, length)
+        found = [relations.find(x, self.pooling, self.entity_markers) for x in examples]
+        examples = [
+            dataclasses.replace(example, text=text)
+            for example, (text, _) in zip(examples, found, strict=True)
+        ]
+        pieces = encode(examples, targets, tokenizer, vocab, length)
+        if self.pooling not in relations.POOLINGS:
+            return pieces
+        encoded = tokenizer.encode_batch([text for text, _ in found], add_special_tokens=False)
+        entities = [
+            # After [CLS]; what is cut off has the place of [SEP].
+            [np.minimum(1 + _tokens(e.offsets, span), len(ids) - 1) for span in spans]
+            for e, (_, spans), ids in zip(encoded, found, pieces.input_ids, strict=True)
+        ]
+        most = max(len(tokens) for both in entities for tokens in both)
+        padded = [np.stack([np.resize(tokens, most) for tokens in both]) for both in entities]
+        return dataclasses.replace(pieces, entities=padded)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy; logits float32 [texts, classes]."""
@@ -92,6 +118,14 @@ class Classification:
     def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[str]:
         """The most probable class of each example; outputs float32 [classes] of each."""
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
+
+
+def _tokens(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> np.ndarray:
+    """The tokens, whose characters `offsets` has, that have characters of a span; int64."""
+    starts, ends = np.array(offsets).T
+    tokens = np.flatnonzero((starts < span[1]) & (ends > span[0]))
+    # What has no token, since its characters are dropped, has the place of what is cut off.
+    return tokens if len(tokens) else np.array([len(offsets)])
 
 
 class Regression:

@@ -329,9 +329,12 @@ class FinetuningConfig:
     adam_beta_2: float = 0.999
     adam_epsilon: float = 1e-6
     max_gradient_norm: float = 1.0
-    # What the head sees of a text: "first", the output for [CLS], as in the papers; or "mean", that
-    # over all tokens.
+    # What the head sees of a text: "first", the output for [CLS], as in the papers; "mean", that
+    # over all tokens; of relations also "mention", the maximum over the tokens of both entities, or
+    # "entity_start", the markers before them (see tfbio/relations.py).
     pooling: str = "first"
+    # Whether relations that have markers are seen with them, or without: the original text.
+    entity_markers: bool = True
     # Of tagging: a dense layer on each token; a Bi-LSTM below it ("lstm"); or sequences of tags as
     # a whole ("crf").
     tagging_head: str = "linear"
@@ -369,13 +372,17 @@ class FinetuningConfig:
         )
         _require(0 < self.layerwise_lr_decay <= 1, "layerwise_lr_decay must be in (0, 1]")
         for name, values in (
-            ("pooling", ("first", "mean")),
+            ("pooling", ("first", "mean", "mention", "entity_start")),
             ("tagging_head", ("linear", "lstm", "crf")),
             ("tagging_scheme", ("BIO", "IO", "BIOUL")),
             ("layerwise_lr_exponent", ("bioelectra", "electra")),
         ):
             value = getattr(self, name)
             _require(value in values, f"{name} must be {' or '.join(values)}, not {value!r}")
+        _require(
+            self.entity_markers or self.pooling != "entity_start",
+            "pooling entity_start needs entity_markers to be true",
+        )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
 

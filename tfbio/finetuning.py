@@ -25,6 +25,7 @@ from tfbio import (
     packing,
     predictions,
     records,
+    relations,
     task_files,
     tokenization,
 )
@@ -124,6 +125,9 @@ def finetune(
         if task.augment:
             examples["train"] = task.augment(examples["train"])
         tokenizer = tokenization.wordpiece(vocab, pretrained["lower_case"])
+        if config.entity_markers and relations.are_marked(examples["train"]):
+            rows = encoder_config.vocab_size
+            tokenizer = relations.with_markers(vocab, rows, pretrained["lower_case"])
         pieces = {
             split: kind.pieces(members, tokenizer, vocab, config.sequence_length)
             for split, members in examples.items()
@@ -150,16 +154,26 @@ def _kind(
     task: Task, config: FinetuningConfig
 ) -> Tagging | Classification | Regression | MultiLabel:
     """What is learnt; raises a ConfigError if a setting is for other kinds of tasks."""
+    for name, kind in (
+        ("tagging_head", "tagging"),
+        ("tagging_scheme", "tagging"),
+        ("label_all_tokens", "tagging"),
+        ("entity_markers", "classification"),
+        ("pooling", "classification"),
+    ):
+        value, default = getattr(config, name), getattr(FinetuningConfig, name)
+        # "mean" is for texts of any kind.
+        if task.kind != kind and value not in (default, "mean"):
+            raise ConfigError(
+                f"{name} {json.dumps(value)} is for tasks of {kind}, and {task.name} is one of "
+                f"{task.kind}: leave it at {json.dumps(default)}."
+            )
     if task.kind == "tagging":
         return Tagging(
             task.labels, config.tagging_scheme, config.label_all_tokens, config.tagging_head
         )
-    for name in ("tagging_head", "tagging_scheme", "label_all_tokens"):
-        if getattr(config, name) != getattr(FinetuningConfig, name):
-            raise ConfigError(
-                f"{name} is a setting of tagging, and {task.name} is a task of {task.kind}: leave "
-                f"it at {getattr(FinetuningConfig, name)}."
-            )
+    if task.kind == "classification":
+        return Classification(task.labels, config.pooling, config.entity_markers)
     return KINDS[task.kind](task.labels)
 
 

@@ -34,6 +34,8 @@ class Pieces:
       example: int64 [pieces], the number of the example that each is of.
       of_tokens: whether tokens have targets, or pieces.
       words: of tags, for each piece int64 [own words], the first tokens of the words that it tags.
+      entities: where the entities of a text stand for it, for each piece int64 [2, most tokens],
+        the tokens of both; those of fewer tokens have some again.
     """
 
     input_ids: list[np.ndarray]
@@ -42,6 +44,7 @@ class Pieces:
     example: np.ndarray
     of_tokens: bool
     words: Sequence[np.ndarray] = ()
+    entities: Sequence[np.ndarray] = ()
 
     @property
     def lengths(self) -> np.ndarray:
@@ -91,8 +94,9 @@ def fill(pieces: Pieces, chosen: np.ndarray, places: Places, rows: int, pad_id: 
     Returns:
       int32 `input_ids`, `segment_ids`, `position_ids` and `document_ids` (the piece's number in
       the batch, from 1; 0 for padding), [rows, row_length] each; `first`, int32 [n], the place of
-      each piece's first token when the rows are laid end to end; and `targets`, [rows, row_length]
-      where tokens have targets, else [n, ...].
+      each piece's first token when the rows are laid end to end; `targets`, [rows, row_length]
+      where tokens have targets, else [n, ...]; and `entities`, int32 [n, 2, most tokens], such
+      places too, if the pieces have them.
     """
     shape = [rows, places.row_length]
     batch = {
@@ -118,6 +122,9 @@ def fill(pieces: Pieces, chosen: np.ndarray, places: Places, rows: int, pad_id: 
         if of_tokens:
             batch["targets"][here] = pieces.targets[piece]
     batch["first"] = (places.row * places.row_length + places.start).astype(np.int32)
+    if pieces.entities:
+        entities = np.stack([pieces.entities[piece] for piece in chosen])
+        batch["entities"] = (entities + batch["first"][:, None, None]).astype(np.int32)
     return batch
 
 

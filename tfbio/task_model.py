@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import randomness
+from tfbio import randomness, relations
 from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
 from tfbio.encoder import Encoder
@@ -17,16 +17,18 @@ class TaskModel(keras.layers.Layer):
     With `pooling` "first" the head for texts is the original ELECTRA code's
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
     BERT's tanh layer, then dropout, then a dense layer. "mean" takes the mean over all tokens.
+    "mention" and "entity_start" are the two entities of a relation (Gu et al., 2021, section 6.5):
+    the maximum over the tokens of each, or the tokens that mark where they start, side by side.
 
     Tokens may go through a Bi-LSTM before dropout, or their logits may be a CRF's emissions, whose
-    transitions start at 0 (Gu et al., 2021, section 2.3 and Table 10, which say no more of either).
+    transitions start at 0 (Gu et al., 2021, section 5.2 and Table 10, which say no more of either).
 
     Args:
       encoder_config: of the encoder.
       num_outputs: logits of a token or text.
       of_tokens: whether tokens have logits, or texts.
       dropout_prob: before the dense layer.
-      pooling: "first" or "mean"; of texts.
+      pooling: "first", "mean", "mention" or "entity_start"; of texts.
       tagging_head: "linear", "lstm" or "crf"; of tokens.
     """
 
@@ -45,7 +47,8 @@ class TaskModel(keras.layers.Layer):
         self.lstm = BiLSTM(encoder_config.hidden_size) if tagging_head == "lstm" else None
         # Logits are float32 whatever the encoder computes in.
         self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
-        self.head.build([None, encoder_config.hidden_size])
+        of_entities = not of_tokens and pooling in relations.POOLINGS
+        self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
         self.transitions = None
         if tagging_head == "crf":
             self.transitions = self.add_weight(
@@ -89,7 +92,10 @@ class TaskModel(keras.layers.Layer):
         return logits
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """[tokens, size] -> [texts, size]."""
+        """[tokens, size] -> [texts, size], or [texts, 2 * size]."""
+        if self.pooling in relations.POOLINGS:
+            entities = tf.reduce_max(tf.gather(vectors, batch["entities"]), axis=2)
+            return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
         if self.pooling == "first":
             return tf.gather(vectors, batch["first"])
         texts = batch["first"].shape[0]

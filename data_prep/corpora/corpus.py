@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 from absl import flags
 
 from data_prep import pipeline
-from tfbio import records, storage
+from tfbio import records, relations, storage
 
 SPLITS = ("train", "dev", "test")
 
@@ -226,12 +226,21 @@ def with_development(
 # --- Instances ---------------------------------------------------------------------------------
 
 
-def mask(text: str, first: tuple[int, int, str], second: tuple[int, int, str], overlap: str) -> str:
+def mask(
+    text: str,
+    first: tuple[int, int, str],
+    second: tuple[int, int, str],
+    overlap: str,
+    entities: str = "dummy",
+) -> str:
     """The text with two mentions (start, end, dummy) made dummies, or one where they overlap.
 
     Args:
       first: the mention that starts first.
+      entities: "dummy", or "marker" for `relations.mark` instead.
     """
+    if entities == "marker":
+        return relations.mark(text, first[:2], second[:2])
     (start, end, dummy), (second_start, second_end, second_dummy) = first, second
     if end > second_start:
         return text[:start] + overlap + text[max(end, second_end) :]
@@ -297,3 +306,14 @@ def define_flags(release: str, index: str = "", development: bool = False) -> No
         text = "File with the names of the notes for development, one a line (default: a tenth)."
         flags.DEFINE_string("dev_documents", "", text)
     flags.DEFINE_bool("overwrite", False, "Replace files that an earlier run wrote.")
+
+
+def define_entities_flag() -> None:
+    """Defines how a corpus of relations shows the two entities."""
+    flags.DEFINE_enum(
+        "entities",
+        "dummy",
+        ["dummy", "marker"],
+        "BLURB's dummies, @GENE$; or the text with markers, [S1] p53 [E1], which fine-tuning can "
+        "also leave out.",
+    )

@@ -4,8 +4,9 @@
         --index=data_generation/indexing/DDI --output=out/ddi
 
 Each `<pair>` of the XML is an instance: the pair's id; the sentence, in which both drugs are
-`@DRUG$` (one `@DRUG-DRUG$` where they overlap); and `DDI-advise`, `-effect`, `-int`, `-mechanism`
-or `-false`. The splits are lists of files, BLURB's `indexing/DDI/{train,dev,test}_files.tsv`.
+`@DRUG$` (one `@DRUG-DRUG$` where they overlap), or with `--entities=marker` stand between markers;
+and `DDI-advise`, `-effect`, `-int`, `-mechanism` or `-false`. The splits are lists of files,
+BLURB's `indexing/DDI/{train,dev,test}_files.tsv`.
 
 Reads the release of the corpus's makers (<https://github.com/isegura/DDICorpus>), or the older copy
 that BLURB fetches, DDIextraction_2013.tar.gz. The makers' mends what that copy has wrong: in six
@@ -40,7 +41,7 @@ FILES = rf"({'|'.join(FOLDERS)})/(DrugBank|MedLine)/[^/]+\.xml"
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike
+    source: str | os.PathLike, index: str | os.PathLike, entities: str = "dummy"
 ) -> dict[str, list[tuple[str, str, str]]]:
     """The instances of each split.
 
@@ -56,7 +57,7 @@ def read_instances(
             raise corpus.CorpusError(
                 f"{split}_files.tsv in {index} lists {missing[0]}, which {source} does not hold."
             )
-        splits[split] = [row for name in names for row in read_file(files[name])]
+        splits[split] = [row for name in names for row in read_file(files[name], entities)]
     return splits
 
 
@@ -66,8 +67,8 @@ def _listed_name(key: str) -> str:
     return f"{FOLDERS[folder]}/{kind}/{name}"
 
 
-def read_file(file: corpus.File) -> list[tuple[str, str, str]]:
-    """The instances of one document."""
+def read_file(file: corpus.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
+    """The instances of one document; for `entities` see `corpus.mask`."""
     try:
         with markup.faults():
             # Before the rest is parsed: entities in attributes, where the text is, are expanded.
@@ -90,7 +91,8 @@ def read_file(file: corpus.File) -> list[tuple[str, str, str]]:
                 )
             if first[0] > second[0]:
                 first, second = second, first
-            masked = corpus.mask(text, (*first, "@DRUG$"), (*second, "@DRUG$"), "@DRUG-DRUG$")
+            pair_of_drugs = (*first, "@DRUG$"), (*second, "@DRUG$")
+            masked = corpus.mask(text, *pair_of_drugs, "@DRUG-DRUG$", entities)
             rows.append((pair.get("id", ""), masked, f"DDI-{label}"))
     return rows
 
@@ -109,10 +111,16 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.index)
+    splits = read_instances(flag.input, flag.index, flag.entities)
     corpus.write(flag.output, splits, flag.overwrite)
     corpus.say_counts(splits)
 
 
+def define_flags() -> None:
+    """Defines the command's flags."""
+    corpus.define_flags("DDICorpus-2013.zip", index="DDI")
+    corpus.define_entities_flag()
+
+
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("DDICorpus-2013.zip", index="DDI"))
+    cli.run(main, define_flags)

@@ -332,10 +332,16 @@ def tags_found(made, tagged):
     return made.kind.predictions(made.predict(pieces), pieces, sentences)
 
 
-def test_tags_are_learnt_and_predicted_at_their_words(tagged, pretrained, cpu):
-    kind, sentences, pieces = tagged
+ALL_HEADS = ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in ("lstm", "crf"))]
+
+
+@pytest.mark.parametrize("head", ALL_HEADS)
+def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, cpu):
+    _, sentences, pieces = tagged
+    kind = Tagging(("O", "B", "I"), head=head)
     shape = checkpoints.read_encoder_config(pretrained)
-    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, cpu)
+    settings = dataclasses.replace(SETTINGS, tagging_head=head)
+    made = finetuner.Finetuner(settings, shape, kind, 0, 150, cpu)
     made.initialize(0, pretrained)
     order = finetuner.training_order(len(pieces.input_ids), 0, 150, 16, seed=0)
     made.train(pieces, order, 0, lambda *figures: None)
@@ -352,7 +358,7 @@ def test_tags_are_learnt_and_predicted_at_their_words(tagged, pretrained, cpu):
         length = len(pieces.input_ids[number])
         (part,) = packing.Packer(pieces, 1, 1, 0, padded_length=length).batch(np.array([number]))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
-        expected = tf.argmax(made.model(batch), axis=-1).numpy()
+        expected = kind.outputs(made.model(batch), batch).numpy()
         np.testing.assert_array_equal(outputs[number], expected)
 
 
@@ -420,9 +426,7 @@ def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices)
     assert output.shape == pieces.input_ids[0].shape
 
 
-@pytest.mark.parametrize(
-    "head", ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in ("lstm", "crf"))]
-)
+@pytest.mark.parametrize("head", ALL_HEADS)
 def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
     """Static shapes, as a TPU needs them; and the same loss."""
     kind, pieces = Tagging(("O", "B", "I"), head=head), tagged[2]

@@ -255,7 +255,7 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
         run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
     with pytest.raises(
-        UserError, match="tagging_head is a setting of tagging.* leave it at linear"
+        UserError, match=r"tagging_head \"crf\" is for tasks of tagging.*\"linear\""
     ):
         run(output, dataclasses.replace(SETTINGS, tagging_head="crf"))
     with pytest.raises(UserError, match="nowhere holds no config.json"):

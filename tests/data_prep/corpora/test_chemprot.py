@@ -94,6 +94,21 @@ def test_what_stands_where(text, chemical, gene, expected):
     assert made(text, mentions) == [(*expected, "false")]
 
 
+def test_markers_instead_of_dummies(punkt, shared):
+    """Every row of the corpus: between the markers is what a dummy stands for."""
+    source = shared / "data/chemprot/original"
+    both = [chemprot.read_instances(source, entities) for entities in ("dummy", "marker")]
+    for split in corpus.SPLITS:
+        for (id_, masked, label), (own_id, marked, own_label) in zip(
+            both[0][split], both[1][split], strict=True
+        ):
+            assert (own_id, own_label) == (id_, label)
+            dummies = iter(re.findall(r"@(?:CHEMICAL|GENE)\$", masked))
+            if "@CHEM-GENE$" not in masked:
+                pattern = r"\[S([12])\] .*? \[E\1\]"
+                assert re.sub(pattern, lambda _, each=dummies: next(each), marked) == masked
+
+
 def test_a_mention_over_the_end_of_a_sentence_is_in_none():
     mentions = [("C", "CHEMICAL", "A", 0), ("G", "GENE-Y", "B. C", 0)]
     assert made("A meets B. C rests.", mentions) == []

@@ -1,12 +1,14 @@
 """DDI: BLURB's files, and sentences made up to be awkward."""
 
 import gzip
+import re
 import zipfile
 from collections import Counter
 
 import pytest
 
 from data_prep.corpora import corpus, ddi
+from tfbio import relations
 
 # Where the makers' release differs from the older copy of it that BLURB fetches: the place of the
 # mentions after a title in brackets, and the labels of two pairs.
@@ -41,6 +43,26 @@ def test_the_published_files_but_for_what_the_makers_mended(shared, command, tmp
         moved = [(own[0], own[1], other[1]) for own, other in differing if own[1] != other[1]]
         assert Counter(id_.rsplit(".", 2)[0] for id_, _, _ in moved) == MENDED[split]
         assert all("];" in other and "] " in own for _, own, other in moved)
+
+
+def test_markers_stand_where_the_dummies_do(shared):
+    data = shared / "data/ddi2013"
+    both = [
+        ddi.read_instances(data / "original", data / "blurb/index", entities)
+        for entities in ("dummy", "marker")
+    ]
+    overlaps = 0
+    for split in corpus.SPLITS:
+        for (id_, masked, label), (own_id, marked, own_label) in zip(
+            both[0][split], both[1][split], strict=True
+        ):
+            assert (own_id, own_label) == (id_, label)
+            assert all(marked.count(marker) == 1 for marker in relations.MARKERS)
+            overlaps += "@DRUG-DRUG$" in masked
+            if "@DRUG-DRUG$" not in masked:
+                pattern = r"\[S([12])\] .*? \[E\1\]"
+                assert re.sub(pattern, "@DRUG$", marked, flags=re.DOTALL) == masked
+    assert 0 < overlaps < 1000
 
 
 def rows_of(content):
