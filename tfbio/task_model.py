@@ -51,8 +51,13 @@ class TaskModel(keras.layers.Layer):
         self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
         self.transitions = None
         if tagging_head == "crf":
+            # float32 in the sums, too, whatever the encoder computes in.
             self.transitions = self.add_weight(
-                "transitions", [num_outputs, num_outputs], "float32", "zeros"
+                "transitions",
+                [num_outputs, num_outputs],
+                "float32",
+                "zeros",
+                experimental_autocast=False,
             )
 
     def call(

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from tfbio import packing
 from tfbio.config import EncoderConfig
+from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel
 
 SHAPE = EncoderConfig(
@@ -115,3 +117,29 @@ def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
             found = packed[piece : piece + 1]
         assert np.abs(logits).max() > 1e-2
         np.testing.assert_allclose(found, logits, atol=1e-5)
+
+
+@pytest.fixture
+def bfloat16():
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    yield
+    keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.mark.parametrize("head", ["linear", "lstm", "crf"])
+def test_heads_compute_in_float32_where_the_encoder_does_not(head, bfloat16):
+    pieces, kind = make_pieces([5, 40, 17]), Tagging(("O", "B", "I"), head=head)
+    (part,) = packing.Packer(pieces, 3, 1, pad_id=0).batch(np.arange(3))
+    batch = {name: tf.constant(values) for name, values in part.arrays.items()}
+    model = TaskModel(SHAPE, 3, True, 0.1, tagging_head=head)
+    with tf.GradientTape() as tape:
+        logits = model(batch)
+        losses, _ = kind.losses(logits, batch)
+    own = [*model.head.variables, *(model.lstm.variables if head == "lstm" else ())]
+    own += [model.transitions] if head == "crf" else []
+    gradients = tape.gradient(losses, own)
+    for value in (*tf.nest.flatten(logits), losses, *own, *gradients):
+        assert value.dtype == tf.float32
+    assert all(np.abs(gradient).max() > 0 for gradient in gradients)
+    assert kind.outputs(logits, batch).shape == [128]
