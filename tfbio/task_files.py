@@ -52,6 +52,12 @@ SPLIT_NAMES = {
     "test": ("test",),
 }
 SPLIT_ENDINGS = (".tsv", ".txt", ".json")
+# SQuAD's files as they are released: its development set is what the papers report on.
+RELEASED_FILES = {
+    "train": ["train-v1.1.json", "train-v2.0.json"],
+    "dev": [],
+    "test": ["dev-v1.1.json", "dev-v2.0.json"],
+}
 
 # What a column of the user's own table holds -> what it may be called.
 OWN_COLUMNS = {
@@ -101,7 +107,8 @@ class Question:
     """A question on a context, the accepted answers and the first character of each in it.
 
     There are no answers where the context holds none (SQuAD v2.0) or where they are to be found (a
-    test file). The first character is -1 where it is not known.
+    test file). The first character is -1 where it is not known. `question_id` is the question's
+    where it has several contexts (BioASQ).
     """
 
     id: str
@@ -109,6 +116,7 @@ class Question:
     context: str
     answers: tuple[str, ...]
     answer_starts: tuple[int, ...]
+    question_id: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
 
@@ -306,8 +314,10 @@ def read_bioasq_factoid(path: str, ids: Sequence[str] | None = None) -> list[Que
         for i, context in enumerate(snippets):
             found = [re.search(pattern, context, re.IGNORECASE) for pattern in patterns]
             starts = tuple(match.start() if match else -1 for match in found)
-            answered = Question(f"{name}_{i:03}", text, context, tuple(answers), starts, where)
-            questions.append(answered)
+            context_id = f"{name}_{i:03}"
+            questions.append(
+                Question(context_id, text, context, tuple(answers), starts, name, where)
+            )
     return _some(path, questions)
 
 
@@ -358,7 +368,7 @@ def read_squad(path: str) -> list[Question]:
                         message = f"expected {text!r} at character {start} of the context"
                         raise _mistake(where, f"{message}, found {stands!r}")
                 text = _field(record, "question", where, str)
-                questions.append(Question(name, text, context, texts, starts, where))
+                questions.append(Question(name, text, context, texts, starts, where=where))
     return _some(path, questions)
 
 
@@ -405,22 +415,53 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
                     )
 
 
-def find_split(data_dir: str, split: str) -> str:
+def find_split(data_dir: str, split: str, optional: bool = False) -> str:
     """The file of "train", "dev" or "test" in a folder, under any of the names in use.
+
+    Args:
+      data_dir: the folder.
+      split: which.
+      optional: whether there may be none; it is "" then.
 
     Raises:
       TaskFileError: there is none, or more than one.
     """
     names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in SPLIT_ENDINGS]
+    names += RELEASED_FILES[split]
     paths = [os.path.join(data_dir, name + packed) for name in names for packed in ("", ".gz")]
     found = [path for path in paths if os.path.isfile(path)]
     if len(found) > 1:
         message = f"{data_dir} holds more than one file of the split {split!r}: leave one of"
         raise TaskFileError(f"{message} {', '.join(map(os.path.basename, found))}.")
+    if not found and optional:
+        return ""
     if not found:
         message = f"{data_dir} holds no file of the split {split!r}: expected one of"
         raise TaskFileError(f"{message} {', '.join(names)} (or one of them with .gz).")
     return found[0]
+
+
+def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
+    """The questions to train on, and the last tenth or so for development.
+
+    Questions on one context stay together, and so do the contexts of one question.
+
+    Raises:
+      TaskFileError: there are too few.
+    """
+
+    def group(number: int) -> str:
+        return questions[number].question_id or questions[number].context
+
+    cut = len(questions) - len(questions) // 10
+    while 0 < cut < len(questions) and group(cut - 1) == group(cut):
+        cut -= 1
+    if cut in (0, len(questions)):
+        path = questions[0].where[0]
+        raise TaskFileError(
+            f"{path} has too few questions to hold out a tenth for development: add a dev.json."
+        )
+    return list(questions[:cut]), list(questions[cut:])
 
 
 def _mistake(where: Where, message: str) -> TaskFileError:

@@ -264,8 +264,10 @@ def test_bioasq_factoid_has_a_context_for_each_snippet(write, gold, answers, sta
     path = write(json.dumps({"questions": [record, bioasq(id="2")]}))
     question = "Is inventol safe?"
     assert task_files.read_bioasq_factoid(path) == [
-        task_files.Question("0a1b_000", question, "Inventol is safe.", answers, starts[0]),
-        task_files.Question("0a1b_001", question, "It is inventol, unsafe.", answers, starts[1]),
+        task_files.Question("0a1b_000", question, "Inventol is safe.", answers, starts[0], "0a1b"),
+        task_files.Question(
+            "0a1b_001", question, "It is inventol, unsafe.", answers, starts[1], "0a1b"
+        ),
     ]
 
 
