@@ -26,12 +26,43 @@ MODEL_SETTINGS = (
 TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
 
+# The weights in a trial's folder of a fine-tuning run.
+TRIAL_WEIGHTS = "model"
+
+
 class CheckpointError(UserError):
     """A checkpoint that is missing, or that is not of the model it is wanted for."""
 
 
+def run_of(folder: str) -> str:
+    """The folder with the settings and the vocabulary of the weights in `folder`.
+
+    It is the same for a pretraining run; a trial of a fine-tuning run has them one above.
+    """
+    if storage.at(folder, f"{TRIAL_WEIGHTS}.index").is_file():
+        return os.path.dirname(folder.rstrip("/")) or "."
+    return folder
+
+
+def newest_weights(folder: str) -> str:
+    """The newest checkpoint in `folder`: a run's `--model_dir`, or a trial of a fine-tuning run.
+
+    Raises:
+      CheckpointError: there is none.
+    """
+    if run_of(folder) != folder:
+        return os.path.join(folder, TRIAL_WEIGHTS)
+    path = tf.train.latest_checkpoint(folder)
+    if path is None:
+        raise CheckpointError(
+            f"{folder} holds no checkpoint: run run_pretraining.py first (to fine-tune, the folder "
+            "trial_SEED of a run_finetuning.py run will also do)."
+        )
+    return path
+
+
 def read_settings(folder: str) -> dict:
-    """The `config.json` that a pretraining run wrote beside its checkpoints.
+    """The `config.json` of the run whose checkpoints are in `folder` (see `run_of`).
 
     Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form.
 
@@ -42,11 +73,12 @@ def read_settings(folder: str) -> dict:
     settings = hugging_face.read_settings(folder)
     if settings is not None:
         return settings
-    path = storage.at(folder, "config.json")
+    path = storage.at(run_of(folder), "config.json")
     if not path.is_file():
         raise CheckpointError(
             f"{folder} holds no config.json: give the --model_dir of a run_pretraining.py run (to "
-            "fine-tune, also a BERT or ELECTRA folder of Hugging Face's)."
+            "fine-tune, also a trial_SEED of run_finetuning.py, or a BERT or ELECTRA folder of "
+            "Hugging Face's)."
         )
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
@@ -222,12 +254,13 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
         raise CheckpointError(f"{path} does not fit the settings: {_first_line(error)}") from error
 
 
-def restore_encoder(folder: str, encoder: Encoder) -> None:
+def restore_encoder(folder: str, encoder: Encoder, head: tf.Module | None = None) -> None:
     """Gives `encoder` the discriminator's weights of the newest checkpoint in `folder`.
 
     Args:
-      folder: a run's `--model_dir`, or a folder of Hugging Face's.
+      folder: a run's `--model_dir`, a trial of a fine-tuning run, or a folder of Hugging Face's.
       encoder: of the same shape.
+      head: the head of a `TaskModel` of the same shape as the trial's, to restore it too.
 
     Raises:
       CheckpointError: if there is no checkpoint, or one of another shape.
@@ -236,11 +269,10 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
     if hugging_face.read_settings(folder) is not None:
         hugging_face.restore_encoder(folder, encoder)
         return
-    path = tf.train.latest_checkpoint(folder)
-    if path is None:
-        raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
-    # The tree by which the trainer saves: Checkpoint(model=Electra), whose `encoder` is wanted.
-    tree = tf.train.Checkpoint(model=tf.train.Checkpoint(encoder=encoder))
+    path = newest_weights(folder)
+    # The tree by which the trainers save: Checkpoint(model=Electra), or that of a TaskModel.
+    parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
+    tree = tf.train.Checkpoint(model=tf.train.Checkpoint(**parts))
     try:
         tree.read(path).expect_partial().assert_existing_objects_matched()
     except (ValueError, AssertionError) as error:

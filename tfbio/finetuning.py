@@ -69,7 +69,8 @@ def finetune(
       config: all settings.
       task: one of `tasks.TASKS`.
       data_dir: folder with the task's files.
-      init_checkpoint: the model folder of a pretraining run, or one of Hugging Face's.
+      init_checkpoint: the model folder of a pretraining run, a `trial_SEED` of a fine-tuning run,
+        or a folder of Hugging Face's.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
       from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
@@ -91,7 +92,7 @@ def finetune(
     kind = _kind(task, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint)
-    found = tokenization.find_vocabulary(init_checkpoint)
+    found = tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint))
     if found.suffix != ".txt":
         raise UserError(
             f"{init_checkpoint} was pretrained with {found.name}: fine-tuning takes WordPiece's "
@@ -213,12 +214,7 @@ def _weights_sha256(folder: str) -> str:
     """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
     if hugging_face.read_settings(folder) is not None:
         return records.sha256_of(hugging_face.weights_file(folder))
-    path = tf.train.latest_checkpoint(folder)
-    if path is None:
-        raise checkpoints.CheckpointError(
-            f"{folder} holds no checkpoint: run run_pretraining.py first."
-        )
-    return records.sha256_of(f"{path}.index")
+    return records.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
 
 
 def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> None:
@@ -332,7 +328,9 @@ def _run_trial(
         write_curves(split, step, scores[split])
     writer.close()
     scores["seconds"] = round(time.time() - start, 1)
-    tf.train.Checkpoint(model=finetuner.model).write(os.path.join(unfinished, "model"))
+    tf.train.Checkpoint(model=finetuner.model).write(
+        os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)
+    )
     records.write_text(os.path.join(unfinished, "scores.json"), json.dumps(scores, indent=2) + "\n")
     os.rename(unfinished, _trial_dir(output_dir, seed))
     metric = next(iter(scores["test"]))

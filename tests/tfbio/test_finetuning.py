@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import checkpoints, config, finetuning, packing, report, tasks, tokenization
+from tfbio import checkpoints, config, curves, finetuning, packing, tasks, tokenization
 from tfbio.classification import Classification
 from tfbio.cli import UserError
 from tfbio.task_model import TaskModel
@@ -217,9 +217,9 @@ def test_the_best_weights_are_scored_once_on_the_test_set(
     assert values == {2: 0.1, 4: 0.5, 6: 0.3, 8: 0.5}
     assert trial["dev"] == {k: v for k, v in trial["evaluations"][1].items() if k != "step"}
     assert trial["test"]["accuracy"] == accuracy_of_saved(out / "trial_0", pretrained, test_set)
-    curves = report.read_curves(out / "logs" / "trial_0")
-    assert dict(curves["dev_written"]) == pytest.approx(values)
-    assert curves["test_written"] == [(4, 0.25)] and curves["loss"][-1][0] == 8
+    logged = curves.read(out / "logs" / "trial_0")
+    assert dict(logged["dev_written"]) == pytest.approx(values)
+    assert logged["test_written"] == [(4, 0.25)] and logged["loss"][-1][0] == 8
     assert "seed 0 | step 6 | dev written 0.3000" in capsys.readouterr().out
 
     # The same up to there, without ever looking.
@@ -243,6 +243,23 @@ def test_evaluations_change_nothing_where_the_last_is_the_best(
     assert (before["step"], before["evaluations"]) == (4, [])
     for split in ("dev", "test"):
         assert before[split].items() <= trial[split].items()
+
+
+def test_starts_from_the_encoder_of_a_trial(finished, run, tmp_path):
+    """And, for labels, with a new head."""
+    # So slow that next to nothing is learnt.
+    slow = dataclasses.replace(SETTINGS, seed=7, num_trials=1, learning_rate=1e-8)
+    trial = finished / "trial_1"
+    scores = run(tmp_path / "out", slow, init_checkpoint=f"{trial}/")
+    assert scores["init"] == f"{trial}/"
+    for name in ("vocab.txt", "config.json"):
+        assert (tmp_path / "out" / name).is_file()
+    before, after = weights(trial), weights(tmp_path / "out" / "trial_7")
+    for name, value in before.items():
+        same = np.allclose(value, after[name], atol=1e-5)
+        assert same == ("model/head/" not in name), name
+    with pytest.raises(UserError, match="out holds no checkpoint.*trial_SEED"):
+        run(tmp_path / "other", slow, init_checkpoint=str(finished))
 
 
 # --- Mistakes ----------------------------------------------------------------------------------
