@@ -18,6 +18,7 @@ from tfbio import checkpoints, optimization, packing, randomness
 from tfbio.classification import Classification, MultiLabel, Regression
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig, FinetuningConfig
+from tfbio.spans import Spans
 from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel
 
@@ -88,7 +89,7 @@ class Finetuner:
         self,
         config: FinetuningConfig,
         encoder_config: EncoderConfig,
-        kind: Tagging | Classification | Regression | MultiLabel,
+        kind: Tagging | Classification | Regression | MultiLabel | Spans,
         pad_id: int,
         num_steps: int,
         strategy: tf.distribute.Strategy,
@@ -141,19 +142,21 @@ class Finetuner:
                 shares[copy.ref()] = share
         return lambda variable: shares[variable.ref()]
 
-    def initialize(self, seed: int, init_checkpoint: str) -> None:
+    def initialize(self, seed: int, init_checkpoint: str, with_head: bool = False) -> None:
         """Gives every variable its value at the start of a trial.
 
         Args:
           seed: of the trial; draws the head's weights, and the encoder's where it starts so.
           init_checkpoint: folder with the encoder's weights; "" for random ones.
+          with_head: whether the head starts from there, too.
         """
         keras.utils.set_random_seed(seed)
         fresh = TaskModel(*self.arguments)
         for variable, value in zip(self.model.variables, fresh.variables, strict=True):
             variable.assign(value.numpy())
         if init_checkpoint:
-            checkpoints.restore_encoder(init_checkpoint, self.model.encoder)
+            head = self.model.head if with_head else None
+            checkpoints.restore_encoder(init_checkpoint, self.model.encoder, head)
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))
 
@@ -257,7 +260,7 @@ class Finetuner:
         return tf.where(tf.math.is_finite(norm), loss, norm)
 
     def predict(self, pieces: packing.Pieces) -> list[np.ndarray]:
-        """The outputs of each piece: int32 [tokens], or float32 [outputs] (`kind.outputs`)."""
+        """The outputs of each piece, as `kind.outputs` says: [tokens, ...], or [outputs]."""
         lengths = pieces.lengths
         replicas = self.strategy.num_replicas_in_sync
         num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)

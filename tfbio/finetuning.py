@@ -19,6 +19,7 @@ import tensorflow as tf
 import tqdm
 
 from tfbio import (
+    answers,
     checkpoints,
     distribution,
     hugging_face,
@@ -26,13 +27,13 @@ from tfbio import (
     predictions,
     records,
     relations,
-    task_files,
     tokenization,
 )
 from tfbio.classification import Classification, MultiLabel, Regression
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
 from tfbio.finetuner import LOG_EVERY, Finetuner, training_order
+from tfbio.spans import Spans
 from tfbio.tagging import Tagging
 from tfbio.tasks import SPLITS, Example, Task
 
@@ -41,9 +42,10 @@ KINDS = {
     "classification": Classification,
     "regression": Regression,
     "multilabel": MultiLabel,
+    "spans": Spans,
 }
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
-NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint")
+NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "kind")
 
 
 def finetune(
@@ -61,16 +63,16 @@ def finetune(
     """Runs every trial that `output_dir` does not hold yet, and sums them up.
 
     Writes into `output_dir`: `config.json`, `vocab.txt`; for each trial `trial_SEED/` with
-    `scores.json`, `dev_predictions.tsv`, `test_predictions.tsv` and the weights (`model.index`,
-    `model.data-*`), which appears when the trial is complete; `scores.json`; TensorBoard logs in
-    `logs/`.
+    `scores.json`, the predictions on dev and test (see `predictions.write`) and the weights
+    (`model.index`, `model.data-*`), which appears when the trial is complete; `scores.json`;
+    TensorBoard logs in `logs/`.
 
     Args:
       config: all settings.
       task: one of `tasks.TASKS`.
       data_dir: folder with the task's files.
-      init_checkpoint: the model folder of a pretraining run, a `trial_SEED` of a fine-tuning run,
-        or a folder of Hugging Face's.
+      init_checkpoint: the model folder of a pretraining run, a `trial_SEED` of a fine-tuning run
+        (whose head is kept if both are of the kind "spans"), or a folder of Hugging Face's.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
       from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
@@ -103,8 +105,9 @@ def finetune(
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
+        "kind": task.kind,
         "data_sha256": {
-            split: records.sha256_of(task_files.find_split(data_dir, split)) for split in SPLITS
+            split: records.sha256_of(path) for split, path in task.files(data_dir).items()
         },
         "init_checkpoint": init_checkpoint,
         "from_scratch": from_scratch,
@@ -133,7 +136,7 @@ def finetune(
             split: kind.pieces(members, tokenizer, vocab, config.sequence_length)
             for split, members in examples.items()
         }
-        _say_how_long(pieces, examples, config.sequence_length)
+        _say_how_long(pieces, examples, config.sequence_length, kind.of_tokens)
         num_used = min(config.max_train_examples or math.inf, len(pieces["train"].input_ids))
         num_steps = max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
         pad_id = vocab[tokenization.PAD]
@@ -144,8 +147,10 @@ def finetune(
             f"{'random weights' if from_scratch else init_checkpoint}.",
             flush=True,
         )
+        # One head for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM).
+        with_head = task.kind == "spans" == pretrained.get("kind") and not from_scratch
         for seed in missing:
-            finetuner.initialize(seed, "" if from_scratch else init_checkpoint)
+            finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
             shown = SPLITS[1:] if show_test else ("dev",)
             _run_trial(finetuner, task, examples, pieces, output_dir, seed, shown)
     return _sum_up(task, settings, output_dir, seeds, show_test)
@@ -153,7 +158,7 @@ def finetune(
 
 def _kind(
     task: Task, config: FinetuningConfig
-) -> Tagging | Classification | Regression | MultiLabel:
+) -> Tagging | Classification | Regression | MultiLabel | Spans:
     """What is learnt; raises a ConfigError if a setting is for other kinds of tasks."""
     for name, kind in (
         ("tagging_head", "tagging"),
@@ -244,15 +249,18 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
 
 
 def _say_how_long(
-    pieces: dict[str, packing.Pieces], examples: dict[str, list[Example]], length: int
+    pieces: dict[str, packing.Pieces],
+    examples: dict[str, list[Example]],
+    length: int,
+    of_tokens: bool,
 ) -> None:
     """Prints how many examples are windowed, or cut."""
     count = sum(map(len, examples.values()))
     full = sum(int((own.lengths == length).sum()) for own in pieces.values())
     windows = sum(len(own.input_ids) for own in pieces.values())
     if windows > count:
-        print(f"{count} sentences are seen in {windows} windows of at most {length} tokens.")
-    elif full and not pieces["train"].of_tokens:
+        print(f"{count} texts are seen in {windows} windows of at most {length} tokens.")
+    elif full and not of_tokens:
         print(f"{full} of {count} texts fill sequence_length = {length}: the longer are cut.")
 
 
@@ -292,9 +300,16 @@ def _run_trial(
         bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
         bar.update(step - bar.n)
 
+    null_threshold = None  # above which a question has no answer
+
     def predict(split: str) -> tuple[list, dict[str, float]]:
+        nonlocal null_threshold
         outputs = finetuner.predict(pieces[split])
         predicted = finetuner.kind.predictions(outputs, pieces[split], examples[split])
+        if task.kind == "spans":
+            if split == "dev":
+                null_threshold = answers.null_threshold(examples["dev"], predicted)
+            predicted = answers.with_threshold(predicted, null_threshold)
         return predicted, task.score(examples[split], predicted)
 
     def write_curves(split: str, step: int, scores: dict[str, float]) -> None:
@@ -323,9 +338,10 @@ def _run_trial(
     os.makedirs(unfinished)
     for split in ("dev", "test"):
         predicted, scores[split] = predict(split)
-        path = os.path.join(unfinished, f"{split}_predictions.tsv")
-        predictions.write(path, examples[split], predicted)
+        predictions.write(unfinished, split, examples[split], predicted)
         write_curves(split, step, scores[split])
+    if task.kind == "spans":
+        scores["null_threshold"] = null_threshold
     writer.close()
     scores["seconds"] = round(time.time() - start, 1)
     tf.train.Checkpoint(model=finetuner.model).write(

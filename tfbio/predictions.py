@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfbio import records
-from tfbio.task_files import Example, LabelledText, TaggedSentence, TaskFileError
+from tfbio import answers, records
+from tfbio.task_files import Example, LabelledText, Question, TaggedSentence, TaskFileError
 
 
 def write(
-    path: str,
-    examples: Sequence[TaggedSentence] | Sequence[LabelledText],
+    folder: str,
+    split: str,
+    examples: Sequence[TaggedSentence] | Sequence[LabelledText] | Sequence[Question],
     predicted: Sequence,
 ) -> None:
-    """Writes what was predicted beside what is true.
+    """Writes what was predicted, as `SPLIT_predictions.tsv` or `.json`.
 
-    Of words, lines `word, tag, predicted tag` with an empty line after each sentence, as the CoNLL
-    shared tasks' `conlleval -d '\\t'` reads them; of texts, lines `id, label, predicted, text,
-    pair` below a header that says so. The id is that of the document, if it has one; several labels
-    are joined by "|". Columns are separated by tabs.
+    Beside it stands what is true: of words, lines `word, tag, predicted tag` with an empty line
+    after each sentence, as the CoNLL shared tasks' `conlleval -d '\\t'` reads them; of texts, lines
+    `id, label, predicted, text, pair` below a header that says so. The id is that of the document,
+    if it has one; several labels are joined by "|". Columns are separated by tabs.
+
+    Answers to questions are JSON alone, as the official scripts read it: SQuAD's {id: answer}, and
+    `SPLIT_null_odds.json` with {id: null odds} where some questions have no answer; of BioASQ's
+    factoid questions {"questions": [{"id", "type", "exact_answer": [[best], [second], ...]}]}.
 
     Args:
-      path: of the file.
+      folder: where the file goes.
+      split: in its name.
       examples: of one kind.
-      predicted: for each of them tags, a label, a score or labels.
+      predicted: for each of them tags, a label, a score, labels or `answers.Answers`.
     """
+    if isinstance(examples[0], Question):
+        _write_answers(folder, split, examples, predicted)
+        return
     lines = []
     if isinstance(examples[0], TaggedSentence):
         for sentence, tags in zip(examples, predicted, strict=True):
@@ -42,7 +53,30 @@ def write(
                 example.text,
             ]
             lines.append("\t".join(columns + [example.pair] * with_pair))
+    path = os.path.join(folder, f"{split}_predictions.tsv")
     records.write_text(path, "\n".join(lines) + "\n")
+
+
+def _write_answers(
+    folder: str, split: str, questions: Sequence[Question], predicted: Sequence[answers.Answers]
+) -> None:
+    found: dict[str, object] = {x.id: own.best for x, own in zip(questions, predicted, strict=True)}
+    if questions[0].question_id:
+        found = {
+            "questions": [
+                {"id": name, "type": "factoid", "exact_answer": [[text] for text in texts]}
+                for name, texts in answers.merged(questions, predicted).items()
+            ]
+        }
+    elif not all(question.answers for question in questions):
+        odds = {x.id: own.null_odds for x, own in zip(questions, predicted, strict=True)}
+        _write_json(folder, f"{split}_null_odds.json", odds)
+    _write_json(folder, f"{split}_predictions.json", found)
+
+
+def _write_json(folder: str, name: str, content: dict) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    records.write_text(os.path.join(folder, name), text + "\n")
 
 
 def read(path: str, kind: str) -> tuple[list[Example], list]:

@@ -10,9 +10,9 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from tfbio import metrics, task_files
+from tfbio import answers, metrics, task_files
 from tfbio.cli import UserError
-from tfbio.task_files import LabelledText, TaggedSentence
+from tfbio.task_files import LabelledText, Question, TaggedSentence
 
 SPLITS = ("train", "dev", "test")
 
@@ -27,7 +27,7 @@ _PHI = (
 )
 I2B2_PHI = tuple(_PHI.split())
 
-Example = TaggedSentence | LabelledText
+Example = TaggedSentence | LabelledText | Question
 
 
 class TaskError(UserError):
@@ -40,14 +40,15 @@ class Task:
 
     Attributes:
       name: what `--task` calls it.
-      kind: "tagging", "classification", "regression" or "multilabel".
+      kind: "tagging", "classification", "regression", "multilabel" or "spans".
       labels: all labels, in the order of the model's outputs.
       read: path of a split's file -> its examples.
       score: (examples, predictions) -> figures by name, the one that sums the task up first.
       settings: what BioELECTRA fine-tuned with (the configuration files of its authors), and of
         the sets that only bio-lm has, bio-lm, where `FinetuningConfig`'s defaults are others.
       made_by: the command that makes the files, if one does.
-      augment: of the training examples: these, and others that are made from them.
+      augment: of the training examples: these, and others that are made from them; or fewer.
+      hold_out: the training examples -> these and those of "dev", where that has no file.
     """
 
     name: str
@@ -58,6 +59,24 @@ class Task:
     settings: Mapping[str, float | int]
     made_by: str = ""
     augment: Callable[[list], list] | None = None
+    hold_out: Callable[[list], tuple[list, list]] | None = None
+
+    def files(self, data_dir: str) -> dict[str, str]:
+        """The file of each split; none of "dev" where it is held out of "train".
+
+        Raises:
+          TaskFileError: a file is missing.
+        """
+        paths = {}
+        for split in SPLITS:
+            optional = split == "dev" and self.hold_out is not None
+            try:
+                paths[split] = task_files.find_split(data_dir, split, optional)
+            except task_files.TaskFileError as error:
+                if not self.made_by:
+                    raise
+                raise task_files.TaskFileError(f"{error} `{self.made_by}` makes them.") from error
+        return {split: path for split, path in paths.items() if path}
 
     def examples(self, data_dir: str) -> dict[str, list[Example]]:
         """The examples of each split, in the order of its file.
@@ -65,13 +84,10 @@ class Task:
         Raises:
           TaskFileError: a file is missing, or a line of it cannot be used.
         """
-        try:
-            paths = {split: task_files.find_split(data_dir, split) for split in SPLITS}
-        except task_files.TaskFileError as error:
-            if not self.made_by:
-                raise
-            raise task_files.TaskFileError(f"{error} `{self.made_by}` makes them.") from error
-        examples = {split: self.read(path) for split, path in paths.items()}
+        examples = {split: self.read(path) for split, path in self.files(data_dir).items()}
+        if "dev" not in examples:
+            train, dev = self.hold_out(examples["train"])
+            examples = {"train": train, "dev": dev, "test": examples["test"]}
         task_files.check_splits(examples)
         return examples
 
@@ -92,6 +108,21 @@ def _swapped(examples: list[LabelledText]) -> list[LabelledText]:
     return examples + [
         dataclasses.replace(x, id=f"{x.id}-swapped", text=x.pair, pair=x.text) for x in examples
     ]
+
+
+def _placed(questions: list[Question]) -> list[Question]:
+    """Those of whose answers one is known to stand in the context; says how many are not."""
+    placed = [x for x in questions if max(x.answer_starts, default=-1) >= 0]
+    if len(placed) < len(questions):
+        print(
+            f"{len(questions) - len(placed)} of {len(questions)} contexts to train on do not have "
+            "the answer word for word, and are left out."
+        )
+    if not placed:
+        raise task_files.TaskFileError(
+            f"{questions[0].where[0]}: no context has the answer to its question word for word."
+        )
+    return placed
 
 
 # --- Scores --------------------------------------------------------------------------------------
@@ -138,6 +169,20 @@ def _score_hallmarks(
 ) -> dict[str, float]:
     documents = [example.document for example in examples]
     return metrics.hoc_scores(documents, _labels(examples), predicted, task_files.HALLMARKS)
+
+
+def _score_answers(
+    questions: Sequence[Question], predicted: Sequence[answers.Answers]
+) -> dict[str, float]:
+    return metrics.squad_scores([x.answers for x in questions], [x.best for x in predicted])
+
+
+def _score_factoids(
+    questions: Sequence[Question], predicted: Sequence[answers.Answers]
+) -> dict[str, float]:
+    gold = {question.question_id: question.answers for question in questions}
+    best = answers.merged(questions, predicted)
+    return metrics.bioasq_factoid_scores([gold[name] for name in best], list(best.values()))
 
 
 # --- The table -----------------------------------------------------------------------------------
@@ -189,6 +234,15 @@ def _relations(
         partial(_score_relations, negative=negative),
         settings,
         made_by,
+    )
+
+
+def _spans(name: str) -> Task:
+    # BioM's settings (Table 4, base models); ELECTRA's and BERT's sequence_length.
+    settings = {"learning_rate": 1e-4, "sequence_length": 384, "num_train_epochs": 3.0}
+    hold_out = task_files.hold_out
+    return Task(
+        name, "spans", (), task_files.read_squad, _score_answers, settings, hold_out=hold_out
     )
 
 
@@ -338,6 +392,24 @@ TASKS = {
             )
             for name, labels in (("pubmedqa", ("yes", "no", "maybe")), ("bioasq", ("yes", "no")))
         ),
+        _spans("squad_v1"),
+        _spans("squad_v2"),
+        Task(
+            name="bioasq_factoid",
+            kind="spans",
+            labels=(),
+            read=task_files.read_bioasq_factoid,
+            score=_score_factoids,
+            # BioM's (Table 4, base models), as for SQuAD.
+            settings={
+                "learning_rate": 2e-5,
+                "train_batch_size": 24,
+                "sequence_length": 384,
+                "num_train_epochs": 4.0,
+            },
+            augment=_placed,
+            hold_out=task_files.hold_out,
+        ),
         Task(
             name="sentence_roles",
             kind="classification",
@@ -359,7 +431,7 @@ TASKS = {
 # --- Data of the user's own ----------------------------------------------------------------------
 
 
-OWN = ("ner", "classification", "pair", "regression", "multilabel")
+OWN = ("ner", "classification", "pair", "regression", "multilabel", "qa")
 
 
 def of_own_data(kind: str, data_dir: str) -> Task:
@@ -373,6 +445,8 @@ def of_own_data(kind: str, data_dir: str) -> Task:
       TaskFileError: the training file is missing, or cannot be read.
       TaskError: it has too few labels.
     """
+    if kind == "qa":
+        return _spans(kind)
     train = task_files.find_split(data_dir, "train")
     if kind == "ner":
         types = task_files.labels_of(task_files.read_tagged_words(train))

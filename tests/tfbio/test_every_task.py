@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
-from tfbio import config, finetuning, task_files, tasks, tokenization
+from tfbio import answers, config, finetuning, task_files, tasks, tokenization
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
 FOLDERS = {
@@ -24,6 +24,8 @@ FOLDERS = {
     "biosses": "biosses/blurb",
     "hoc": "hoc/blurb",
 }
+# Half of SQuAD v2.0's development set, and questions of v1.1's.
+SQUAD = {"squad_v1": "xquad.en.json.gz", "squad_v2": "cs224n_half_dev-v2.0.json.gz"}
 LINES = 1500
 # Of the sets that cannot be shared, and of BioASQ: made-up lines in the form of their files.
 MADE_UP = {
@@ -52,6 +54,22 @@ MADE_UP = {
         "2\tPt has fever.\tHe is well.\tcontradiction\n"
         "3\tPt has fever.\tHe is old.\tneutral\n",
     ),
+    "bioasq_factoid": (
+        json.dumps(
+            {
+                "questions": [
+                    {
+                        "id": str(number),
+                        "type": "factoid",
+                        "body": "Which drug reverses opioids?",
+                        "exact_answer": [["naloxone"]],
+                        "snippets": [{"text": "Naloxone reverses opioids."}, {"text": "It does."}],
+                    }
+                    for number in range(20)
+                ]
+            }
+        ),
+    ),
     "bioasq": ("", "1\tIs it safe?\tIt is.\tyes\n2\tIs it good?\t\tno\n"),
 }
 
@@ -71,9 +89,18 @@ def data_of(request, tmp_path_factory):
         folder = tmp_path_factory.mktemp(name)
         if name in MADE_UP:
             for split in tasks.SPLITS:
-                (folder / f"{split}.tsv").write_text("".join(MADE_UP[name]), encoding="utf-8")
+                ending = "json" if name == "bioasq_factoid" else "tsv"
+                (folder / f"{split}.{ending}").write_text("".join(MADE_UP[name]), encoding="utf-8")
             return str(folder)
         data = request.getfixturevalue("shared") / "data"
+        if name in SQUAD:
+            with gzip.open(data / "squad" / SQUAD[name], "rt", encoding="utf-8") as file:
+                articles = json.load(file)["data"]
+            for split, article in (("train-v2.0", 0), ("dev-v2.0", 1)):
+                paragraphs = articles[article]["paragraphs"][:10]
+                text = json.dumps({"data": [{"paragraphs": paragraphs}]})
+                (folder / f"{split}.json").write_text(text, encoding="utf-8")
+            return str(folder)
         if name == "pubmedqa":
             splits = pubmedqa.read_instances(data / "pubmedqa" / "ori_pqal.json.gz", 0)
             corpus.write(str(folder), splits, True)
@@ -89,7 +116,19 @@ def data_of(request, tmp_path_factory):
     return make
 
 
-def read_predictions(path, kind):
+def read_predictions(trial, kind, test):
+    if kind == "spans":
+        found = json.loads((trial / "test_predictions.json").read_text(encoding="utf-8"))
+        if "questions" in found:
+            # All answers of a question, as those of its first context.
+            best = {x["id"]: [text for (text,) in x["exact_answer"]] for x in found["questions"]}
+            texts = [best.pop(x.question_id, []) for x in test]
+        else:
+            texts = [[found[x.id]] for x in test]
+        return [
+            answers.Answers((*own,), (1.0, 0.9, 0.8, 0.7, 0.6)[: len(own)], 0.0) for own in texts
+        ]
+    path = trial / "test_predictions.tsv"
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     if kind != "tagging":
         return [line.split("\t")[2] for line in lines[1:]]
@@ -104,7 +143,7 @@ def read_predictions(path, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted([*FOLDERS, *MADE_UP, "pubmedqa"]))
+@pytest.mark.parametrize("name", sorted([*FOLDERS, *SQUAD, *MADE_UP, "pubmedqa"]))
 def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
     task, folder = tasks.TASKS[name], data_of(name)
     changes = {"sequence_length": 64, "num_trials": 1, "train_batch_size": 8}
@@ -126,7 +165,7 @@ def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
     trial = tmp_path / "out" / "trial_0"
     assert json.loads((trial / "scores.json").read_text())["test"] == scores["trials"][0]["test"]
     test = task.read(task_files.find_split(folder, "test"))
-    predicted = read_predictions(trial / "test_predictions.tsv", task.kind)
+    predicted = read_predictions(trial, task.kind, test)
     assert len(predicted) == len(test)
     # The score once more, from the file that was written.
     if task.kind == "regression":
@@ -220,4 +259,4 @@ def test_heads_and_schemes_are_scored_in_bio(
 
 
 def test_every_task_is_here():
-    assert {*FOLDERS, *MADE_UP, "pubmedqa", "sentence_roles"} == tasks.TASKS.keys()
+    assert {*FOLDERS, *SQUAD, *MADE_UP, "pubmedqa", "sentence_roles"} == tasks.TASKS.keys()

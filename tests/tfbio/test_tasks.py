@@ -1,11 +1,12 @@
 """The table of tasks: labels, settings and scores of each."""
 
+import json
 import re
 
 import pytest
 
 from data_prep import sentence_roles
-from tfbio import config, metrics, task_files, tasks
+from tfbio import answers, config, metrics, task_files, tasks
 
 HEADER = "id\tlabel\tsentence\n"
 
@@ -175,6 +176,10 @@ def test_the_settings_are_the_published_ones():
         "mednli": (1e-4, 32, 128, 5, 5),
         "pubmedqa": (2e-4, 32, 512, 20, 10),
         "bioasq": (2e-4, 32, 512, 20, 10),
+        # BioM's (Table 4, base models).
+        "squad_v1": (1e-4, 32, 384, 3, 5),
+        "squad_v2": (1e-4, 32, 384, 3, 5),
+        "bioasq_factoid": (2e-5, 24, 384, 4, 5),
     }
     # bio-lm's section 5.2, and the length of its scripts.
     bio_lm = {
@@ -240,7 +245,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("kind", tasks.OWN)
+@pytest.mark.parametrize("kind", OWN_FILES)
 def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
     for split in tasks.SPLITS:
         (tmp_path / f"{split}.tsv").write_text(OWN_FILES[kind], encoding="utf-8")
@@ -255,6 +260,103 @@ def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
         assert "f1_Drug" in task.score(test, nothing)
     if kind == "pair":
         assert [example.pair for example in test] == ["It fails.", "It does."]
+
+
+def squad(path, contexts, name="q"):
+    """A SQuAD file with two questions on each context, of which the second has no answer."""
+    paragraphs = [
+        {
+            "context": f"Context {number} of {name}.",
+            "qas": [
+                {
+                    "id": f"{name}{number}",
+                    "question": "Which?",
+                    "answers": [{"text": f"{number}", "answer_start": 8}],
+                },
+                {"id": f"{name}{number}-none", "question": "Why?", "answers": []},
+            ],
+        }
+        for number in range(contexts)
+    ]
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+
+
+def test_own_questions_are_in_squads_form(tmp_path):
+    for split in tasks.SPLITS:
+        squad(tmp_path / f"{split}.json", 3, split)
+    task = tasks.find("qa", str(tmp_path))
+    examples = task.examples(str(tmp_path))
+    assert {split: len(own) for split, own in examples.items()} == dict.fromkeys(tasks.SPLITS, 6)
+    # Of those with an answer two are right, of those without one is.
+    found = [
+        answers.Answers((text,) if text else (), (1.0,), 0.0)
+        for text in ("0", "x", "x", "", "2", "x")
+    ]
+    scores = task.score(examples["test"], found)
+    assert next(iter(scores)) == "f1" and scores["f1"] == pytest.approx(3 / 6)
+    assert scores["no_answer_f1"] == pytest.approx(1 / 3) and scores[
+        "has_answer_exact_match"
+    ] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+def test_squads_released_files_serve_as_they_are(version, tmp_path):
+    """The development set is the test, and a tenth of training the development set."""
+    squad(tmp_path / f"train-v{version}.json", 21)
+    squad(tmp_path / f"dev-v{version}.json", 2, "d")
+    task = tasks.TASKS[f"squad_v{version[0]}"]
+    examples = task.examples(str(tmp_path))
+    assert [x.id for x in examples["test"]] == ["d0", "d0-none", "d1", "d1-none"]
+    # 42 questions: the last 4, and those on their contexts.
+    assert [x.id for x in examples["dev"]] == ["q19", "q19-none", "q20", "q20-none"]
+    assert [x.id for x in examples["train"]][-1] == "q18-none" and len(examples["train"]) == 38
+    assert task.files(str(tmp_path)).keys() == {"train", "test"}
+    squad(tmp_path / "dev.json", 1)
+    assert task.files(str(tmp_path)).keys() == {"train", "dev", "test"}
+    assert len(task.examples(str(tmp_path))["train"]) == 42
+
+
+def test_too_few_questions_to_hold_any_out_are_named(tmp_path):
+    squad(tmp_path / "train.json", 1)
+    squad(tmp_path / "test.json", 1)
+    with pytest.raises(
+        task_files.TaskFileError, match=r"train\.json has too few .* add a dev\.json"
+    ):
+        tasks.TASKS["squad_v2"].examples(str(tmp_path))
+    with pytest.raises(task_files.TaskFileError, match="holds no file of the split 'dev'"):
+        tasks.TASKS["mednli"].files(str(tmp_path))
+
+
+def factoid(number, *snippets):
+    snippets = [{"text": text} for text in snippets]
+    return {
+        "id": f"b{number}",
+        "type": "factoid",
+        "body": "Which?",
+        "exact_answer": [["naloxone", "Narcan"]],
+        "snippets": snippets,
+    }
+
+
+def test_factoids_are_scored_by_question_and_contexts_without_the_answer_left_out(tmp_path, capsys):
+    questions = [
+        factoid(number, "Naloxone it is.", "It is.", "Narcan.", "Or it.") for number in range(10)
+    ]
+    for split in ("train", "test"):
+        path = tmp_path / f"{split}.json"
+        path.write_text(json.dumps({"questions": questions}), encoding="utf-8")
+    task = tasks.TASKS["bioasq_factoid"]
+    examples = task.examples(str(tmp_path))
+    # The contexts of a question stay together.
+    assert [x.id for x in examples["dev"]] == [f"b9_00{i}" for i in range(4)]
+    kept = task.augment(examples["train"])
+    assert [x.id for x in kept[:3]] == ["b0_000", "b0_002", "b1_000"] and len(kept) == 18
+    assert "18 of 36 contexts to train on do not have the answer" in capsys.readouterr().out
+    with pytest.raises(task_files.TaskFileError, match=r"train\.json: no context has the answer"):
+        task.augment(examples["train"][1:2])
+    wrong, right = answers.Answers(("it",), (0.9,), 0.0), answers.Answers(("Narcan",), (0.5,), 0.0)
+    scores = task.score(examples["dev"], [wrong, right, wrong, wrong])
+    assert scores == {"mrr": 0.5, "strict_accuracy": 0.0, "lenient_accuracy": 1.0}
 
 
 def test_own_tags_may_have_no_type(tmp_path):

@@ -1,0 +1,187 @@
+"""Answers from the scores of tokens, by the rules of BERT's `run_squad.py` (google-research/bert).
+
+A question may have seen its context in several windows; a span of any of them may be the answer.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfbio import metrics
+from tfbio.task_files import Question
+
+# `n_best_size` and `max_answer_length` (in tokens) of `run_squad.py`.
+N_BEST = 20
+MAX_ANSWER_TOKENS = 30
+
+
+class Answers(NamedTuple):
+    """The best answers in a context.
+
+    Attributes:
+      texts: parts of the context, all distinct, the best first; none where there is no answer.
+      probabilities: of each, among these.
+      null_odds: by how much no answer scores higher than the best one, in logits.
+    """
+
+    texts: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    null_odds: float
+
+    @property
+    def best(self) -> str:
+        return self.texts[0] if self.texts else ""
+
+
+class Window(NamedTuple):
+    """What the model says of [CLS] question [SEP] context [SEP], where the context may be a part.
+
+    Attributes:
+      logits: float32 [tokens, 2], for the start and the end of the answer.
+      offsets: int32 [context tokens, 2], the first character of each and the one after its last.
+      own: bool [context tokens], whether no other window has more context around the token.
+    """
+
+    logits: np.ndarray
+    offsets: np.ndarray
+    own: np.ndarray
+
+
+def best_answers(context: str, windows: Sequence[Window]) -> Answers:
+    """The `N_BEST` best answers.
+
+    Args:
+      context: of the question, whole.
+      windows: all that show it.
+    """
+    found = [_spans(window) for window in windows]
+    scores, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
+    best: dict[str, float] = {}
+    for i in np.argsort(-scores, kind="stable"):
+        best.setdefault(_cut(context, starts[i], ends[i]), float(scores[i]))
+        if len(best) == N_BEST:
+            break
+    if not best:
+        return Answers((), (), 0.0)
+    logits = np.array([*best.values()])
+    likely = np.exp(logits - logits[0])
+    null = min(float(window.logits[0].sum()) for window in windows)
+    probabilities = (likely / likely.sum()).tolist()
+    return Answers(tuple(best), tuple(probabilities), null - float(logits[0]))
+
+
+def _spans(window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, first characters and ends, [spans] each, of the spans that a window allows."""
+    logits, offsets, own = window
+    first = len(logits) - 1 - len(offsets)  # token of the context; the last one is [SEP]
+    # Also of the question and [CLS], which leave fewer for the context.
+    best = np.argsort(-logits, axis=0, kind="stable")[:N_BEST] - first
+    start, end = (places.ravel() for places in np.meshgrid(*best.T, indexing="ij"))
+    room = np.minimum(start + MAX_ANSWER_TOKENS, len(offsets))
+    fits = (start >= 0) & (end >= start) & (end < room)
+    start, end = start[fits], end[fits]
+    owned = own[start]
+    start, end = start[owned], end[owned]
+    scores = logits[first + start, 0] + logits[first + end, 1]
+    return scores, offsets[start, 0], offsets[end, 1]
+
+
+def _cut(context: str, start: int, end: int) -> str:
+    # Accents that are characters of their own belong to the letter before; "uncased" drops them.
+    while end < len(context) and unicodedata.category(context[end]) == "Mn":
+        end += 1
+    return context[start:end]
+
+
+# --- No answer -----------------------------------------------------------------------------------
+
+
+def null_threshold(questions: Sequence[Question], predicted: Sequence[Answers]) -> float | None:
+    """The null odds above which to give no answer, by the best F1 on these questions.
+
+    The rule of `find_best_thresh` in SQuAD's official `evaluate-v2.0.py`; but where no answer at
+    all is best, the threshold is below all odds (there 0, as for probabilities).
+
+    Args:
+      questions: of the development set.
+      predicted: for each.
+
+    Returns:
+      The threshold; None where an answer is always given: every question has one, or they are
+      BioASQ's.
+    """
+    if all(question.answers or question.question_id for question in questions):
+        return None
+    odds = np.array([answers.null_odds for answers in predicted])
+    # What an answer adds over none.
+    gains = np.array(
+        [
+            metrics.squad_scores([question.answers], [answers.best])["f1"] - (not question.answers)
+            for question, answers in zip(questions, predicted, strict=True)
+        ]
+    )
+    order = np.argsort(odds, kind="stable")
+    totals = np.cumsum(gains[order])
+    if totals.max() <= 0:
+        return float(np.nextafter(odds.min(), -np.inf))
+    return float(odds[order[totals.argmax()]])
+
+
+def with_threshold(predicted: Sequence[Answers], threshold: float | None) -> list[Answers]:
+    """The answers, without texts where their null odds are above the threshold."""
+    return [
+        answers
+        if threshold is None or answers.null_odds <= threshold
+        else answers._replace(texts=(), probabilities=())
+        for answers in predicted
+    ]
+
+
+# --- One question on several contexts ------------------------------------------------------------
+
+
+def merged(
+    questions: Sequence[Question], predicted: Sequence[Answers]
+) -> dict[str, tuple[str, ...]]:
+    """The best answers to a question in all its contexts, at most `metrics.FACTOID_ANSWERS`.
+
+    By the rules of BioBERT (`transform_n2b_factoid.py` of dmis-lab/bioasq-biobert): the
+    probabilities of an answer add up, in capitals or not; one of more than 100 characters, or with
+    half of a pair of parentheses, is none.
+
+    Args:
+      questions: one for each context.
+      predicted: for each.
+
+    Returns:
+      `question_id` -> answers, the best first.
+    """
+    found: dict[str, list[tuple[float, str]]] = {}
+    for question, answers in zip(questions, predicted, strict=True):
+        own = found.setdefault(question.question_id, [])
+        own += zip(answers.probabilities, map(_trimmed, answers.texts), strict=True)
+    best = {}
+    for name, own in found.items():
+        # As it is written where it is most probable.
+        texts: dict[str, str] = {}
+        totals: dict[str, float] = {}
+        for probability, text in sorted(own, key=lambda pair: -pair[0]):
+            if 0 < len(text) <= 100:
+                text = texts.setdefault(text.lower(), text)
+                totals[text] = totals.get(text, 0.0) + probability
+        ranked = sorted(totals, key=totals.__getitem__, reverse=True)
+        best[name] = tuple(ranked[: metrics.FACTOID_ANSWERS])
+    return best
+
+
+def _trimmed(text: str) -> str:
+    """Without a last comma or full stop, or the parentheses around it."""
+    if text.endswith((",", ".", " ")):
+        return text[:-1]
+    if text.startswith("(") and text.endswith(")") and text.count("(") == text.count(")") == 1:
+        return text[1:-1]
+    return "" if ("(" in text) != (")" in text) else text

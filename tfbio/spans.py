@@ -1,0 +1,162 @@
+"""Answers that are spans of a context: SQuAD, and BioASQ's factoid questions.
+
+The input is [CLS] question [SEP] context [SEP]; each token has a logit for the start of the answer
+and one for its end (Devlin et al., 2019, section 4.2). A context that is too long is seen in
+windows that overlap, as in BERT's `run_squad.py`; where a window does not hold the answer, [CLS]
+is its start and end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio import answers, tokenization
+from tfbio.packing import Pieces
+from tfbio.task_files import Question
+
+# `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
+MAX_QUESTION = 64
+STRIDE = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanPieces(Pieces):
+    """Pieces, and what leads from their tokens to the context.
+
+    Attributes:
+      offsets: for each piece int32 [context tokens, 2], see `answers.Window`.
+      own: for each piece bool [context tokens].
+    """
+
+    offsets: list[np.ndarray]
+    own: list[np.ndarray]
+
+
+def windows(count: int, room: int) -> list[tuple[int, int]]:
+    """First and end of each window of `count` tokens, of which each holds at most `room`.
+
+    They begin every `STRIDE` tokens, or every half window where that is less: else short windows
+    would not overlap, and none would hold an answer at their border.
+    """
+    stride = min(STRIDE, -(-room // 2))
+    firsts = range(0, max(count - room, 0) + stride, stride)
+    return [(first, min(first + room, count)) for first in firsts]
+
+
+def most_context(count: int, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """For each window bool [tokens], whether it has the most context around the token.
+
+    That is the smaller number of tokens on either side, and a hundredth of the window's; the first
+    of equals (`_check_is_max_context` of `run_squad.py`).
+    """
+    scores = np.full([len(spans), count], -np.inf)
+    for row, (first, end) in zip(scores, spans, strict=True):
+        before = np.arange(end - first)
+        row[first:end] = np.minimum(before, before[::-1]) + 0.01 * (end - first)
+    best = scores.argmax(axis=0)
+    return [best[first:end] == number for number, (first, end) in enumerate(spans)]
+
+
+def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | None:
+    """The first and last token of the first answer whose place is known; None without one.
+
+    Args:
+      question: with its answers.
+      offsets: of the tokens of the context, int32 [tokens, 2].
+    """
+    for text, start in zip(question.answers, question.answer_starts, strict=True):
+        inside = (offsets[:, 1] > start) & (offsets[:, 0] < start + len(text))
+        if start >= 0 and inside.any():
+            places = np.flatnonzero(inside)
+            return int(places[0]), int(places[-1])
+    return None
+
+
+class Spans:
+    """The start and the end of an answer; see `tagging.Tagging` for the methods."""
+
+    of_tokens = True
+    labels = ()
+    num_outputs = 2
+
+    def __init__(self, labels: Sequence[str] = ()):
+        pass
+
+    def pieces(self, questions: Sequence[Question], tokenizer, vocab, length) -> SpanPieces:
+        """The windows of each question; targets int32 [2], the tokens of the answer, or 0 and 0."""
+        texts = list({text for x in questions for text in (x.question, x.context)})
+        encoded = {
+            text: (np.array(e.ids, np.int32), np.array(e.offsets, np.int32).reshape(-1, 2))
+            for text, e in zip(
+                texts, tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
+            )
+        }
+        cls_id, sep_id = [vocab[tokenization.CLS]], [vocab[tokenization.SEP]]
+        made = SpanPieces([], [], [], np.zeros(0, np.int64), False, [], [])
+        example = []
+        for number, question in enumerate(questions):
+            # The context has half of a short window at least.
+            asked = encoded[question.question][0][: min(MAX_QUESTION, (length - 3) // 2)]
+            ids, offsets = encoded[question.context]
+            before = len(asked) + 2
+            spans = windows(len(ids), length - before - 1)
+            answer = answer_tokens(question, offsets)
+            for (first, end), own in zip(spans, most_context(len(ids), spans), strict=True):
+                made.input_ids.append(
+                    np.concatenate([cls_id, asked, sep_id, ids[first:end], sep_id], dtype=np.int32)
+                )
+                made.segment_ids.append(
+                    np.repeat(np.array([0, 1], np.int32), [before, end - first + 1])
+                )
+                target = np.zeros(2, np.int32)
+                if answer and first <= answer[0] and answer[1] < end:
+                    target += np.array(answer, np.int32) + before - first
+                made.targets.append(target)
+                made.offsets.append(offsets[first:end])
+                made.own.append(own)
+                example.append(number)
+        return dataclasses.replace(made, example=np.array(example, np.int64))
+
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy over the tokens of a piece, the mean of start and end.
+
+        Args:
+          logits: float32 [tokens, 2].
+          batch: see `packing.fill`.
+
+        Returns:
+          The losses and their weights, 1; float32 [pieces] each.
+        """
+        # Rows hold several pieces, so the softmax is over segments. Padding is one of its own, the
+        # first: what it adds up to is left out.
+        piece = tf.reshape(batch["document_ids"], [-1])
+        number = batch["first"].shape[0] + 1
+        highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, piece, number))
+        shifted = logits - tf.gather(highest, piece)
+        total = tf.math.unsorted_segment_sum(tf.exp(shifted), piece, number)[1:]
+        places = batch["first"][:, tf.newaxis] + batch["targets"]
+        true = tf.gather(tf.transpose(shifted), tf.transpose(places), batch_dims=1)  # [2, pieces]
+        losses = tf.reduce_mean(tf.math.log(total) - tf.transpose(true), axis=1)
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The logits, float32 [tokens, 2]."""
+        return logits
+
+    def predictions(
+        self, outputs: list[np.ndarray], pieces: SpanPieces, questions: Sequence[Question]
+    ) -> list[answers.Answers]:
+        """The best answers of each question; outputs float32 [tokens, 2] of each piece."""
+        seen: list[list[answers.Window]] = [[] for _ in questions]
+        for logits, offsets, own, number in zip(
+            outputs, pieces.offsets, pieces.own, pieces.example, strict=True
+        ):
+            seen[number].append(answers.Window(logits, offsets, own))
+        return [
+            answers.best_answers(question.context, own)
+            for question, own in zip(questions, seen, strict=True)
+        ]
