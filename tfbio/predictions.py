@@ -4,11 +4,70 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
-from tfbio import answers, records
+from tfbio import answers, metrics, records
 from tfbio.task_files import Example, LabelledText, Question, TaggedSentence, TaskFileError
+
+
+class Entity(NamedTuple):
+    """A mention: its type, its first character in a text, and the one behind its last."""
+
+    type: str
+    start: int
+    end: int
+
+
+def entities(
+    tags: Sequence[str], spans: Sequence[tuple[int, int]], entity_type: str
+) -> list[Entity]:
+    """The entities of a sentence by the rule of `metrics.entities`, in order.
+
+    Args:
+      tags: of each word.
+      spans: the first character of each word in a text, and the one behind its last.
+      entity_type: what tags without a type stand for.
+    """
+    found = sorted(metrics.entities(tags), key=lambda entity: entity[1:])
+    return [
+        Entity(entity_type if kind == "_" else kind, spans[first][0], spans[last][1])
+        for kind, first, last in found
+    ]
+
+
+def write_entities(
+    path: str,
+    sentences: Sequence[TaggedSentence],
+    predicted: Sequence[Sequence[str]],
+    entity_type: str,
+) -> None:
+    """Writes JSON lines: id, text, and the gold and predicted entities with their characters in it.
+
+    The files of the tasks have no text: it is the words, joined by blanks.
+
+    Args:
+      path: of the file.
+      sentences: with the gold tags.
+      predicted: tags of each sentence.
+      entity_type: what tags without a type stand for.
+    """
+
+    def lines() -> Iterator[str]:
+        for sentence, tags in zip(sentences, predicted, strict=True):
+            ends = accumulate(map(len, sentence.words), lambda end, length: end + 1 + length)
+            spans = [(end - len(word), end) for word, end in zip(sentence.words, ends, strict=True)]
+            gold, found = (
+                [entity._asdict() for entity in entities(own, spans, entity_type)]
+                for own in (sentence.tags, tags)
+            )
+            text = " ".join(sentence.words)
+            record = {"id": sentence.id, "text": text, "gold": gold, "predicted": found}
+            yield json.dumps(record, ensure_ascii=False) + "\n"
+
+    records.write_text(path, "".join(lines()))
 
 
 def write(

@@ -1,4 +1,6 @@
-"""Files of predictions."""
+"""Files of predictions; entities as characters, worked by hand."""
+
+import json
 
 import pytest
 
@@ -28,10 +30,9 @@ CASES = {
 
 @pytest.mark.parametrize("kind", CASES)
 def test_what_was_written_is_read(kind, tmp_path):
-    path = str(tmp_path / "test_predictions.tsv")
     examples, predicted = CASES[kind]
-    predictions.write(path, examples, predicted)
-    assert predictions.read(path, kind) == (examples, predicted)
+    predictions.write(str(tmp_path), "test", examples, predicted)
+    assert predictions.read(str(tmp_path / "test_predictions.tsv"), kind) == (examples, predicted)
 
 
 @pytest.mark.parametrize("line", ["a\tO", "a\tO\tO\tO"])
@@ -45,3 +46,31 @@ def test_a_line_that_is_not_so_is_named(line, tmp_path):
         predictions.read(str(path), "classification")
     with pytest.raises(TaskFileError, match="nowhere cannot be read"):
         predictions.read(str(tmp_path / "nowhere"), "regression")
+
+
+def test_entities_have_the_characters_of_their_words(tmp_path):
+    words = ("Ca\u00b2\u207a", "and", "\U0001d6fc", "-", "MSH", ".")
+    sentences = [
+        TaggedSentence("7", words, ("B", "O", "B", "I", "I", "O")),
+        TaggedSentence("14", ("None", "."), ("O", "O")),
+    ]
+    # An I that continues nothing begins an entity; so does a B behind a B.
+    predicted = [("O", "O", "I", "B", "I", "O"), ("O", "B-Cell type")]
+    path = tmp_path / "test_entities.jsonl"
+    predictions.write_entities(str(path), sentences, predicted, "Chemical")
+    one, other = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    assert (one["id"], one["text"]) == ("7", "Ca\u00b2\u207a and \U0001d6fc - MSH .")
+    assert one["gold"] == [
+        {"type": "Chemical", "start": 0, "end": 4},
+        {"type": "Chemical", "start": 9, "end": 16},
+    ]
+    assert one["predicted"] == [
+        {"type": "Chemical", "start": 9, "end": 10},
+        {"type": "Chemical", "start": 11, "end": 16},
+    ]
+    assert other == {
+        "id": "14",
+        "text": "None .",
+        "gold": [],
+        "predicted": [{"type": "Cell type", "start": 5, "end": 6}],
+    }

@@ -1,0 +1,340 @@
+"""Documents in and out, against the `bioc` package, lxml, PubMed's own XML and NCBI's files."""
+
+import gzip
+import io
+import json
+import re
+
+import bioc
+import pytest
+from bioc import biocjson, biocxml, brat, pubtator
+from lxml import etree
+
+from tfbio import annotation_formats as formats
+from tfbio.annotation_formats import Document, Passage
+from tfbio.cli import UserError
+from tfbio.predictions import Entity
+
+# What a document of BioC is made of, as its DTD says (Comeau et al., 2013; bioc.sourceforge.net).
+DTD = """
+<!ELEMENT collection (source, date, key, infon*, document+)>
+<!ELEMENT document (id, infon*, passage+, relation*)>
+<!ELEMENT passage (infon*, offset, ((text?, annotation*) | sentence*), relation*)>
+<!ELEMENT sentence (infon*, offset, text?, annotation*, relation*)>
+<!ELEMENT annotation (infon*, location*, text)>
+<!ELEMENT relation (infon*, node*)>
+<!ELEMENT location EMPTY> <!ELEMENT node EMPTY>
+<!ELEMENT source (#PCDATA)> <!ELEMENT date (#PCDATA)> <!ELEMENT key (#PCDATA)>
+<!ELEMENT id (#PCDATA)> <!ELEMENT infon (#PCDATA)>
+<!ELEMENT offset (#PCDATA)> <!ELEMENT text (#PCDATA)>
+<!ATTLIST infon key CDATA #REQUIRED> <!ATTLIST annotation id CDATA #IMPLIED>
+<!ATTLIST location offset CDATA #REQUIRED length CDATA #REQUIRED>
+<!ATTLIST relation id CDATA #IMPLIED> <!ATTLIST node refid CDATA #REQUIRED role CDATA "">
+"""
+
+# Astral and combining characters, tabs, a Windows line end within a mention, marks of XML.
+ODD = (
+    "\U0001d6fc\u2010MSH & <caf\u00e9>\r\nCa\u00b2\u207a\te\u0301 \u201cA\u2028B\u201d."
+    "\n\nEnd\U0001f9ec."
+)
+
+
+def odd():
+    """A document of two passages, and entities in both, one on two lines."""
+    second = ODD.index("End")
+    passages = (Passage(0, second - 2, "title"), Passage(second, len(ODD), ""))
+    mentions = ("\U0001d6fc\u2010MSH", "<caf\u00e9>\r\nCa\u00b2\u207a\te\u0301", "End\U0001f9ec")
+    entities = [Entity("Chemical", ODD.index(m), ODD.index(m) + len(m)) for m in mentions]
+    return Document("odd", ODD, passages), entities
+
+
+EMPTY = Document("empty", "", ()), []
+
+
+def written(path, form, annotated):
+    formats.write(str(path), form, annotated)
+    return path.read_bytes().decode()
+
+
+def gold(text):
+    """(id, title, abstract, annotations) of PubTator's documents, read by pattern."""
+    for block in text.strip("\n").split("\n\n"):
+        name, title, abstract = re.match(r"(\d+)\|t\|(.*)\n\1\|a\|(.*)", block).groups()
+        rows = re.findall(rf"^{name}\t(\d+)\t(\d+)\t(.*?)\t(\w+)\t", block, re.MULTILINE)
+        yield name, title, abstract, [(int(a), int(b), m, kind) for a, b, m, kind in rows]
+
+
+@pytest.fixture(scope="module")
+def ncbi(shared):
+    return shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_Test.PubTator"
+
+
+@pytest.fixture(scope="module")
+def ncbi_gold(ncbi):
+    """NCBI's test documents as they are read, with the gold entities as the file has them."""
+    found = list(gold(ncbi.read_text()))
+    read = list(formats.read(str(ncbi)))
+    entities = [[Entity(kind, a, b) for a, b, _, kind in own] for *_, own in found]
+    return list(zip(read, entities, strict=True))
+
+
+# --- PubTator ----------------------------------------------------------------------------------
+
+
+def test_ncbi_disease_is_read_with_exact_offsets(ncbi, ncbi_gold):
+    found = list(gold(ncbi.read_text()))
+    assert len(found) == 100 and sum(len(own) for *_, own in found) == 960
+    for (name, title, abstract, mentions), (document, _) in zip(found, ncbi_gold, strict=True):
+        assert (document.id, document.text) == (name, f"{title}\n{abstract}")
+        assert [document.text[a:b] for a, b, _ in document.passages] == [title, abstract]
+        assert [document.text[a:b] for a, b, *_ in mentions] == [m for _, _, m, _ in mentions]
+
+
+def test_what_was_read_is_written_as_ncbi_has_it(ncbi, ncbi_gold, tmp_path):
+    """All but the last column, the identifier, which a tagger does not know."""
+    text = written(tmp_path / "out.pubtator", "pubtator", ncbi_gold)
+    with_identifiers = ncbi.read_text().strip("\n").split("\n")
+    for ours, theirs in zip(text.strip("\n").split("\n"), with_identifiers, strict=True):
+        if "\t" in theirs:
+            ours, theirs = ours.rpartition("\t")[0], theirs.rpartition("\t")[0]
+        assert ours == theirs
+    assert [d for d, _ in ncbi_gold] == list(formats.read(str(tmp_path / "out.pubtator")))
+
+
+def test_all_of_ncbi_training_is_read(shared, tmp_path):
+    path = shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_TrainDev.PubTator.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        found = list(gold(file.read()))
+    read = list(formats.read(str(path)))
+    assert len(read) == 693
+    others = []
+    for (name, title, abstract, mentions), document in zip(found, read, strict=True):
+        assert (document.id, document.text) == (name, f"{title}\n{abstract}")
+        others += [(m, document.text[a:b]) for a, b, m, _ in mentions if document.text[a:b] != m]
+    # The file leaves quotes out of its mentions.
+    assert all(mention == text.replace('"', " ") for mention, text in others) and len(others) < 5
+
+
+def test_pubtator_of_odd_texts_is_read_by_another(tmp_path):
+    document, entities = odd()
+    text = written(tmp_path / "out.pubtator", "pubtator", [(document, entities), EMPTY])
+    one, other = text.split("\n\n")[:2]
+    (read,) = pubtator.loads(one)
+    # The first of the two line feeds parts title and abstract.
+    blanks = re.sub(r"[\s]", " ", ODD)
+    assert read.text == blanks[: ODD.index("\n\n")] + "\n" + blanks[ODD.index("\n\n") + 1 :]
+    for annotation, (kind, start, end) in zip(read.annotations, entities, strict=True):
+        assert (annotation.type, annotation.start, annotation.end) == (kind, start, end)
+        assert read.text[start:end] == annotation.text
+    assert other == "empty|t|\nempty|a|"
+
+
+def test_pubtator_with_windows_line_ends_and_without_abstract(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(
+        b"\xef\xbb\xbf1|t|Naloxone.\r\n1|a|It reverses.\r\n1\t0\t8\tNaloxone\tX\t-\r\n\r\n2|t|No"
+    )
+    one, two = formats.read(str(path))
+    assert one.text == "Naloxone.\nIt reverses." and one.text[one.passages[1].start :][:2] == "It"
+    assert (two.id, two.text, two.passages) == ("2", "No", (Passage(0, 2, "title"),))
+
+
+# --- Plain text --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_plain_text_is_kept_character_by_character(tmp_path, packed):
+    path = tmp_path / ("odd.v1.txt.gz" if packed else "odd.v1.TXT")
+    data = b"\xef\xbb\xbf" + ODD.encode()
+    path.write_bytes(gzip.compress(data) if packed else data)
+    (document,) = formats.read(str(path))
+    assert (document.id, document.text) == ("odd.v1", ODD)
+    assert [ODD[a:b] for a, b, _ in document.passages] == ODD.split("\n\n")
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\n\t\n"])
+def test_a_text_of_nothing(tmp_path, text):
+    path = tmp_path / "none.txt"
+    path.write_text(text)
+    (document,) = formats.read(str(path))
+    assert document.text == text
+    assert not "".join(text[a:b] for a, b, _ in document.passages).strip()
+
+
+# --- PubMed ------------------------------------------------------------------------------------
+
+
+def test_pubmed_xml_has_title_and_abstract_where_the_passages_say(pubmed_slice):
+    path = max(map(str, pubmed_slice.iterdir()))
+    read, count = list(formats.read(path)), 0
+    with gzip.open(path) as file:
+        articles = etree.iterparse(file, tag="PubmedArticle")
+        for document, (_, article) in zip(read, articles, strict=True):
+            assert document.id == article.findtext("MedlineCitation/PMID")
+            titles = [
+                re.sub(r"\s+", " ", "".join(x.itertext())) for x in article.iter("ArticleTitle")
+            ]
+            if titles and titles[0].isascii() and len(article.find(".//ArticleTitle")) == 0:
+                assert document.text.startswith(titles[0].strip())
+            for text in article.findall("MedlineCitation/Article/Abstract/AbstractText"):
+                if len(text) == 0 and text.text and text.text.isascii() and "&" not in text.text:
+                    plain = " ".join(text.text.split())
+                    label = text.get("Label")
+                    expected = f"{label}: {plain}" if label else plain
+                    assert expected in [
+                        document.text[a:b] for a, b, kind in document.passages if kind == "abstract"
+                    ]
+                    count += 1
+            article.clear()
+    assert count > 200 and len(read) == 200
+    assert all(d.passages[-1].end == len(d.text) for d in read if d.passages)
+
+
+# --- BioC --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["xml", "json"])
+def test_bioc_is_read_by_another_and_by_ourselves(tmp_path, ncbi_gold, ending):
+    path = tmp_path / f"out.{ending}"
+    annotated = [odd(), *ncbi_gold]
+    text = written(path, "bioc", annotated)
+    collection = (biocxml if ending == "xml" else biocjson).loads(
+        text.replace("'UTF-8'", "'utf-8'")
+    )
+    for (document, entities), theirs in zip(annotated, collection.documents, strict=True):
+        assert theirs.id == document.id
+        found = []
+        for passage in theirs.passages:
+            assert document.text[passage.offset :].startswith(passage.text)
+            for annotation in passage.annotations:
+                (location,) = annotation.locations
+                start = location.offset
+                inside = passage.text[start - passage.offset :][: location.length]
+                assert inside == annotation.text == document.text[start : location.end]
+                found.append((annotation.infons["type"], start, location.end))
+        assert found == [tuple(entity) for entity in entities]
+    # Two line feeds between the passages come back from their offsets, and are two again.
+    assert list(formats.read(str(path))) == [document for document, _ in annotated]
+
+
+def test_bioc_xml_is_valid(tmp_path, ncbi_gold):
+    text = written(tmp_path / "out.xml", "bioc", [odd(), EMPTY, *ncbi_gold[:3]])
+    assert '<!DOCTYPE collection SYSTEM "BioC.dtd">' in text
+    dtd = etree.DTD(io.StringIO(DTD))
+    assert dtd.validate(etree.fromstring(text.encode())), dtd.error_log
+
+
+def test_bioc_of_another_writer_is_read(tmp_path):
+    """Sentences within a passage, annotations of others, a gap between passages."""
+    title, sentence = bioc.BioCPassage(), bioc.BioCSentence()
+    title.offset, title.text, title.infons["type"] = 0, "A t\u00eftle", "title"
+    title.add_annotation(bioc.BioCAnnotation())
+    title.annotations[0].text, title.annotations[0].id = "A", "1"
+    sentence.offset, sentence.text = 9, "One \U0001f9ec."
+    abstract = bioc.BioCPassage()
+    abstract.offset = 9
+    abstract.add_sentence(sentence)
+    document = bioc.BioCDocument()
+    document.id = "7"
+    document.passages = [title, abstract]
+    collection = bioc.BioCCollection()
+    collection.source, collection.date, collection.key = "s", "d", "k"
+    collection.add_document(document)
+    (tmp_path / "a.xml").write_text(biocxml.dumps(collection), encoding="utf-8")
+    whole = json.loads(biocjson.dumps(collection))
+    # One collection; PubTator's service; PubMed Central's.
+    for name, value in {"b": whole, "c": {"PubTator3": whole["documents"]}, "d": [whole]}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    for path in formats.find_files([str(tmp_path)]):
+        (read,) = formats.read(path)
+        assert (read.id, read.text) == ("7", "A t\u00eftle\n\nOne \U0001f9ec.")
+        assert read.passages == (Passage(0, 7, "title"), Passage(9, 15, ""))
+
+
+def test_what_xml_cannot_hold_is_named(tmp_path):
+    document = Document("nul", "a\0b", (Passage(0, 3, ""),))
+    with pytest.raises(formats.FormatError, match="document nul has a control character.*json"):
+        formats.write(str(tmp_path / "a.xml"), "bioc", [(document, [])])
+    assert not list(tmp_path.iterdir())
+    formats.write(str(tmp_path / "a.json"), "bioc", [(document, [])])
+    assert list(formats.read(str(tmp_path / "a.json"))) == [document]
+
+
+# --- brat and JSON lines -----------------------------------------------------------------------
+
+
+def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
+    annotated = [odd(), EMPTY, *ncbi_gold]
+    formats.write(str(tmp_path / "brat"), "brat", annotated)
+    for document, entities in annotated:
+        text = (tmp_path / "brat" / f"{document.id}.txt").read_bytes().decode()
+        assert text == document.text
+        with open(tmp_path / "brat" / f"{document.id}.ann", encoding="utf-8", newline="\n") as file:
+            read = brat.loads(text, file.read())
+        assert len(read.annotations) == len(entities)
+        for annotation, (kind, start, end) in zip(read.entities, entities, strict=True):
+            assert annotation.type == kind
+            parts = [(x.begin, x.end) for x in sorted(annotation.locations)]
+            assert (parts[0][0], parts[-1][1]) == (start, end)
+            assert "\n" not in "".join(text[a:b] for a, b in parts)
+            spoken = " ".join(text[a:b] for a, b in parts).replace("\t", " ")
+            assert annotation.text == spoken
+    with pytest.raises(formats.FormatError, match="two documents have the id odd"):
+        formats.write(str(tmp_path / "twice"), "brat", [odd(), odd()])
+
+
+def test_json_lines_have_exact_offsets(tmp_path, ncbi_gold):
+    lines = written(tmp_path / "out.jsonl", "jsonl", [odd(), EMPTY, *ncbi_gold]).split("\n")
+    records = [json.loads(line) for line in lines[:-1]]
+    assert len(records) == 102 and records[0]["text"] == ODD and records[1]["entities"] == []
+    for record in records:
+        for entity in record["entities"]:
+            assert record["text"][entity["start"] : entity["end"]] == entity["text"]
+    assert sum(len(record["entities"]) for record in records) == 3 + 960
+
+
+# --- Mistakes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, data, words",
+    [
+        ("a.txt", b"one\ntw\xff\n", r"a\.txt, line 2: this is not text in UTF-8"),
+        ("a.txt.gz", b"\x1f\x8b\x08", r"a\.txt\.gz cannot be read"),
+        ("a.pubtator", b"1|t|A\n2|a|B\n", r"line 2: expected 2\|t\| and a title"),
+        ("a.pubtator", b"1|t|A\n1|a|B\nwords\n", "line 3: expected PMID.*'words'"),
+        ("a.pubtator", b"", r"holds no document"),
+        ("a.xml", b"<html/>", r"a\.xml: its root is <html>"),
+        ("a.xml", b"<collection><document>", r"a\.xml: it is not well-formed"),
+        ("a.xml", b"<collection><document/></collection>", "a document has no id"),
+        ("a.json", b"{", "is not JSON"),
+        ("a.json", b"{}", "holds no document of BioC"),
+        (
+            "a.json",
+            b'{"id": 1, "passages": [{"text": "A"}]}',
+            r"document 1: .*offset.*\('offset'\)",
+        ),
+        (
+            "a.json",
+            b'{"id": 1, "passages": [{"text": "AB", "offset": 0}, {"text": "C", "offset": 1}]}',
+            "document 1: .*that at 1 begins before",
+        ),
+    ],
+)
+def test_a_mistake_is_named(tmp_path, name, data, words):
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=words):
+        list(formats.read(str(path)))
+
+
+def test_files_folders_and_globs(tmp_path):
+    for name in ("b.txt", "a.xml.gz", "deep/c.PubTator", "deep/d.tsv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = formats.find_files([str(tmp_path), str(tmp_path / "*.txt")])
+    assert found == [str(tmp_path / name) for name in ("a.xml.gz", "b.txt", "deep/c.PubTator")]
+    with pytest.raises(UserError, match=r"d\.tsv gives no file that ends in \.txt"):
+        formats.find_files([str(tmp_path / "deep" / "d.tsv")])
+    with pytest.raises(UserError, match=r"none\*\.txt does not exist"):
+        formats.find_files([str(tmp_path / "none*.txt")])

@@ -1,0 +1,406 @@
+"""Documents to annotate, and documents with their entities, in the formats in use.
+
+- Plain text: a document a file; empty lines part its passages.
+- PubMed XML: title and abstract, with the labels of its sections.
+- BioC (Comeau et al., 2013), XML and JSON; the JSON may be a collection, a document, or either in
+  lists and objects, as PubMed's and PubTator's services return it.
+- PubTator (Wei et al., 2013): `PMID|t|title`, `PMID|a|abstract`, annotations below.
+- brat's standoff format (Stenetorp et al., 2012), and JSON lines: for output only.
+
+Offsets count Unicode characters of a document's text, from 0; an end is that of the next character.
+A byte-order mark is no part of the text, a Windows line end is two characters of it. Passages that
+are read one by one are joined by a line feed, as PubTator counts title and abstract; BioC's by one
+for every character that their offsets leave.
+
+Annotations of an input are not kept: an output has only what was predicted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import glob
+import gzip
+import itertools
+import json
+import os
+import re
+import urllib.parse
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from lxml import etree
+from lxml.builder import E
+
+from data_prep import markup, pubmed
+from tfbio import storage
+from tfbio.cli import UserError
+from tfbio.predictions import Entity
+
+ENDINGS = (".txt", ".pubtator", ".xml", ".json")
+FORMATS = ("jsonl", "bioc", "pubtator", "brat")
+
+_PUBTATOR_TEXT = re.compile(r"([^|\s]+)\|([ta])\|(.*)", re.DOTALL)
+_EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+# What a line of PubTator or brat cannot hold: tabs, and whatever a reader may take for its end.
+_BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+
+
+class FormatError(UserError):
+    """An input that is not as its format says, or a text that an output cannot hold."""
+
+
+class Passage(NamedTuple):
+    """A part of a document's text, never empty, and what it is: "title", or "" if not known."""
+
+    start: int
+    end: int
+    kind: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """A text, and its passages in their order, which do not overlap."""
+
+    id: str
+    text: str
+    passages: tuple[Passage, ...]
+
+
+Annotated = Iterable[tuple[Document, Sequence[Entity]]]
+
+
+# --- Reading -------------------------------------------------------------------------------------
+
+
+def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[str]:
+    """The files that files, folders and globs stand for, sorted; of folders those with an ending.
+
+    Raises:
+      UserError: there is none, or one that is named has another ending.
+    """
+    files: set[str] = set()
+    for item in inputs:
+        if os.path.isdir(item):
+            found = storage.find(os.path.join(glob.escape(item), "**", "*"))
+        else:
+            found = [item] if os.path.lexists(item) else storage.find(item)
+        paths = [x for x in found if _ending(x) in endings and not os.path.isdir(x)]
+        if not paths:
+            wanted = f"{', '.join(endings)} (or one of these with .gz)"
+            raise UserError(
+                f"--input: {item} {'gives' if found else 'does not exist; expected'} "
+                f"{'no file that ends in' if found else 'files that end in'} {wanted}."
+            )
+        files.update(paths)
+    return sorted(files)
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
+
+
+def read(path: str) -> Iterator[Document]:
+    """The documents of a file, by its ending; a `.txt` that begins like PubTator is PubTator's.
+
+    Raises:
+      FormatError: the file cannot be read, or is not as its format says.
+    """
+    ending = _ending(path)
+    if ending == ".xml":
+        try:
+            yield from _read_xml(path)
+        except markup.BadFile as error:
+            raise FormatError(f"{path}: {error}") from error
+    elif ending == ".json":
+        yield from _read_bioc_json(path)
+    else:
+        text = _text(path)
+        if ending == ".pubtator" or _PUBTATOR_TEXT.match(text.lstrip()):
+            yield from _read_pubtator(path, text)
+        else:
+            name = os.path.basename(path)
+            name = name[: name.lower().rindex(ending)]
+            edges = [0, *(edge for m in _EMPTY_LINES.finditer(text) for edge in m.span())]
+            spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
+            passages = tuple(Passage(a, b, "") for a, b in spans if a < b)
+            yield Document(name, text, passages)
+
+
+def _text(path: str) -> str:
+    """A file's text, with its line ends as they are."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"{path} cannot be read: {error}.") from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
+        raise FormatError(f"{path}, line {line}: {message}.") from None
+
+
+def _joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
+    """A document of (start, kind, text) each.
+
+    Raises:
+      ValueError: a part begins before the end of the one before.
+    """
+    text, passages = "", []
+    for start, kind, part in parts:
+        if start < len(text):
+            raise ValueError(f"that at {start} begins before the end of the one before")
+        if part:
+            text = text.ljust(start, "\n") + part
+            passages.append(Passage(start, len(text), kind))
+    return Document(name, text, tuple(passages))
+
+
+def _read_pubtator(path: str, text: str) -> Iterator[Document]:
+    name, parts = "", []
+
+    def mistake(number: int, message: str) -> FormatError:
+        return FormatError(f"{path}, line {number}: {message}.")
+
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r")
+        match = _PUBTATOR_TEXT.fullmatch(line)
+        if match and match[2] == "t":
+            if parts:
+                yield _titled(name, *parts)
+            name, parts = match[1], [match[3]]
+        elif match:
+            if match[1] != name or len(parts) != 1:
+                raise mistake(number, f"expected {match[1]}|t| and a title before this abstract")
+            parts.append(match[3])
+        elif line.strip() and not (parts and line.startswith(f"{name}\t")):
+            message = "expected PMID|t|title, PMID|a|abstract or an annotation of this document"
+            raise mistake(number, f"{message}, found {line!r:.60}")
+    if not parts:
+        raise FormatError(f"{path} holds no document: expected PMID|t|title.")
+    yield _titled(name, *parts)
+
+
+def _titled(name: str, title: str, abstract: str = "") -> Document:
+    return _joined(name, [(0, "title", title), (len(title) + 1, "abstract", abstract)])
+
+
+def _read_xml(path: str) -> Iterator[Document]:
+    with markup.faults(), markup.open_file(path) as stream:
+        root = markup.first_element(stream)
+        if root.tag == "collection":
+            markup.check_no_entities(root)
+            stream.seek(0)
+            for _, element in etree.iterparse(stream, tag="document", **markup.SAFE):
+                yield _of_bioc(path, _bioc_fields(element))
+                element.clear()
+            return
+    for citation in pubmed.read_citations(path):
+        if not citation.deleted:
+            yield _of_citation(citation)
+
+
+def _of_citation(citation: pubmed.Citation) -> Document:
+    parts, start = [(0, "title", citation.title)], len(citation.title) + 1
+    for label, _, text in citation.sections:
+        parts.append((start, "abstract", f"{label}: {text}" if label else text))
+        start += len(parts[-1][2]) + 1
+    return _joined(citation.pmid, parts)
+
+
+def _bioc_fields(element: etree._Element) -> dict[str, Any]:
+    """A document, passage or sentence of BioC's XML as its JSON has it."""
+    fields = {name: element.findtext(name) for name in ("id", "offset", "text")}
+    infons = {infon.get("key"): infon.text for infon in element.iterfind("infon")}
+    parts = {
+        f"{name}s": [_bioc_fields(part) for part in element.iterfind(name)]
+        for name in ("passage", "sentence")
+    }
+    return {**fields, "infons": infons, **parts}
+
+
+def _read_bioc_json(path: str) -> Iterator[Document]:
+    def documents(value: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(value, dict) and "passages" in value:
+            yield value
+        elif isinstance(value, (dict, list)):
+            for part in value.values() if isinstance(value, dict) else value:
+                yield from documents(part)
+
+    text = _text(path)
+    try:
+        found = list(documents(json.loads(text)))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} is not JSON ({error}).") from None
+    if not found:
+        raise FormatError(f"{path} holds no document of BioC: none of its objects has passages.")
+    for document in found:
+        yield _of_bioc(path, document)
+
+
+def _of_bioc(path: str, document: dict[str, Any]) -> Document:
+    name, parts = str(document.get("id") or ""), []
+    if not name:
+        raise FormatError(f"{path}: a document has no id: give each one.")
+    try:
+        for passage in document["passages"]:
+            kind = (passage.get("infons") or {}).get("type") or ""
+            # The text of a passage that is divided stands in its sentences.
+            for part in [passage] if passage.get("text") else passage.get("sentences") or []:
+                # Half of a pair of surrogates, which JSON can hold, is no character.
+                text = re.sub("[\ud800-\udfff]", "\ufffd", part.get("text") or "")
+                parts.append((int(part["offset"]), kind, text))
+        return _joined(name, parts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = "expected passages with a text and an offset, which is that in the document"
+        raise FormatError(f"{path}, document {name}: {message} ({error}).") from error
+
+
+# --- Writing -------------------------------------------------------------------------------------
+
+
+def write(path: str, form: str, annotated: Annotated) -> None:
+    """Writes documents with their entities.
+
+    Args:
+      path: a file, which appears when it is complete; for "brat" a folder.
+      form: one of `FORMATS`. "bioc" is JSON if the path ends in .json, else XML.
+      annotated: each document and its entities in the order of their starts.
+
+    Raises:
+      FormatError: the format cannot hold a text or an id.
+    """
+    if form == "brat":
+        _write_brat(path, annotated)
+    elif form == "bioc" and not path.endswith(".json"):
+        _write_bioc_xml(path, annotated)
+    else:
+        lines = {"jsonl": _jsonl, "bioc": _bioc_json, "pubtator": _pubtator}[form](annotated)
+        with storage.written_whole(path) as stream:
+            stream.writelines(line.encode() for line in lines)
+
+
+def _jsonl(annotated: Annotated) -> Iterator[str]:
+    for document, entities in annotated:
+        record = {
+            "id": document.id,
+            "text": document.text,
+            "entities": [
+                {**entity._asdict(), "text": document.text[entity.start : entity.end]}
+                for entity in entities
+            ],
+        }
+        yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _pubtator(annotated: Annotated) -> Iterator[str]:
+    """The first line of a text is the title; further line ends, and tabs, become blanks."""
+    for document, entities in annotated:
+        name = re.sub(r"[|\s]", "_", document.id)
+        # Not where a title would end in a blank, which some readers strip.
+        feed = re.search(r"(?<!\s)\n", document.text)
+        end = feed.start() if feed else len(document.text)
+        title, abstract = document.text[:end], document.text[end + 1 :]
+        yield f"{name}|t|{title.translate(_BREAKS)}\n{name}|a|{abstract.translate(_BREAKS)}\n"
+        for kind, start, end in entities:
+            mention = document.text[start:end].translate(_BREAKS)
+            # "-": no identifier.
+            yield f"{name}\t{start}\t{end}\t{mention}\t{kind}\t-\n"
+        yield "\n"
+
+
+def _bioc(document: Document, entities: Sequence[Entity]) -> dict[str, Any]:
+    numbers = itertools.count(1)
+    passages = [
+        {
+            "infons": {"type": passage.kind} if passage.kind else {},
+            "offset": passage.start,
+            "text": document.text[passage.start : passage.end],
+            "sentences": [],
+            "annotations": [
+                {
+                    "id": f"T{next(numbers)}",
+                    "infons": {"type": kind},
+                    "locations": [{"offset": start, "length": end - start}],
+                    "text": document.text[start:end],
+                }
+                for kind, start, end in entities
+                if passage.start <= start < passage.end
+            ],
+            "relations": [],
+        }
+        # A document has a passage at least (BioC.dtd).
+        for passage in document.passages or [Passage(0, 0, "")]
+    ]
+    return {"id": document.id, "infons": {}, "passages": passages, "relations": []}
+
+
+def _bioc_json(annotated: Annotated) -> Iterator[str]:
+    yield '{"source": "tfbio", "date": "", "key": "", "infons": {}, "documents": ['
+    separator = "\n"
+    for document, entities in annotated:
+        yield separator + json.dumps(_bioc(document, entities), ensure_ascii=False)
+        separator = ",\n"
+    yield "\n]}\n"
+
+
+def _write_bioc_xml(path: str, annotated: Annotated) -> None:
+    with storage.written_whole(path) as stream, etree.xmlfile(stream, encoding="utf-8") as file:
+        file.write_declaration()
+        file.write_doctype('<!DOCTYPE collection SYSTEM "BioC.dtd">')
+        with file.element("collection"):
+            file.write(E.source("tfbio"), E.date(), E.key())
+            for document, entities in annotated:
+                try:
+                    passages = map(_bioc_element, _bioc(document, entities)["passages"])
+                    file.write(E.document(E.id(document.id), *passages))
+                except ValueError:
+                    raise FormatError(
+                        f"document {document.id} has a control character, which XML cannot hold: "
+                        "give an --output that ends in .json, or --format=jsonl."
+                    ) from None
+
+
+def _bioc_element(passage: dict[str, Any]) -> etree._Element:
+    def infons(part: dict[str, Any]) -> list[etree._Element]:
+        return [E.infon(value, key=key) for key, value in part["infons"].items()]
+
+    annotations = [
+        E.annotation(
+            *infons(part),
+            *(E.location(**{k: str(n) for k, n in at.items()}) for at in part["locations"]),
+            E.text(part["text"]),
+            id=part["id"],
+        )
+        for part in passage["annotations"]
+    ]
+    offset, text = E.offset(str(passage["offset"])), E.text(passage["text"])
+    return E.passage(*infons(passage), offset, text, *annotations)
+
+
+def _write_brat(folder: str, annotated: Annotated) -> None:
+    """ID.txt with the text as it is, and ID.ann; an entity on two lines has two parts."""
+    os.makedirs(folder, exist_ok=True)
+    seen = set()
+    for document, entities in annotated:
+        if document.id in seen:
+            raise FormatError(
+                f"two documents have the id {document.id}, and brat has a file for each id: give "
+                "another --format."
+            )
+        seen.add(document.id)
+        lines = []
+        for number, (kind, start, end) in enumerate(entities, start=1):
+            mention = document.text[start:end]
+            parts = [part.span() for part in re.finditer(r"[^\r\n]+", mention)]
+            places = ";".join(f"{start + a} {start + b}" for a, b in parts)
+            words = " ".join(mention[a:b].translate(_BREAKS) for a, b in parts)
+            lines.append(f"T{number}\t{re.sub('[^A-Za-z0-9_-]', '_', kind)} {places}\t{words}\n")
+        base = os.path.join(folder, urllib.parse.quote(document.id, safe=" "))
+        for ending, text in ((".txt", document.text), (".ann", "".join(lines))):
+            with storage.written_whole(base + ending) as stream:
+                stream.write(text.encode())
