@@ -28,6 +28,7 @@ from tfbio import (
     records,
     relations,
     tokenization,
+    words,
 )
 from tfbio.classification import Classification, MultiLabel, Regression
 from tfbio.cli import UserError
@@ -45,7 +46,7 @@ KINDS = {
     "spans": Spans,
 }
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
-NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "kind")
+NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "trained_on")
 
 
 def finetune(
@@ -63,7 +64,7 @@ def finetune(
     """Runs every trial that `output_dir` does not hold yet, and sums them up.
 
     Writes into `output_dir`: `config.json`, `vocab.txt`; for each trial `trial_SEED/` with
-    `scores.json`, the predictions on dev and test (see `predictions.write`) and the weights
+    `scores.json`, the predictions on dev and test (see `predictions`) and the weights
     (`model.index`, `model.data-*`), which appears when the trial is complete; `scores.json`;
     TensorBoard logs in `logs/`.
 
@@ -105,7 +106,6 @@ def finetune(
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
-        "kind": task.kind,
         "data_sha256": {
             split: records.sha256_of(path) for split, path in task.files(data_dir).items()
         },
@@ -115,6 +115,7 @@ def finetune(
         "encoder": dataclasses.asdict(encoder_config),
         "lower_case": pretrained["lower_case"],
         "vocab_sha256": records.sha256_of(found),
+        "trained_on": _trained_on(task, examples["train"]),
     }
     _prepare_output_dir(output_dir, settings, overwrite)
     tokenization.copy_vocabulary(found, output_dir)
@@ -148,7 +149,8 @@ def finetune(
             flush=True,
         )
         # One head for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM).
-        with_head = task.kind == "spans" == pretrained.get("kind") and not from_scratch
+        before = pretrained.get("trained_on", {}).get("kind")
+        with_head = task.kind == "spans" == before and not from_scratch
         for seed in missing:
             finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
             shown = SPLITS[1:] if show_test else ("dev",)
@@ -181,6 +183,14 @@ def _kind(
     if task.kind == "classification":
         return Classification(task.labels, config.pooling, config.entity_markers)
     return KINDS[task.kind](task.labels)
+
+
+def _trained_on(task: Task, examples: list[Example]) -> dict:
+    """What `predict` must know of the task and its data, which may not be at hand then."""
+    known = {"kind": task.kind, "labels": list(task.labels)}
+    if task.kind == "tagging":
+        return {**known, "entity_type": task.entity_type, "words": words.rule_of(examples)}
+    return {**known, "pairs": any(getattr(example, "pair", "") for example in examples)}
 
 
 def _check(
@@ -339,6 +349,9 @@ def _run_trial(
     for split in ("dev", "test"):
         predicted, scores[split] = predict(split)
         predictions.write(unfinished, split, examples[split], predicted)
+        if task.kind == "tagging":
+            path = os.path.join(unfinished, f"{split}_entities.jsonl")
+            predictions.write_entities(path, examples[split], predicted, task.entity_type)
         write_curves(split, step, scores[split])
     if task.kind == "spans":
         scores["null_threshold"] = null_threshold

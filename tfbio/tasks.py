@@ -49,6 +49,7 @@ class Task:
       made_by: the command that makes the files, if one does.
       augment: of the training examples: these, and others that are made from them; or fewer.
       hold_out: the training examples -> these and those of "dev", where that has no file.
+      entity_type: of the entities whose tags name no type (B, I); PubTator's name, if it has one.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Task:
     made_by: str = ""
     augment: Callable[[list], list] | None = None
     hold_out: Callable[[list], tuple[list, list]] | None = None
+    entity_type: str = "Entity"
 
     def files(self, data_dir: str) -> dict[str, str]:
         """The file of each split; none of "dev" where it is held out of "train".
@@ -204,10 +206,22 @@ def _tags(types: Sequence[str]) -> tuple[str, ...]:
 
 
 def _entities(
-    name: str, types: tuple[str, ...] | None, made_by: str = "", **settings: float | int
+    name: str,
+    types: tuple[str, ...] | None,
+    entity_type: str = "Entity",
+    made_by: str = "",
+    **settings: float | int,
 ) -> Task:
-    read = partial(_read_entities, types=types)
-    return Task(name, "tagging", _tags([""]), read, _score_entities, settings, made_by)
+    return Task(
+        name,
+        "tagging",
+        _tags([""]),
+        partial(_read_entities, types=types),
+        _score_entities,
+        settings,
+        made_by,
+        entity_type=entity_type,
+    )
 
 
 def _typed_entities(
@@ -249,18 +263,26 @@ def _spans(name: str) -> Task:
 TASKS = {
     task.name: task
     for task in (
-        _entities("bc5cdr_chem", ("Chemical",), train_batch_size=16, sequence_length=256),
-        _entities("bc5cdr_disease", ("Disease",), train_batch_size=16, sequence_length=256),
-        _entities("ncbi_disease", ("Disease",)),
-        _entities("bc2gm", ("GENE",), sequence_length=256),
+        _entities(
+            "bc5cdr_chem", ("Chemical",), "Chemical", train_batch_size=16, sequence_length=256
+        ),
+        _entities(
+            "bc5cdr_disease", ("Disease",), "Disease", train_batch_size=16, sequence_length=256
+        ),
+        _entities("ncbi_disease", ("Disease",), "Disease"),
+        _entities("bc2gm", ("GENE",), "Gene", sequence_length=256),
         # Its five types are merged into one, as in BLURB.
         _entities("jnlpba", None, train_batch_size=16, sequence_length=256, num_train_epochs=3.0),
         _entities(
-            "share_clefe", None, "python -m data_prep.corpora.share_clefe", sequence_length=512
+            "share_clefe",
+            None,
+            "Disorder",
+            "python -m data_prep.corpora.share_clefe",
+            sequence_length=512,
         ),
-        _entities("bc4chemd", ("Chemical",), **BIO_LM),
-        _entities("linnaeus", ("Species",), **BIO_LM),
-        _entities("species_800", ("Species",), **BIO_LM),
+        _entities("bc4chemd", ("Chemical",), "Chemical", **BIO_LM),
+        _entities("linnaeus", ("Species",), "Species", **BIO_LM),
+        _entities("species_800", ("Species",), "Species", **BIO_LM),
         _typed_entities(
             "i2b2_2010_ner",
             I2B2_CONCEPTS,

@@ -142,6 +142,20 @@ def test_a_finished_run_is_only_summed_up_again(finished, run, capsys):
     assert (finished / "scores.json").read_bytes() == before
 
 
+def test_a_finished_run_of_an_earlier_version_gets_what_predicting_needs(finished, run, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(finished, folder)
+    settings = json.loads((folder / "config.json").read_text())
+    labels = list(tasks.TASKS["sentence_roles"].labels)
+    expected = {"kind": "classification", "labels": labels, "pairs": False}
+    assert settings.pop("trained_on") == expected
+    (folder / "config.json").write_text(json.dumps(settings))
+    before = (folder / "trial_0" / "model.index").stat().st_mtime_ns
+    run(folder)
+    assert json.loads((folder / "config.json").read_text())["trained_on"] == expected
+    assert (folder / "trial_0" / "model.index").stat().st_mtime_ns == before
+
+
 def test_other_settings_are_refused_and_replace_when_told_to(finished, run, tmp_path):
     folder = tmp_path / "out"
     shutil.copytree(finished, folder)
