@@ -14,6 +14,14 @@ those that BioELECTRA had for the task. Other ways to say it:
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination, of which the
                     scores on dev choose one; sweep.md has the table
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
+
+A trained model is used on new text by
+
+  python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
+      --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
+
+which finds the entities in plain text, PubMed XML, BioC and PubTator files, and writes JSON lines,
+or what --format says. A model that labels whole texts takes .tsv files with a column text.
 """
 
 from functools import partial
@@ -23,6 +31,9 @@ from absl import flags
 from tfbio import cli, config, sweep, tasks
 
 FLAGS = flags.FLAGS
+flags.DEFINE_enum(
+    "mode", "train", ["train", "predict"], "Fine-tune, or use what was fine-tuned on new text."
+)
 flags.DEFINE_string(
     "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(tasks.OWN)}."
 )
@@ -51,20 +62,54 @@ flags.DEFINE_multi_string(
     "combination.",
 )
 cli.define_device_flags()
-flags.DEFINE_bool("overwrite", False, "Replace what a run with other settings left.")
+flags.DEFINE_bool(
+    "overwrite", False, "Replace what a run with other settings left, or an --output."
+)
+flags.DEFINE_string(
+    "model",
+    "",
+    "To predict: a trial's folder, or the --output_dir with it (its best on the development set).",
+)
+flags.DEFINE_multi_string(
+    "input", [], "To predict: a file, a folder or a glob in quotes. May be repeated."
+)
+flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
+flags.DEFINE_enum(
+    "format",
+    "jsonl",
+    ["jsonl", "bioc", "pubtator", "brat"],
+    "To predict: the form of --output; bioc is JSON if that ends in .json, else XML.",
+)
 
 
 def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
-    for name, meaning in (
-        ("task", "the task's name, such as sentence_roles"),
-        ("data_dir", "the folder with the task's files"),
-        ("init_checkpoint", "the --model_dir of a run_pretraining.py run"),
-        ("output_dir", "where the scores are to go"),
-    ):
+    needed = {
+        "train": {
+            "task": "the task's name, such as sentence_roles",
+            "data_dir": "the folder with the task's files",
+            "init_checkpoint": "the --model_dir of a run_pretraining.py run",
+            "output_dir": "where the scores are to go",
+        },
+        "predict": {
+            "model": "the --output_dir of a finished run, or a trial in it",
+            "input": "the files with the texts",
+            "output": "where the predictions are to go",
+        },
+    }
+    for name, meaning in needed[FLAGS.mode].items():
         if not FLAGS[name].value:
             raise cli.UserError(f"--{name} is missing: {meaning}.")
+    for name in needed["predict" if FLAGS.mode == "train" else "train"]:
+        if FLAGS[name].value:
+            raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
+    if FLAGS.mode == "predict":
+        _predict()
+    else:
+        _train()
 
+
+def _train() -> None:
     task = tasks.find(FLAGS.task, FLAGS.data_dir)
     swept, combinations = sweep.combinations(FLAGS.sweep)
     settings = [
@@ -87,6 +132,20 @@ def main(argv: list[str]) -> None:
         sweep.run(swept, settings, finetune, FLAGS.output_dir)
     else:
         finetune(settings[0], output_dir=FLAGS.output_dir)
+
+
+def _predict() -> None:
+    from tfbio import distribution, predict
+
+    predict.predict(
+        FLAGS.model,
+        FLAGS.input,
+        FLAGS.output,
+        form=FLAGS.format,
+        overrides=FLAGS.set,
+        strategy=distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices),
+        overwrite=FLAGS.overwrite,
+    )
 
 
 if __name__ == "__main__":

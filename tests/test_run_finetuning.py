@@ -34,6 +34,7 @@ def test_help_teaches_and_does_not_import_tensorflow():
 
 
 ALL = ("--data_dir=no", "--init_checkpoint=no", "--output_dir=no")
+PREDICT = ("--model=no", "--input=no", "--output=no")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,11 @@ ALL = ("--data_dir=no", "--init_checkpoint=no", "--output_dir=no")
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rate"], ["name=value,value"]),
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rat=1,2"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),
+        (["--task=sentence_roles", *ALL, "--output=no"], ["--output does not go", "train"]),
+        (["--mode=predict"], ["--model is missing"]),
+        (["--mode=predict", "--model=no", "--input=no"], ["--output is missing"]),
+        (["--mode=predict", *PREDICT, "--task=gad"], ["--task does not go", "predict"]),
+        (["--mode=predict", *PREDICT], ["no holds no trial of a fine-tuned model"]),
     ],
 )
 def test_a_mistake_is_one_sentence(flags, words, fails_in_one_sentence):

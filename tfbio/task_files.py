@@ -251,6 +251,33 @@ def read_own_table(
     return examples
 
 
+def read_unlabelled_table(path: str) -> list[LabelledText]:
+    """Reads texts to be labelled: tab-separated columns that the first line names.
+
+    They are text, perhaps pair and id, by any of their names (`OWN_COLUMNS`) and in any order;
+    others are passed over. The labels are "".
+
+    Raises:
+      TaskFileError: there is no column of texts, or a text is missing.
+    """
+    header = _lines(path)[0].split("\t")
+    held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
+    columns = [held_by.get(name.strip().lower(), name) for name in header]
+    if columns.count("text") != 1 or columns.count("pair") > 1 or columns.count("id") > 1:
+        message = "expected a column text, and at most one pair and id"
+        raise _mistake((path, 1), f"{message}: name the columns so, found {header!r:.200}")
+    examples = []
+    for number, cells in _rows(path, len(columns), header):
+        cell = dict(zip(columns, cells, strict=True))
+        for name in ("text", "pair"):
+            if not cell.get(name, name).strip():
+                message = f"expected a {name} in column {columns.index(name) + 1}, found none"
+                raise _mistake((path, number), message)
+        name, pair = cell.get("id", str(number)), cell.get("pair", "")
+        examples.append(LabelledText(name, cell["text"], "", pair, where=(path, number)))
+    return _some(path, examples)
+
+
 def read_clinical_sts(path: str) -> list[LabelledText]:
     """Reads BLUE's MedSTS or ClinicalSTS: a header; the id first, two texts and the score last.
 

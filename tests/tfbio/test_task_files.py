@@ -591,3 +591,34 @@ def test_published_splits_pass(shared, folder):
     read = reads.get(folder, task_files.read_tagged_words)
     splits = {x: read(task_files.find_split(blurb, x)) for x in ("train", "dev", "test")}
     task_files.check_splits(splits)
+
+
+# --- Texts without labels ------------------------------------------------------------------------
+
+
+def test_a_table_of_texts_without_labels(tmp_path):
+    path = tmp_path / "new.tsv"
+    path.write_bytes(b"\xef\xbb\xbfnote\tSentence\tindex\r\n\tA caf\xc3\xa9.\tx\r\nn\tB\ty\r\n")
+    one, two = task_files.read_unlabelled_table(str(path))
+    assert (one.id, one.text, one.pair, one.label) == ("x", "A caf\u00e9.", "", "")
+    assert (two.id, two.text) == ("y", "B")
+    path.write_text("text\tpair\nA\tB\n")
+    (pair,) = task_files.read_unlabelled_table(str(path))
+    assert (pair.id, pair.text, pair.pair) == ("2", "A", "B")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("A text.\nAnother.\n", "line 1: expected a column text"),
+        ("text\tsentence\nA\tB\n", "line 1: expected a column text"),
+        ("text\tpair\nA\t \n", "line 2: expected a pair in column 2, found none"),
+        ("text\tid\nA\n", "line 2: expected 2 tab-separated columns"),
+        ("text\n", "line 1: there is no example"),
+    ],
+)
+def test_a_table_of_texts_that_is_not_so(tmp_path, text, words):
+    path = tmp_path / "new.tsv"
+    path.write_text(text)
+    with pytest.raises(task_files.TaskFileError, match=words):
+        task_files.read_unlabelled_table(str(path))

@@ -1,0 +1,295 @@
+"""A fine-tuned model on new text finds what the fine-tuning run found in the same words."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from data_prep import sentences
+from tfbio import annotation_formats, config, finetuning, predict, predictions, task_files, tasks
+from tfbio.annotation_formats import Document, Passage
+from tfbio.cli import UserError
+
+SETTINGS = config.FinetuningConfig(
+    sequence_length=48, max_train_examples=64, num_train_epochs=1.0, num_trials=1
+)
+
+
+@pytest.fixture(scope="module")
+def splitter():
+    return sentences.load("biosenter")
+
+
+@pytest.fixture(scope="module")
+def fine_tuned(pretrained, cpu, tmp_path_factory):
+    """Fine-tunes into a new folder."""
+
+    def run(name, data_dir, **changes):
+        folder = str(tmp_path_factory.mktemp(name) / "out")
+        finetuning.finetune(
+            config.FinetuningConfig(**{**vars(SETTINGS), **changes}),
+            task=tasks.find(name, str(data_dir)),
+            data_dir=str(data_dir),
+            init_checkpoint=pretrained,
+            output_dir=folder,
+            strategy=cpu,
+        )
+        return folder
+
+    return run
+
+
+# --- Words and their places --------------------------------------------------------------------
+
+
+def test_sentences_and_words_keep_their_places(splitter):
+    text = (
+        "\ufeff A \U0001d6fc-b.\r\n\tThe e\u0301nd of it.  Two words. Two words.\n\n\u00a0 \nX\x0b."
+    )
+    half = text.index("\n\n")
+    documents = [
+        Document("none", "", ()),
+        Document("odd", text, (Passage(0, half, ""), Passage(half + 2, len(text), ""))),
+        Document("blank", " \n ", (Passage(0, 3, ""),)),
+        Document("nul", "A\0B. C \0 D.", (Passage(0, 11, ""),)),
+    ]
+    for rule in ("punctuation", "blanks"):
+        read = list(predict.words_of(documents, splitter, rule))
+        last = (0, 0)
+        for number, sentence, places in read:
+            for word, (start, end) in zip(sentence.words, places, strict=True):
+                assert documents[number].text[start:end] == word
+                assert (number, start) >= last
+                last = (number, end)
+        for number, document in enumerate(documents):
+            found = "".join("".join(x.words) for n, x, _ in read if n == number)
+            assert found == "".join(document.text.split())
+    assert {number for number, *_ in read} == {1, 3}
+    assert len([x for n, x, _ in read if n == 1]) >= 4
+
+
+def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(shared, splitter):
+    """Tags from one file, and text and offsets from another; sentences and words are ours."""
+    folder = shared / "data" / "ncbi_disease"
+    documents = list(
+        annotation_formats.read(str(folder / "pubtator" / "NCBIdisease_Test.PubTator"))
+    )
+    raw = {"".join(document.text.split()): document for document in documents}
+    tags, letters, own = {}, "", []
+    for sentence in task_files.read_tagged_words(str(folder / "blurb" / "test.tsv")):
+        letters += "".join(sentence.words)
+        own += sentence.tags
+        if letters in raw:
+            tags[raw[letters].id] = own
+            letters, own = "", []
+    assert len(tags) == 100
+    gold = set()
+    for line in (folder / "pubtator" / "NCBIdisease_Test.PubTator").read_text().split("\n"):
+        cells = line.split("\t")
+        if len(cells) > 4:
+            gold.add((cells[0], int(cells[1]), int(cells[2]), cells[3]))
+    found, count = set(), 0
+    for number, sentence, places in predict.words_of(documents, splitter, "punctuation"):
+        document = documents[number]
+        own, rest = tags[document.id][: len(places)], tags[document.id][len(places) :]
+        tags[document.id] = rest
+        count += len(sentence.words)
+        for kind, start, end in predictions.entities(own, places, "Disease"):
+            assert kind == "Disease"
+            found.add((document.id, start, end, document.text[start:end]))
+    assert count == 24497 and not any(tags.values())
+    assert len(gold) == 960 and found == gold
+
+
+# --- The whole way -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_entities_of_new_text_are_those_of_the_run(
+    shared, fine_tuned, cpu, tmp_path, splitter, capsys
+):
+    """Each sentence of the test set as a document: what `test_entities.jsonl` has."""
+    blurb = shared / "data" / "ncbi_disease" / "blurb"
+    folder = fine_tuned(
+        "ncbi_disease",
+        blurb,
+        max_train_examples=0,
+        num_train_epochs=1.0,
+        learning_rate=3e-3,
+        layerwise_lr_decay=1.0,
+        num_trials=2,
+    )
+    with open(os.path.join(folder, "trial_0", "scores.json")) as file:
+        scores = json.load(file)
+    gold = task_files.read_tagged_words(str(blurb / "test.tsv"))
+    with open(os.path.join(folder, "trial_0", "test_entities.jsonl"), encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    assert [record["text"] for record in records] == [" ".join(x.words) for x in gold]
+    assert sum(len(record["gold"]) for record in records) == 960
+    right = sum(x in record["gold"] for record in records for x in record["predicted"])
+    assert right / 960 == pytest.approx(scores["test"]["recall"]) and right > 20
+
+    texts = [record["text"] for record in records]
+    whole = [len(parts) == 1 for parts in splitter(texts)]
+    assert sum(whole) > 900
+    documents = [
+        {"id": record["id"], "passages": [{"offset": 0, "text": record["text"]}]}
+        for record in records
+    ]
+    (tmp_path / "in.json").write_text(json.dumps(documents))
+    predict.predict(
+        os.path.join(folder, "trial_0"),
+        [str(tmp_path / "in.json")],
+        str(tmp_path / "out.jsonl"),
+        strategy=cpu,
+    )
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    for record, line, same in zip(records, lines, whole, strict=True):
+        found = json.loads(line)
+        assert found["id"] == record["id"] and found["text"] == record["text"]
+        if same:
+            expected = [
+                {**x, "text": record["text"][x["start"] : x["end"]]} for x in record["predicted"]
+            ]
+            assert found["entities"] == expected
+            assert {x["type"] for x in expected} <= {"Disease"}
+
+    # Every form has the same entities; the best trial is taken.
+    raw = [str(shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_Test.PubTator")]
+    capsys.readouterr()
+    for form, name in (("jsonl", "a"), ("bioc", "b.xml"), ("pubtator", "c"), ("brat", "d")):
+        predict.predict(folder, raw, str(tmp_path / name), strategy=cpu, form=form)
+    dev = {}
+    for seed in (0, 1):
+        with open(os.path.join(folder, f"trial_{seed}", "scores.json")) as file:
+            dev[seed] = json.load(file)["dev"]["f1"]
+    best = max(dev, key=dev.get)
+    assert (
+        f"trial_{best}: the best dev f1 of 2 trial(s), {dev[best]:.4f}" in capsys.readouterr().out
+    )
+    expected = set()
+    for line in (tmp_path / "a").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        expected |= {(record["id"], x["start"], x["end"], x["text"]) for x in record["entities"]}
+    assert len(expected) > 50
+    import bioc
+
+    collection = bioc.loads((tmp_path / "b.xml").read_text(encoding="utf-8"))
+    assert expected == {
+        (document.id, x.total_span.offset, x.total_span.end, x.text)
+        for document in collection.documents
+        for passage in document.passages
+        for x in passage.annotations
+    }
+    rows = [line.split("\t") for line in (tmp_path / "c").read_text().split("\n") if "\t" in line]
+    assert expected == {(row[0], int(row[1]), int(row[2]), row[3]) for row in rows}
+    assert {row[4] for row in rows} == {"Disease"}
+    assert expected == {
+        (path.stem, int(places.split()[1]), int(places.split()[2]), words)
+        for path in (tmp_path / "d").glob("*.ann")
+        for _, places, words in (x.split("\t") for x in path.read_text().splitlines())
+    }
+    with pytest.raises(UserError, match="is there already.*--overwrite"):
+        predict.predict(folder, raw, str(tmp_path / "a"), strategy=cpu)
+
+    # What holds no sentence gives none, and does not stop the rest.
+    (tmp_path / "texts").mkdir()
+    for name, text in {"empty": "", "blank": "\r\n\r\n", "one": "Breast cancer.\r\n"}.items():
+        (tmp_path / "texts" / f"{name}.txt").write_bytes(text.encode())
+    for wanted, number in (("*", 3), ("[be]*", 2)):
+        output = tmp_path / f"{number}.jsonl"
+        predict.predict(folder, [str(tmp_path / "texts" / wanted)], str(output), strategy=cpu)
+        assert len(output.read_text().splitlines()) == number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sentence_roles", "biosses", "hoc"])
+def test_labels_of_new_texts_are_those_of_the_run(
+    shared, roles_folder, fine_tuned, cpu, tmp_path, name
+):
+    data = roles_folder if name == "sentence_roles" else shared / "data" / name / "blurb"
+    folder = fine_tuned(name, data, learning_rate=2e-3)
+    examples = tasks.TASKS[name].examples(str(data))["test"]
+    pairs = name == "biosses"
+    rows = [["number", "Text", "pair", "id"] if pairs else ["text", "other", "id"]]
+    for x in examples:
+        rows.append(["", x.text, x.pair, x.id] if pairs else [x.text, "", x.id])
+    table = tmp_path / "new.tsv"
+    table.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    predict.predict(folder, [str(table)], str(tmp_path / "out.jsonl"), strategy=cpu)
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [record["id"] for record in records] == [x.id for x in examples]
+    with open(os.path.join(folder, "trial_0", "test_predictions.tsv"), encoding="utf-8") as file:
+        predicted = [line.split("\t")[2] for line in list(file)[1:]]
+    labels = tasks.TASKS[name].labels
+    for record, label in zip(records, predicted, strict=True):
+        if name == "biosses":
+            assert record["label"] == pytest.approx(float(label), abs=1e-4)
+            assert "probabilities" not in record
+            continue
+        shares = record["probabilities"]
+        assert tuple(shares) == labels
+        if name == "hoc":
+            assert "|".join(record["label"]) == label
+            assert record["label"] == [one for one in labels if shares[one] > 0.5]
+        else:
+            assert record["label"] == label and shares[label] == max(shares.values())
+            assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+
+    remedy = "give tab-separated tables .*the columns, " + ("text and pair" if pairs else "text ")
+    (tmp_path / "a.txt").write_text("A text.")
+    (tmp_path / "a.tsv").write_text("text\tpair\nA\tB\n" if not pairs else "text\nA\n")
+    for wrong in ("a.txt", "a.tsv"):
+        with pytest.raises(UserError, match=remedy):
+            predict.predict(
+                folder, [str(tmp_path / wrong)], str(tmp_path / "no.jsonl"), strategy=cpu
+            )
+    with pytest.raises(UserError, match="--format=brat is for entities"):
+        predict.predict(folder, [str(table)], str(tmp_path / "no"), strategy=cpu, form="brat")
+    assert not list(tmp_path.glob("no*"))
+
+
+@pytest.mark.slow
+def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, capsys):
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = ["Give\tO", "IL-2\tB-Protein", "to\tO", "T-cells\tB-Cell type", ".\tO", ""] * 8
+    for split in ("train", "dev", "test"):
+        (data / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    changes = {"num_train_epochs": 60.0, "learning_rate": 5e-3, "layerwise_lr_decay": 1.0}
+    folder = fine_tuned("ner", data, train_batch_size=8, **changes)
+    shutil.rmtree(data)
+    with open(os.path.join(folder, "config.json")) as file:
+        settings = json.load(file)
+    assert settings["trained_on"] == {
+        "kind": "tagging",
+        "labels": ["O", "B-Cell type", "I-Cell type", "B-Protein", "I-Protein"],
+        "entity_type": "Entity",
+        "words": "blanks",
+    }
+    (tmp_path / "a.txt").write_text("Give IL-2 to T-cells.")
+    predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "a.jsonl"), strategy=cpu)
+    assert json.loads((tmp_path / "a.jsonl").read_text())["entities"] == [
+        {"type": "Protein", "start": 5, "end": 9, "text": "IL-2"},
+        {"type": "Cell type", "start": 13, "end": 20, "text": "T-cells"},
+    ]
+
+    # A run of an earlier version: refused with a remedy.
+    del settings["trained_on"]
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(settings, file)
+    with pytest.raises(UserError, match="earlier version: run the command that fine-tuned once"):
+        predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "b"), strategy=cpu)
+
+
+def test_a_folder_without_a_model_is_named(cpu, tmp_path):
+    with pytest.raises(UserError, match="holds no trial of a fine-tuned model"):
+        predict.predict(str(tmp_path), ["a.txt"], str(tmp_path / "b"), strategy=cpu)
+    with pytest.raises(UserError, match="the folder of .*none/b does not exist"):
+        predict.predict(str(tmp_path), ["a.txt"], str(tmp_path / "none" / "b"), strategy=cpu)
+    (tmp_path / "trial_0").mkdir()
+    (tmp_path / "trial_0" / "model.index").touch()
+    with pytest.raises(UserError, match=r"config\.json, which run_finetuning\.py wrote"):
+        predict.predict(str(tmp_path / "trial_0"), ["a.txt"], str(tmp_path / "b"), strategy=cpu)

@@ -1,0 +1,256 @@
+"""A fine-tuned model on new text: entities with their characters, or labels with probabilities.
+
+`predict` is what `run_finetuning.py --mode=predict` calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import tensorflow as tf
+
+from data_prep import sentences
+from tfbio import (
+    annotation_formats,
+    config,
+    distribution,
+    predictions,
+    storage,
+    task_files,
+    tokenization,
+    words,
+)
+from tfbio.annotation_formats import Document
+from tfbio.cli import UserError
+from tfbio.finetuner import Finetuner
+from tfbio.finetuning import KINDS
+from tfbio.predictions import Entity
+from tfbio.task_files import LabelledText, TaggedSentence
+
+# Documents that are in memory at once; of PubMed's they have some 10,000 sentences.
+_AT_ONCE = 1000
+
+
+def predict(
+    model: str,
+    inputs: Sequence[str],
+    output: str,
+    *,
+    strategy: tf.distribute.Strategy,
+    form: str = "jsonl",
+    overrides: Sequence[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Writes what a model finds in texts.
+
+    A model that tags words takes the documents of `annotation_formats.read`, and writes their
+    entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
+    (`task_files.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
+    each label; a score has none.
+
+    Args:
+      model: the folder of a trial, or the `output_dir` of a run: then its best trial on the
+        development set.
+      inputs: files, folders and globs.
+      output: a file; for "brat" a folder.
+      strategy: where to compute.
+      form: of the output.
+      overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
+      overwrite: replace what is at `output`.
+
+    Raises:
+      UserError: there is no such model, it does not go with the inputs or the form, an input cannot
+        be read, or there is something at `output`.
+    """
+    if os.path.lexists(output) and not overwrite:
+        raise UserError(f"{output} is there already: give another --output, or --overwrite.")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+        raise UserError(f"--output: the folder of {output} does not exist.")
+    trial = _find_trial(model)
+    settings = _read_settings(trial)
+    if settings["trained_on"]["kind"] == "tagging":
+        files = annotation_formats.find_files(inputs)
+        documents = (document for path in files for document in annotation_formats.read(path))
+        predictor = Predictor(trial, settings, strategy, overrides)
+        annotation_formats.write(output, form, predictor.annotate(documents))
+    else:
+        if form != "jsonl":
+            raise UserError(f"--format={form} is for entities: this model's labels come as jsonl.")
+        files, examples = _read_tables(inputs, settings["trained_on"]["pairs"])
+        predictor = Predictor(trial, settings, strategy, overrides)
+        with storage.written_whole(output) as stream:
+            for record in predictor.label(examples):
+                stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+    print(f"{len(files)} file(s) read; see {output}", flush=True)
+
+
+def _read_tables(inputs: Sequence[str], pairs: bool) -> tuple[list[str], list[LabelledText]]:
+    """The files, and their texts, which are pairs or not."""
+    columns = "text and pair" if pairs else "text"
+    remedy = (
+        "This model labels whole texts: give tab-separated tables (.tsv) whose first line names "
+        f"the columns, {columns} and perhaps id."
+    )
+    try:
+        files = annotation_formats.find_files(inputs, (".tsv",))
+    except UserError as error:
+        raise UserError(f"{error} {remedy}") from error
+    examples = [text for path in files for text in task_files.read_unlabelled_table(path)]
+    for example in examples:
+        if bool(example.pair) != pairs:
+            found = "two texts" if example.pair else "one text"
+            raise UserError(f"{example.where[0]}, line {example.where[1]}: {found}. {remedy}")
+    return files, examples
+
+
+def _find_trial(model: str) -> str:
+    """The folder of a trial."""
+    folder = os.path.abspath(model)
+    if os.path.isfile(os.path.join(folder, "model.index")):
+        return folder
+    scores = {}
+    for path in sorted(storage.find(os.path.join(glob.escape(folder), "trial_*", "scores.json"))):
+        # One that is being written is `trial_SEED.unfinished`.
+        if not os.path.dirname(path).endswith(".unfinished"):
+            with open(path, encoding="utf-8") as file:
+                scores[os.path.dirname(path)] = json.load(file)["dev"]
+    if not scores:
+        raise UserError(
+            f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
+            "run_finetuning.py run, or a trial_SEED in it."
+        )
+    metric = next(iter(next(iter(scores.values()))))
+    best = max(scores, key=lambda trial: scores[trial][metric])
+    print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
+    return best
+
+
+def _read_settings(trial: str) -> dict:
+    """The run's `config.json`, which stands beside the trial."""
+    path = os.path.join(os.path.dirname(trial), "config.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            settings = json.load(file)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path}, which run_finetuning.py wrote, cannot be read: {error}."
+        ) from error
+    if "trained_on" not in settings:
+        raise UserError(
+            f"{path} is of an earlier version: run the command that fine-tuned once more, which "
+            "adds what is missing, and trains nothing."
+        )
+    if settings["trained_on"]["kind"] not in KINDS:
+        raise UserError(f"--mode=predict is not for models of {settings['task']}.")
+    return settings
+
+
+class Predictor:
+    """A fine-tuned model in memory.
+
+    Args:
+      trial: the folder with its weights; the vocabulary stands beside it.
+      settings: of the run.
+      strategy: where to compute.
+      overrides: "name=value" each.
+
+    Raises:
+      UserError: a setting, the vocabulary or the weights cannot be used.
+    """
+
+    def __init__(
+        self,
+        trial: str,
+        settings: dict,
+        strategy: tf.distribute.Strategy,
+        overrides: Sequence[str] = (),
+    ):
+        names = [field.name for field in dataclasses.fields(config.FinetuningConfig)]
+        own = json.dumps({name: settings[name] for name in names if name in settings})
+        encoder = config.load(config.EncoderConfig, json.dumps(settings["encoder"]))
+        self.config = config.load(config.FinetuningConfig, own, overrides)
+        self.known = settings["trained_on"]
+        self.vocab = tokenization.read_vocab(os.path.join(os.path.dirname(trial), "vocab.txt"))
+        self.tokenizer = tokenization.wordpiece(self.vocab, settings["lower_case"])
+        self.kind = KINDS[self.known["kind"]](self.known["labels"])
+        distribution.set_precision(self.config.run.precision, strategy)
+        pad_id = self.vocab[tokenization.PAD]
+        self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
+        weights = os.path.join(trial, "model")
+        try:
+            tf.train.Checkpoint(model=self.finetuner.model).read(weights).assert_consumed()
+        except (tf.errors.OpError, AssertionError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(f"the weights {weights} cannot be read: {reason}") from error
+
+    def annotate(self, documents: Iterable[Document]) -> Iterator[tuple[Document, list[Entity]]]:
+        """Each document and its entities, in the order of their starts."""
+        splitter = sentences.load(sentences.resolve("auto")[0])
+        documents = iter(documents)
+        while batch := list(islice(documents, _AT_ONCE)):
+            numbers, found = [], []
+            for number, sentence, places in words_of(batch, splitter, self.known["words"]):
+                numbers.append(number)
+                found.append((sentence, places))
+            entities: list[list[Entity]] = [[] for _ in batch]
+            tags = self._outputs([sentence for sentence, _ in found])[0]
+            for number, own, (_, places) in zip(numbers, tags, found, strict=True):
+                entities[number] += predictions.entities(own, places, self.known["entity_type"])
+            yield from zip(batch, entities, strict=True)
+
+    def label(self, examples: Sequence[LabelledText]) -> Iterator[dict]:
+        """What `predict` writes of each text."""
+        # A place holder, so that they can be encoded as those that have a label.
+        label = {"regression": 0.0, "multilabel": ()}.get(self.known["kind"])
+        examples = [
+            dataclasses.replace(x, label=self.kind.labels[0] if label is None else label)
+            for x in examples
+        ]
+        for example, predicted, output in zip(examples, *self._outputs(examples), strict=True):
+            record = {"id": example.id, "label": predicted}
+            if self.kind.labels:
+                pairs = zip(self.kind.labels, output, strict=True)
+                record["probabilities"] = {name: round(float(p), 6) for name, p in pairs}
+            yield record
+
+    def _outputs(self, examples: Sequence[TaggedSentence | LabelledText]) -> tuple[list, list]:
+        """What is predicted of each example, and the outputs of the pieces."""
+        if not examples:
+            return [], []
+        length = self.config.sequence_length
+        pieces = self.kind.pieces(examples, self.tokenizer, self.vocab, length)
+        outputs = self.finetuner.predict(pieces)
+        return self.kind.predictions(outputs, pieces, examples), outputs
+
+
+def words_of(
+    documents: Sequence[Document], splitter: sentences.Splitter, rule: str
+) -> Iterator[tuple[int, TaggedSentence, list[tuple[int, int]]]]:
+    """The sentences of documents, in order, their tags all O.
+
+    Args:
+      documents: some.
+      splitter: see `data_prep.sentences.load`.
+      rule: see `words.spans`.
+
+    Yields:
+      The number of the document, the sentence, and for each word its first character in the
+      document's text and the one behind its last.
+    """
+    passages = [(number, p) for number, document in enumerate(documents) for p in document.passages]
+    texts = (documents[number].text[p.start : p.end] for number, p in passages)
+    for (number, passage), parts in zip(passages, splitter(texts), strict=True):
+        text, start = documents[number].text, passage.start
+        for part in parts:
+            # Nothing but white space is left out between the parts.
+            start = text.index(part, start)
+            places = [(start + a, start + b) for a, b in words.spans(part, rule)]
+            start += len(part)
+            if places:
+                own = tuple(text[a:b] for a, b in places)
+                yield number, TaggedSentence("", own, ("O",) * len(own)), places
