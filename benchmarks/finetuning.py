@@ -53,11 +53,11 @@ def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> Fine
 
 def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
     """A function that trains so many steps more."""
-    from tfbio import checkpoints, distribution, finetuner, finetuning, tokenization
+    from tfbio import checkpoints, distribution, finetuner, kinds, tokenization
 
     settings = settings_of(task, engine, epochs=100, seed=0)
     vocab = tokenization.read_vocab(Path(model, "vocab.txt"))
-    kind = finetuning.KINDS[task.kind](task.labels)
+    kind = kinds.make(task.kind, task.labels, settings)
     examples = task.examples(data_dir)["train"]
     tokenizer = tokenization.wordpiece(vocab, checkpoints.read_settings(model)["lower_case"])
     pieces = kind.pieces(examples, tokenizer, vocab, settings.sequence_length)

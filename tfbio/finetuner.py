@@ -15,11 +15,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import checkpoints, optimization, packing, randomness
-from tfbio.classification import Classification, MultiLabel, Regression
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig, FinetuningConfig
-from tfbio.spans import Spans
-from tfbio.tagging import Tagging
+from tfbio.kinds import Kind
 from tfbio.task_model import TaskModel
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
@@ -89,7 +87,7 @@ class Finetuner:
         self,
         config: FinetuningConfig,
         encoder_config: EncoderConfig,
-        kind: Tagging | Classification | Regression | MultiLabel | Spans,
+        kind: Kind,
         pad_id: int,
         num_steps: int,
         strategy: tf.distribute.Strategy,

@@ -23,6 +23,7 @@ from tfbio import (
     checkpoints,
     distribution,
     hugging_face,
+    kinds,
     packing,
     predictions,
     records,
@@ -30,21 +31,11 @@ from tfbio import (
     tokenization,
     words,
 )
-from tfbio.classification import Classification, MultiLabel, Regression
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
 from tfbio.finetuner import LOG_EVERY, Finetuner, training_order
-from tfbio.spans import Spans
-from tfbio.tagging import Tagging
 from tfbio.tasks import SPLITS, Example, Task
 
-KINDS = {
-    "tagging": Tagging,
-    "classification": Classification,
-    "regression": Regression,
-    "multilabel": MultiLabel,
-    "spans": Spans,
-}
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
 NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "trained_on")
 
@@ -92,7 +83,7 @@ def finetune(
         `output_dir` holds a run with other settings.
     """
     examples = task.examples(data_dir)
-    kind = _kind(task, config)
+    kind = kinds.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint)
     found = tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint))
@@ -129,10 +120,10 @@ def finetune(
         distribution.set_precision(config.run.precision, strategy)
         if task.augment:
             examples["train"] = task.augment(examples["train"])
-        tokenizer = tokenization.wordpiece(vocab, pretrained["lower_case"])
-        if config.entity_markers and relations.are_marked(examples["train"]):
-            rows = encoder_config.vocab_size
-            tokenizer = relations.with_markers(vocab, rows, pretrained["lower_case"])
+        lower_case = pretrained["lower_case"]
+        tokenizer = tokenization.wordpiece(vocab, lower_case)
+        if config.entity_markers and settings["trained_on"]["markers"]:
+            tokenizer = relations.with_markers(vocab, encoder_config.vocab_size, lower_case)
         pieces = {
             split: kind.pieces(members, tokenizer, vocab, config.sequence_length)
             for split, members in examples.items()
@@ -158,39 +149,14 @@ def finetune(
     return _sum_up(task, settings, output_dir, seeds, show_test)
 
 
-def _kind(
-    task: Task, config: FinetuningConfig
-) -> Tagging | Classification | Regression | MultiLabel | Spans:
-    """What is learnt; raises a ConfigError if a setting is for other kinds of tasks."""
-    for name, kind in (
-        ("tagging_head", "tagging"),
-        ("tagging_scheme", "tagging"),
-        ("label_all_tokens", "tagging"),
-        ("entity_markers", "classification"),
-        ("pooling", "classification"),
-    ):
-        value, default = getattr(config, name), getattr(FinetuningConfig, name)
-        # "mean" is for texts of any kind.
-        if task.kind != kind and value not in (default, "mean"):
-            raise ConfigError(
-                f"{name} {json.dumps(value)} is for tasks of {kind}, and {task.name} is one of "
-                f"{task.kind}: leave it at {json.dumps(default)}."
-            )
-    if task.kind == "tagging":
-        return Tagging(
-            task.labels, config.tagging_scheme, config.label_all_tokens, config.tagging_head
-        )
-    if task.kind == "classification":
-        return Classification(task.labels, config.pooling, config.entity_markers)
-    return KINDS[task.kind](task.labels)
-
-
 def _trained_on(task: Task, examples: list[Example]) -> dict:
     """What `predict` must know of the task and its data, which may not be at hand then."""
     known = {"kind": task.kind, "labels": list(task.labels)}
     if task.kind == "tagging":
-        return {**known, "entity_type": task.entity_type, "words": words.rule_of(examples)}
-    return {**known, "pairs": any(getattr(example, "pair", "") for example in examples)}
+        rule = words.rule_of(examples)
+        return {**known, "markers": False, "entity_type": task.entity_type, "words": rule}
+    pairs = any(getattr(example, "pair", "") for example in examples)
+    return {**known, "pairs": pairs, "markers": relations.are_marked(examples)}
 
 
 def _check(

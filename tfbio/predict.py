@@ -17,9 +17,13 @@ import tensorflow as tf
 from data_prep import sentences
 from tfbio import (
     annotation_formats,
+    answers,
     config,
     distribution,
+    kinds,
     predictions,
+    records,
+    relations,
     storage,
     task_files,
     tokenization,
@@ -28,9 +32,8 @@ from tfbio import (
 from tfbio.annotation_formats import Document
 from tfbio.cli import UserError
 from tfbio.finetuner import Finetuner
-from tfbio.finetuning import KINDS
 from tfbio.predictions import Entity
-from tfbio.task_files import LabelledText, TaggedSentence
+from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
 
 # Documents that are in memory at once; of PubMed's they have some 10,000 sentences.
 _AT_ONCE = 1000
@@ -51,7 +54,8 @@ def predict(
     A model that tags words takes the documents of `annotation_formats.read`, and writes their
     entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
     (`task_files.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
-    each label; a score has none.
+    each label; a score has none. One that answers questions takes files in SQuAD's form, and writes
+    SQuAD's predictions: a JSON object with the answer to each id, "" for none.
 
     Args:
       model: the folder of a trial, or the `output_dir` of a run: then its best trial on the
@@ -78,9 +82,15 @@ def predict(
         documents = (document for path in files for document in annotation_formats.read(path))
         predictor = Predictor(trial, settings, strategy, overrides)
         annotation_formats.write(output, form, predictor.annotate(documents))
+    elif form != "jsonl":
+        raise UserError(f"--format={form} is for entities: this model's output is JSON.")
+    elif settings["trained_on"]["kind"] == "spans":
+        files = annotation_formats.find_files(inputs, (".json",))
+        questions = [question for path in files for question in task_files.read_squad(path)]
+        predictor = Predictor(trial, settings, strategy, overrides)
+        text = json.dumps(predictor.answer(questions), indent=2, ensure_ascii=False)
+        records.write_text(output, text + "\n")
     else:
-        if form != "jsonl":
-            raise UserError(f"--format={form} is for entities: this model's labels come as jsonl.")
         files, examples = _read_tables(inputs, settings["trained_on"]["pairs"])
         predictor = Predictor(trial, settings, strategy, overrides)
         with storage.written_whole(output) as stream:
@@ -145,8 +155,6 @@ def _read_settings(trial: str) -> dict:
             f"{path} is of an earlier version: run the command that fine-tuned once more, which "
             "adds what is missing, and trains nothing."
         )
-    if settings["trained_on"]["kind"] not in KINDS:
-        raise UserError(f"--mode=predict is not for models of {settings['task']}.")
     return settings
 
 
@@ -175,9 +183,14 @@ class Predictor:
         encoder = config.load(config.EncoderConfig, json.dumps(settings["encoder"]))
         self.config = config.load(config.FinetuningConfig, own, overrides)
         self.known = settings["trained_on"]
+        with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
+            self.null_threshold = json.load(file).get("null_threshold")
         self.vocab = tokenization.read_vocab(os.path.join(os.path.dirname(trial), "vocab.txt"))
         self.tokenizer = tokenization.wordpiece(self.vocab, settings["lower_case"])
-        self.kind = KINDS[self.known["kind"]](self.known["labels"])
+        if self.config.entity_markers and self.known["markers"]:
+            rows = encoder.vocab_size
+            self.tokenizer = relations.with_markers(self.vocab, rows, settings["lower_case"])
+        self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
         distribution.set_precision(self.config.run.precision, strategy)
         pad_id = self.vocab[tokenization.PAD]
         self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
@@ -218,7 +231,12 @@ class Predictor:
                 record["probabilities"] = {name: round(float(p), 6) for name, p in pairs}
             yield record
 
-    def _outputs(self, examples: Sequence[TaggedSentence | LabelledText]) -> tuple[list, list]:
+    def answer(self, questions: Sequence[Question]) -> dict[str, str]:
+        """The answer to each question, by its id."""
+        found = answers.with_threshold(self._outputs(questions)[0], self.null_threshold)
+        return {question.id: own.best for question, own in zip(questions, found, strict=True)}
+
+    def _outputs(self, examples: Sequence[Example]) -> tuple[list, list]:
         """What is predicted of each example, and the outputs of the pieces."""
         if not examples:
             return [], []

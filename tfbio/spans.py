@@ -23,7 +23,7 @@ MAX_QUESTION = 64
 STRIDE = 128
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanPieces(Pieces):
     """Pieces, and what leads from their tokens to the context.
 
@@ -96,7 +96,7 @@ class Spans:
             )
         }
         cls_id, sep_id = [vocab[tokenization.CLS]], [vocab[tokenization.SEP]]
-        made = SpanPieces([], [], [], np.zeros(0, np.int64), False, [], [])
+        made = SpanPieces([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
         example = []
         for number, question in enumerate(questions):
             # The context has half of a short window at least.

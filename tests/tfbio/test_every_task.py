@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
-from tfbio import answers, config, finetuning, task_files, tasks, tokenization
+from tfbio import answers, config, finetuning, kinds, task_files, tasks, tokenization
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
 FOLDERS = {
@@ -205,7 +205,7 @@ def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
     path = task_files.find_split(str(shared / "data" / FOLDERS[name]), split)
     examples = task.read(path)
     vocab = tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
-    kind = finetuning.KINDS[task.kind](task.labels)
+    kind = kinds.make(task.kind, task.labels, config.FinetuningConfig())
     sure = {  # what the model gives where it is sure of the target
         "tagging": lambda target: np.maximum(target, 0),
         "classification": lambda target: np.eye(len(task.labels))[target],

@@ -1,8 +1,10 @@
 """A fine-tuned model on new text finds what the fine-tuning run found in the same words."""
 
+import gzip
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -252,13 +254,52 @@ def test_labels_of_new_texts_are_those_of_the_run(
 
 
 @pytest.mark.slow
+def test_answers_to_new_questions_are_those_of_the_run(shared, fine_tuned, cpu, tmp_path):
+    source = shared / "data" / "squad" / "cs224n_half_dev-v2.0.json.gz"
+    with gzip.open(source, "rt", encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    for split, article in (("train", 0), ("dev", 1), ("test", 2)):
+        text = json.dumps({"data": [{"paragraphs": articles[article]["paragraphs"][:3]}]})
+        (tmp_path / f"{split}.json").write_text(text, encoding="utf-8")
+    folder = fine_tuned("qa", tmp_path, sequence_length=64)
+    output, test = tmp_path / "answers.json", str(tmp_path / "test.json")
+    predict.predict(folder, [test], str(output), strategy=cpu)
+    written = Path(folder, "trial_0", "test_predictions.json")
+    assert json.loads(output.read_text()) == json.loads(written.read_text()) != {}
+    with pytest.raises(UserError, match="--format=brat is for entities"):
+        predict.predict(folder, [test], str(tmp_path / "no"), strategy=cpu, form="brat")
+
+
+@pytest.mark.slow
+def test_relations_are_seen_as_in_training(fine_tuned, cpu, tmp_path):
+    """Without their markers, through the mentions that these were about."""
+    texts = [
+        f"[S1] {drug} [E1] {verb} [S2] {gene} [E2]."
+        for drug in "abc"
+        for gene in "xyz"
+        for verb in ("inhibits", "activates")
+    ]
+    table = "text\tlabel\n" + "".join(f"{text}\t{text.split()[3]}\n" for text in texts)
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text(table)
+    settings = {"pooling": "mention", "entity_markers": False, "train_batch_size": 6}
+    folder = fine_tuned("classification", tmp_path, **settings, num_train_epochs=4.0)
+    predict.predict(folder, [str(tmp_path / "test.tsv")], str(tmp_path / "out"), strategy=cpu)
+    found = [json.loads(line)["label"] for line in (tmp_path / "out").read_text().splitlines()]
+    lines = Path(folder, "trial_0", "test_predictions.tsv").read_text().splitlines()[1:]
+    assert found == [line.split("\t")[2] for line in lines] and len(found) == 18
+
+
+@pytest.mark.slow
 def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, capsys):
     data = tmp_path / "data"
     data.mkdir()
     lines = ["Give\tO", "IL-2\tB-Protein", "to\tO", "T-cells\tB-Cell type", ".\tO", ""] * 8
     for split in ("train", "dev", "test"):
         (data / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    changes = {"num_train_epochs": 60.0, "learning_rate": 5e-3, "layerwise_lr_decay": 1.0}
+    # With another head and scheme, which the settings tell.
+    changes = {"num_train_epochs": 150.0, "learning_rate": 5e-3, "layerwise_lr_decay": 1.0}
+    changes |= {"tagging_head": "crf", "tagging_scheme": "BIOUL"}
     folder = fine_tuned("ner", data, train_batch_size=8, **changes)
     shutil.rmtree(data)
     with open(os.path.join(folder, "config.json")) as file:
@@ -268,6 +309,7 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
         "labels": ["O", "B-Cell type", "I-Cell type", "B-Protein", "I-Protein"],
         "entity_type": "Entity",
         "words": "blanks",
+        "markers": False,
     }
     (tmp_path / "a.txt").write_text("Give IL-2 to T-cells.")
     predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "a.jsonl"), strategy=cpu)

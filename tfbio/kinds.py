@@ -1,0 +1,47 @@
+"""The kinds of tasks: what fine-tuning learns, with the settings that belong to each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tfbio.classification import Classification, MultiLabel, Regression
+from tfbio.config import ConfigError, FinetuningConfig
+from tfbio.spans import Spans
+from tfbio.tagging import Tagging
+
+Kind = Tagging | Classification | Regression | MultiLabel | Spans
+
+# The kind that a setting is of. "mean" as `pooling` is for texts of any kind.
+SETTINGS = {
+    "tagging_head": "tagging",
+    "tagging_scheme": "tagging",
+    "label_all_tokens": "tagging",
+    "entity_markers": "classification",
+    "pooling": "classification",
+}
+
+
+def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> Kind:
+    """What is learnt.
+
+    Args:
+      name: "tagging", "classification", "regression", "multilabel" or "spans".
+      labels: all labels, in the order of the model's outputs.
+      config: all settings.
+
+    Raises:
+      ConfigError: a setting is for another kind.
+    """
+    for setting, kind in SETTINGS.items():
+        value, default = getattr(config, setting), getattr(FinetuningConfig, setting)
+        if name != kind and value not in (default, "mean"):
+            raise ConfigError(
+                f"{setting} {json.dumps(value)} is for tasks of {kind}, and this is one of {name}: "
+                f"leave it at {json.dumps(default)}."
+            )
+    if name == "tagging":
+        return Tagging(labels, config.tagging_scheme, config.label_all_tokens, config.tagging_head)
+    if name == "classification":
+        return Classification(labels, config.pooling, config.entity_markers)
+    return {"regression": Regression, "multilabel": MultiLabel, "spans": Spans}[name](labels)
