@@ -11,8 +11,8 @@ task's length, as the original ELECTRA code does; "hugging_face" is `Trainer` wi
 to the end, one engine after the other, and prints the entity F1 on the test set.
 
 All start from the same weights, with batches of 16, the task's learning rate, a linear decay after
-a tenth of the steps, dropout 0.1, no weight decay, and one learning rate for all layers. `Trainer`
-corrects the bias of Adam's averages, BERT's optimizer does not; and its learning rate reaches its
+a tenth of the steps, dropout 0.1, no weight decay, one learning rate for all layers, and Adam with
+bias correction, which BERT's and ELECTRA's own has not. The learning rate of `Trainer` reaches its
 peak, where BERT's is multiplied by the decay from the beginning.
 """
 
@@ -45,6 +45,7 @@ def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> Fine
     packed = str(engine != "tfbio_padded").lower()
     overrides = [f"run.pack={packed}", f"seed={seed}", f"num_train_epochs={epochs}"]
     overrides += ["layerwise_lr_decay=1.0", "num_trials=1", "train_batch_size=16"]
+    overrides += ["adam_bias_correction=true"]
     return config.load(FinetuningConfig, "", overrides, task.settings)
 
 

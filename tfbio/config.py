@@ -288,6 +288,8 @@ class FinetuningRun:
     # Several texts to a row, each as if it were alone (see tfbio/packing.py); false: each padded to
     # sequence_length. Only dropout draws other numbers then.
     pack: bool = True
+    # Predict the training set, too, with the weights that are kept.
+    predict_train: bool = False
 
     def __post_init__(self):
         _require(
@@ -328,6 +330,9 @@ class FinetuningConfig:
     adam_beta_1: float = 0.9
     adam_beta_2: float = 0.999
     adam_epsilon: float = 1e-6
+    # BERT's and ELECTRA's Adam does not correct the bias of its averages; PyTorch's and Hugging
+    # Face's does, and then takes smaller steps in short runs.
+    adam_bias_correction: bool = False
     max_gradient_norm: float = 1.0
     # What the head sees of a text: "first", the output for [CLS], as in the papers; "mean", that
     # over all tokens; of relations also "mention", the maximum over the tokens of both entities, or

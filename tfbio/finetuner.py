@@ -117,6 +117,7 @@ class Finetuner:
                 epsilon=config.adam_epsilon,
                 weight_decay_rate=config.weight_decay_rate,
                 lr_multiplier=self._multipliers(),
+                bias_correction=config.adam_bias_correction,
             )
             # Now, and not in the first step: a graph that makes variables does not run on several
             # devices.

@@ -63,12 +63,13 @@ SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangula
 
 
 class Adam(keras.optimizers.legacy.Optimizer):
-    """Adam with decoupled weight decay and without bias correction.
+    """Adam with decoupled weight decay; by default without bias correction.
 
     BERT's and ELECTRA's own: m and v start at 0 and are used as they are, and
-    `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. Keras's and Model Garden's
-    correct the bias. `lr_multiplier` gives a variable its own share of the learning rate
-    (layer-wise decay).
+    `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. With `bias_correction` m and
+    v are first divided by 1 - beta^t (Kingma and Ba, 2015, algorithm 1), as in PyTorch's AdamW; the
+    first steps are then up to 1 / sqrt(1 - beta_2) times smaller. `lr_multiplier` gives a variable
+    its own share of the learning rate (layer-wise decay).
 
     A gradient whose first element is not finite changes nothing, not even m and v: clipping by a
     global norm makes all elements of all gradients NaN if one was not finite.
@@ -82,12 +83,14 @@ class Adam(keras.optimizers.legacy.Optimizer):
         epsilon: float = 1e-6,
         weight_decay_rate: float = 0.0,
         lr_multiplier: Callable[[tf.Variable], float] = lambda variable: 1.0,
+        bias_correction: bool = False,
     ):
         super().__init__("Adam")
         self._set_hyper("learning_rate", learning_rate)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.weight_decay_rate = weight_decay_rate
         self.lr_multiplier = lr_multiplier
+        self.bias_correction = bias_correction
 
     def _create_slots(self, var_list):
         for variable in var_list:
@@ -100,17 +103,22 @@ class Adam(keras.optimizers.legacy.Optimizer):
         rate = tf.where(finite, rate, 0.0)
         if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
             var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
+        # Zero powers switch the kernel's bias correction off.
+        beta_1_power = beta_2_power = tf.constant(0.0)
+        if self.bias_correction:
+            step = tf.cast(self.iterations + 1, tf.float32)
+            beta_1_power, beta_2_power = self.beta_1**step, self.beta_2**step
         return tf.raw_ops.ResourceApplyAdam(
             var=var.handle,
             m=self.get_slot(var, "m").handle,
             v=self.get_slot(var, "v").handle,
-            # Zero powers switch the kernel's bias correction off.
-            beta1_power=0.0,
-            beta2_power=0.0,
+            beta1_power=beta_1_power,
+            beta2_power=beta_2_power,
             lr=rate,
             beta1=tf.where(finite, self.beta_1, 1.0),
             beta2=tf.where(finite, self.beta_2, 1.0),
-            epsilon=self.epsilon,
+            # The kernel adds it to sqrt(v) before the correction.
+            epsilon=self.epsilon * tf.sqrt(1.0 - beta_2_power),
             grad=tf.math.multiply_no_nan(grad, tf.cast(finite, grad.dtype)),
             use_locking=self._use_locking,
         )

@@ -75,6 +75,24 @@ def test_adam_without_bias_correction_with_decay_and_multipliers():
         np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
 
 
+def test_bias_correction_is_that_of_pytorch():
+    import torch
+
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=[3, 4]).astype(np.float32)
+    variable = tf.Variable(start, name="kernel")
+    # An epsilon so large that it matters where it is added.
+    optimizer = Adam(0.01, epsilon=0.1, weight_decay_rate=0.1, bias_correction=True)
+    parameter = torch.nn.Parameter(torch.tensor(start.copy()))
+    theirs = torch.optim.AdamW([parameter], lr=0.01, eps=0.1, weight_decay=0.1)
+    for _ in range(20):
+        gradient = rng.normal(size=[3, 4]).astype(np.float32)
+        optimizer.apply_gradients([(tf.constant(gradient), variable)])
+        parameter.grad = torch.tensor(gradient)
+        theirs.step()
+        np.testing.assert_allclose(variable, parameter.detach().numpy(), rtol=1e-5, atol=1e-7)
+
+
 def test_clips_the_global_norm_and_returns_it():
     variables = [tf.Variable([3.0, 0.0]), tf.Variable([0.0])]
     gradients = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
