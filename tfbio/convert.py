@@ -1,14 +1,17 @@
-r"""Takes a pretrained model to where it is wanted.
+r"""Takes a pretrained or a fine-tuned model to where it is wanted.
 
   python -m tfbio.convert --from=out/model --to=out/for_transformers
+  python -m tfbio.convert --from=out/bc5cdr_chem/trial_0 --to=out/tagger
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
 
---from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken.
+--from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken, or a
+trial of a run_finetuning.py run.
 
 hugging_face: a folder that `transformers` loads, with the tokenizer. ELECTRA's discriminator
 (ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`;
 a masked language model is BertForMaskedLM, or ElectraForMaskedLM where the embeddings are smaller
-than the layers.
+than the layers. A fine-tuned model is ElectraForTokenClassification, ForSequenceClassification or
+ForQuestionAnswering, whatever it was pretrained as: BERT's encoder is the same.
 
 original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
 the optimizer's averages.
@@ -42,16 +45,15 @@ def to_hugging_face(source: str, target: str) -> None:
       CheckpointError: there is no run in `source`.
       ConversionError: the form cannot hold it, or what was written gives other outputs.
     """
-    from tfbio import hugging_face, tokenization, weight_names
+    from tfbio import checkpoints, hugging_face, tokenization, weight_names
 
-    config, model = _read_run(source)
-    vocab_file = tokenization.find_vocabulary(source)
+    settings = _settings(source)
+    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
     if vocab_file.suffix != ".txt":
         raise ConversionError(
             f"{source} was pretrained with {vocab_file.name}: only a vocab.txt of WordPiece has a "
             "place in a model of this kind."
         )
-    settings = _settings(source)
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -61,6 +63,12 @@ def to_hugging_face(source: str, target: str) -> None:
         hugging_face.write(*arguments, settings["lower_case"], **more)
         _check(path, encoder)
 
+    if "trained_on" in settings:
+        architecture, model, names, more = _fine_tuned(source, settings)
+        write("", architecture, model.encoder, names, **more)
+        os.rename(unfinished, target)
+        return
+    config, model = _read_run(source)
     if config.objective == "electra":
         names = weight_names.of_encoder(model.encoder, "electra")
         names += weight_names.of_discriminator_head(model)
@@ -94,9 +102,9 @@ def to_original_electra(source: str, target: str) -> str:
     from tfbio import optimization, original_electra, tokenization
 
     settings = _settings(source)
-    if settings["objective"] != "electra":
+    if settings.get("objective") != "electra":
         raise ConversionError(
-            f"{source} holds a masked language model, which that code does not know: give "
+            f"{source} holds no ELECTRA with its generator, which that code trains: give "
             "--format=hugging_face."
         )
     # With a schedule, as the run had it: a single rate would be a variable that is not saved.
@@ -113,9 +121,53 @@ def _settings(source: str) -> dict:
     from tfbio import checkpoints
 
     settings = checkpoints.read_settings(source)
-    if "objective" not in settings:
-        raise ConversionError(f"{source} is not the --model_dir of a run_pretraining.py run.")
+    if not {"objective", "trained_on"} & settings.keys():
+        raise ConversionError(
+            f"{source} is neither the --model_dir of a run_pretraining.py run nor a trial of a "
+            "run_finetuning.py run."
+        )
     return settings
+
+
+def _fine_tuned(source: str, settings: dict) -> tuple:
+    """The class of a trial's model, the model, its weights' names, and settings for config.json."""
+    from tfbio import checkpoints, kinds, predict, weight_names
+    from tfbio.task_model import TaskModel
+
+    config, known = predict.finetuning_config(settings), settings["trained_on"]
+    kind = kinds.make(known["kind"], known["labels"], config)
+    if config.tagging_head != "linear" or config.pooling != "first" or known["markers"]:
+        raise ConversionError(
+            f"{source} has tagging_head {config.tagging_head} and pooling {config.pooling}"
+            f"{', and markers of entities' * known['markers']}: that form has only what is linear "
+            "and first."
+        )
+    encoder = checkpoints.read_encoder_config(source)
+    model = TaskModel(encoder, kind.num_outputs, kind.of_tokens, dropout_prob=0.0)
+    predict.restore(source, model)
+    names = weight_names.of_encoder(model.encoder, "electra")
+    labels, more = list(kind.labels), {}
+    if known["kind"] == "tagging":
+        # With the type of the entities, where the tags have none.
+        labels = [x if x == "O" or "-" in x else f"{x}-{known['entity_type']}" for x in labels]
+        architecture = "ElectraForTokenClassification"
+        names += weight_names.of_outputs(model, "classifier")
+    elif known["kind"] == "spans":
+        architecture = "ElectraForQuestionAnswering"
+        names += weight_names.of_outputs(model, "qa_outputs")
+    else:
+        architecture = "ElectraForSequenceClassification"
+        names += weight_names.of_text_head(model)
+        more["problem_type"] = {
+            "classification": "single_label_classification",
+            "regression": "regression",
+            "multilabel": "multi_label_classification",
+        }[known["kind"]]
+        labels = labels or ["score"]
+    if labels:
+        more["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        more["label2id"] = {label: number for number, label in enumerate(labels)}
+    return architecture, model, names, more
 
 
 def _read_run(source: str, optimizer=None):
@@ -153,7 +205,9 @@ def _check(folder: str, encoder) -> None:
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_string("from", None, "The --model_dir of a run_pretraining.py run.", required=True)
+    flags.DEFINE_string(
+        "from", None, "The --model_dir of a pretraining run, or a trial's folder.", required=True
+    )
     flags.DEFINE_string("to", None, "The new folder.", required=True)
     flags.DEFINE_enum("format", FORMATS[0], FORMATS, "What is to read it.")
 

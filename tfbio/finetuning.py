@@ -312,7 +312,8 @@ def _run_trial(
     unfinished = _trial_dir(output_dir, seed) + ".unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
-    for split in ("dev", "test"):
+    # Dev first, which chooses the threshold.
+    for split in ("dev", "test", "train") if config.run.predict_train else ("dev", "test"):
         predicted, scores[split] = predict(split)
         predictions.write(unfinished, split, examples[split], predicted)
         if task.kind == "tagging":

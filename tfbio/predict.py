@@ -18,6 +18,7 @@ from data_prep import sentences
 from tfbio import (
     annotation_formats,
     answers,
+    checkpoints,
     config,
     distribution,
     kinds,
@@ -34,6 +35,7 @@ from tfbio.cli import UserError
 from tfbio.finetuner import Finetuner
 from tfbio.predictions import Entity
 from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
+from tfbio.task_model import TaskModel
 
 # Documents that are in memory at once; of PubMed's they have some 10,000 sentences.
 _AT_ONCE = 1000
@@ -158,6 +160,27 @@ def _read_settings(trial: str) -> dict:
     return settings
 
 
+def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> config.FinetuningConfig:
+    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`."""
+    names = [field.name for field in dataclasses.fields(config.FinetuningConfig)]
+    own = json.dumps({name: settings[name] for name in names if name in settings})
+    return config.load(config.FinetuningConfig, own, overrides)
+
+
+def restore(trial: str, model: TaskModel) -> None:
+    """Gives `model` the weights of a trial.
+
+    Raises:
+      UserError: they cannot be read, or are of another shape.
+    """
+    weights = os.path.join(trial, checkpoints.TRIAL_WEIGHTS)
+    try:
+        tf.train.Checkpoint(model=model).read(weights).assert_consumed()
+    except (tf.errors.OpError, AssertionError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"the weights {weights} cannot be read: {reason}") from error
+
+
 class Predictor:
     """A fine-tuned model in memory.
 
@@ -178,10 +201,8 @@ class Predictor:
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
     ):
-        names = [field.name for field in dataclasses.fields(config.FinetuningConfig)]
-        own = json.dumps({name: settings[name] for name in names if name in settings})
         encoder = config.load(config.EncoderConfig, json.dumps(settings["encoder"]))
-        self.config = config.load(config.FinetuningConfig, own, overrides)
+        self.config = finetuning_config(settings, overrides)
         self.known = settings["trained_on"]
         with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
             self.null_threshold = json.load(file).get("null_threshold")
@@ -194,12 +215,7 @@ class Predictor:
         distribution.set_precision(self.config.run.precision, strategy)
         pad_id = self.vocab[tokenization.PAD]
         self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
-        weights = os.path.join(trial, "model")
-        try:
-            tf.train.Checkpoint(model=self.finetuner.model).read(weights).assert_consumed()
-        except (tf.errors.OpError, AssertionError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UserError(f"the weights {weights} cannot be read: {reason}") from error
+        restore(trial, self.finetuner.model)
 
     def annotate(self, documents: Iterable[Document]) -> Iterator[tuple[Document, list[Entity]]]:
         """Each document and its entities, in the order of their starts."""

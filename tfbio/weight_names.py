@@ -14,12 +14,13 @@ import tensorflow as tf
 from tfbio.electra import Electra
 from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
 from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelHead
+from tfbio.task_model import TaskModel
 
 
 class Named(NamedTuple):
-    """A variable and its original name, or those of the parts of its last axis."""
+    """A variable (or a value) and its original name, or those of the parts of its last axis."""
 
-    variable: tf.Variable
+    variable: tf.Variable | tf.Tensor
     names: list[str]
 
 
@@ -64,6 +65,34 @@ def of_masked_language_model(model: MaskedLanguageModel) -> list[Named]:
 def of_generator_head(model: Electra) -> list[Named]:
     scope = "generator_predictions"
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
+
+
+def of_outputs(model: TaskModel, scope: str) -> list[Named]:
+    """Of the dense layer on tokens or texts; `scope` is "classifier" or "qa_outputs"."""
+    return [
+        Named(model.head.kernel, [f"{scope}/kernel"]),
+        Named(model.head.bias, [f"{scope}/bias"]),
+    ]
+
+
+def of_text_head(model: TaskModel) -> list[Named]:
+    """Of the layer on [CLS] as the second of the two that `ElectraForSequenceClassification` has.
+
+    There another dense layer with gelu comes before it. It becomes the identity by a shift, which
+    the bias of the second undoes, so far that gelu leaves alone what comes: after a LayerNorm, |x|
+    is at most sqrt(size) |gamma| + |beta|; and from 6 on, gelu(x) is x in float32.
+    """
+    norm = model.encoder.transformer_layers[-1].output_norm
+    size = norm.gamma.shape[0]
+    shift = size**0.5 * tf.abs(norm.gamma) + tf.abs(norm.beta) + 6.0
+    kernel, bias = model.head.kernel, model.head.bias
+    unshifted = bias - tf.linalg.matvec(kernel, shift, transpose_a=True)
+    return [
+        Named(tf.eye(size), ["classifier/dense/kernel"]),
+        Named(shift, ["classifier/dense/bias"]),
+        Named(kernel, ["classifier/out_proj/kernel"]),
+        Named(unshifted, ["classifier/out_proj/bias"]),
+    ]
 
 
 def of_word_head(head: MaskedLanguageModelHead, scope: str, bias: str) -> list[Named]:

@@ -13,7 +13,21 @@ import safetensors.numpy
 import tensorflow as tf
 
 from tests.conftest import ROOT
-from tfbio import config, convert, electra, original_electra, pretraining, records, tokenization
+from tfbio import (
+    checkpoints,
+    config,
+    convert,
+    electra,
+    finetuning,
+    original_electra,
+    predict,
+    pretraining,
+    records,
+    task_model,
+    tasks,
+    tokenization,
+    weight_names,
+)
 from tfbio.cli import UserError
 from tfbio.masking import MaskedBatch
 
@@ -139,7 +153,6 @@ def test_the_tokenizer_goes_along(pretrained, sentences, tmp_path):
 
 
 def test_a_converted_discriminator_can_be_fine_tuned(pretrained, tmp_path):
-    from tfbio import checkpoints
     from tfbio.encoder import Encoder
 
     folder = str(tmp_path / "converted")
@@ -204,6 +217,119 @@ def test_pretraining_goes_on_from_what_transformers_has(
         np.testing.assert_array_equal(one, other)
 
 
+# --- Fine-tuned models ---------------------------------------------------------------------------
+
+
+TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"
+LABELLED = "text\tlabel\nIt works .\tyes\nIt does not .\tno\n"
+ASKED = {
+    "id": "1",
+    "question": "What works?",
+    "answers": [{"text": "Aspirin", "answer_start": 0}],
+}
+ASKED = json.dumps({"data": [{"paragraphs": [{"context": "Aspirin works.", "qas": [ASKED]}]}]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, text, architecture, labels",
+    [
+        ("ner", TAGGED, "ElectraForTokenClassification", ["O", "B-Entity", "I-Entity"]),
+        ("classification", LABELLED, "ElectraForSequenceClassification", ["no", "yes"]),
+        ("qa", ASKED, "ElectraForQuestionAnswering", None),
+    ],
+)
+def test_fine_tuned_models_compute_what_ours_do(
+    name, text, architecture, labels, pretrained, cpu, tmp_path
+):
+    import torch
+    import transformers
+
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
+    out = tmp_path / "out"
+    finetuning.finetune(
+        config.FinetuningConfig(
+            sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
+        ),
+        task=tasks.find(name, str(tmp_path)),
+        data_dir=str(tmp_path),
+        init_checkpoint=pretrained,
+        output_dir=str(out),
+        strategy=cpu,
+    )
+    folder, trial = str(tmp_path / "converted"), str(out / "trial_0")
+    convert.to_hugging_face(trial, folder)
+    theirs = load(transformers, architecture, folder)
+    outputs = len(labels or "12")
+    ours = task_model.TaskModel(
+        checkpoints.read_encoder_config(trial), outputs, name != "classification", 0.0
+    )
+    predict.restore(trial, ours)
+    ids = np.random.default_rng(0).integers(5, 100, [3, 16])
+    with torch.no_grad():
+        found = theirs(torch.tensor(ids))
+    rows = np.repeat(np.arange(1, 4)[:, None], 16, axis=1)
+    batch = {
+        "input_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "document_ids": rows,
+        "position_ids": np.tile(np.arange(16), [3, 1]),
+        "first": np.arange(3) * 16,
+    }
+    logits = ours({key: tf.constant(value, tf.int32) for key, value in batch.items()}).numpy()
+    if name == "qa":
+        start_and_end = np.stack([found.start_logits.numpy(), found.end_logits.numpy()], axis=-1)
+        np.testing.assert_allclose(start_and_end.reshape(-1, 2), logits, atol=1e-5)
+        return
+    np.testing.assert_allclose(found.logits.numpy().reshape(logits.shape), logits, atol=1e-5)
+    assert list(theirs.config.id2label.values()) == labels
+    assert theirs.config.label2id == {label: number for number, label in enumerate(labels)}
+
+
+def test_the_layer_before_the_last_changes_nothing():
+    """Whatever scales and shifts the last LayerNorm has."""
+    import torch
+
+    shape = config.EncoderConfig(9, 8, 64, 1, 4, 16, 8)
+    model = task_model.TaskModel(shape, 3, False, 0.0)
+    rng = np.random.default_rng(0)
+    norm = model.encoder.transformer_layers[-1].output_norm
+    norm.gamma.assign(rng.normal(0, 3, 64))
+    norm.beta.assign(rng.normal(0, 2, 64))
+    model.head.bias.assign([0.5, -1.0, 2.0])
+    hidden = norm(tf.constant(rng.normal(0, 1, [500, 64]) ** 5, tf.float32)).numpy()
+    (_, identity), (_, shift), (_, kernel), (_, bias) = [
+        (names, value.numpy()) for value, names in weight_names.of_text_head(model)
+    ]
+    between = torch.nn.functional.gelu(torch.tensor(hidden @ identity + shift)).numpy()
+    expected = hidden @ model.head.kernel.numpy() + model.head.bias.numpy()
+    # As exact as numbers of this size can be added.
+    largest = np.abs(between).max()
+    np.testing.assert_allclose(between @ kernel + bias, expected, atol=2e-6 * largest)
+
+
+@pytest.mark.slow
+def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text(TAGGED)
+    finetuning.finetune(
+        config.FinetuningConfig(
+            sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"
+        ),
+        task=tasks.find("ner", str(tmp_path)),
+        data_dir=str(tmp_path),
+        init_checkpoint=pretrained,
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
+    with pytest.raises(convert.ConversionError, match="tagging_head crf .* only what is linear"):
+        convert.to_hugging_face(str(tmp_path / "out" / "trial_0"), str(tmp_path / "no"))
+
+
+# --- The original code ---------------------------------------------------------------------------
+
+
 def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
     path = convert.to_original_electra(pretrained, str(tmp_path / "original"))
     assert path.endswith("model.ckpt-2")
@@ -261,4 +387,4 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "electra"
     done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer")
-    assert done.returncode == 1 and "is not the --model_dir of a run_pretraining.py" in done.stderr
+    assert done.returncode == 1 and "is neither the --model_dir of a run_pretraining" in done.stderr
