@@ -3,14 +3,15 @@ r"""Fine-tunes a pretrained encoder on a task, several times, and scores it.
   python run_finetuning.py --task=bc5cdr_chem --data_dir=BC5CDR-chem \
       --init_checkpoint=work/model --output_dir=work/bc5cdr_chem
 
-Trains with seed, seed + 1, ... and writes for each trial the scores on dev and test, the test
-predictions and the weights; scores.json has them all, with mean, standard deviation and median. Run
+Trains with seed, seed + 1, ... and writes for each trial the scores and predictions on dev and
+test, and the weights; scores.json has them all, with mean, standard deviation and median. Run
 the same command again to continue an interrupted run: finished trials are kept. The settings are
-those that BioELECTRA had for the task. Other ways to say it:
+those of the paper that the task is from (tfbio/tasks.py). Other ways to say it:
 
   --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
-  --set learning_rate=1e-4 --set num_trials=3    change single settings
+  --seeds=10    how many trials
+  --set learning_rate=1e-4 --set train_batch_size=16    change single settings
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination, of which the
                     scores on dev choose one; sweep.md has the table
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
@@ -52,8 +53,9 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and logs go.")
 flags.DEFINE_string(
-    "hparams", "", "JSON file (see hparams/finetuning/) or inline JSON object; empty: BioELECTRA's."
+    "hparams", "", "JSON file (see hparams/finetuning/) or inline JSON object; empty: the task's."
 )
+flags.DEFINE_integer("seeds", 0, "How many trials; 0: as the settings say (num_trials).")
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_multi_string(
     "sweep",
@@ -112,8 +114,9 @@ def main(argv: list[str]) -> None:
 def _train() -> None:
     task = tasks.find(FLAGS.task, FLAGS.data_dir)
     swept, combinations = sweep.combinations(FLAGS.sweep)
+    changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
     settings = [
-        config.load(config.FinetuningConfig, FLAGS.hparams, [*FLAGS.set, *chosen], task.settings)
+        config.load(config.FinetuningConfig, FLAGS.hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.

@@ -288,7 +288,7 @@ class FinetuningRun:
     # Several texts to a row, each as if it were alone (see tfbio/packing.py); false: each padded to
     # sequence_length. Only dropout draws other numbers then.
     pack: bool = True
-    # Predict the training set, too, with the weights that are kept.
+    # Predict the training set, too, with the weights that are kept; of trials to come.
     predict_train: bool = False
 
     def __post_init__(self):

@@ -118,18 +118,20 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
-        if task.augment:
-            examples["train"] = task.augment(examples["train"])
         lower_case = pretrained["lower_case"]
         tokenizer = tokenization.wordpiece(vocab, lower_case)
         if config.entity_markers and settings["trained_on"]["markers"]:
             tokenizer = relations.with_markers(vocab, encoder_config.vocab_size, lower_case)
-        pieces = {
-            split: kind.pieces(members, tokenizer, vocab, config.sequence_length)
-            for split, members in examples.items()
-        }
+
+        def pieces_of(members: list[Example]) -> packing.Pieces:
+            return kind.pieces(members, tokenizer, vocab, config.sequence_length)
+
+        pieces = {split: pieces_of(members) for split, members in examples.items()}
+        trained = pieces["train"]
+        if task.augment:
+            trained = pieces_of(task.augment(examples["train"]))
         _say_how_long(pieces, examples, config.sequence_length, kind.of_tokens)
-        num_used = min(config.max_train_examples or math.inf, len(pieces["train"].input_ids))
+        num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
         num_steps = max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
         pad_id = vocab[tokenization.PAD]
         finetuner = Finetuner(config, encoder_config, kind, pad_id, num_steps, strategy)
@@ -145,7 +147,7 @@ def finetune(
         for seed in missing:
             finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
             shown = SPLITS[1:] if show_test else ("dev",)
-            _run_trial(finetuner, task, examples, pieces, output_dir, seed, shown)
+            _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
     return _sum_up(task, settings, output_dir, seeds, show_test)
 
 
@@ -204,15 +206,20 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             before = json.load(file)
+
+        def had(name: str) -> object:
+            # A setting that is newer than the run had what is now its default.
+            return before.get(name, getattr(FinetuningConfig, name, None))
+
         differing = [
             name
             for name, value in settings.items()
-            if name not in NOT_IN_A_TRIAL and before.get(name) != value
+            if name not in NOT_IN_A_TRIAL and had(name) != value
         ]
         if differing and not overwrite:
             name = differing[0]
             raise UserError(
-                f"{output_dir} holds a run with {name} = {before.get(name)}, now it is "
+                f"{output_dir} holds a run with {name} = {had(name)}, now it is "
                 f"{settings[name]}: give another --output_dir, or --overwrite to replace it."
             )
         if differing:
@@ -243,6 +250,7 @@ def _say_how_long(
 def _run_trial(
     finetuner: Finetuner,
     task: Task,
+    trained: packing.Pieces,
     examples: dict[str, list[Example]],
     pieces: dict[str, packing.Pieces],
     output_dir: str,
@@ -259,7 +267,7 @@ def _run_trial(
     shutil.rmtree(logs, ignore_errors=True)  # of a trial that was interrupted
     writer = tf.summary.create_file_writer(logs)
     order = training_order(
-        len(pieces["train"].input_ids),
+        len(trained.input_ids),
         config.max_train_examples,
         finetuner.num_steps,
         config.train_batch_size,
@@ -302,7 +310,7 @@ def _run_trial(
         return scores
 
     with bar:
-        step, evaluations = finetuner.train_to_best(pieces["train"], order, seed, log, evaluate)
+        step, evaluations = finetuner.train_to_best(trained, order, seed, log, evaluate)
     scores = {
         "seed": seed,
         "train_seconds": round(time.time() - start, 1),

@@ -12,7 +12,7 @@ from tfbio.tagging import Tagging
 
 Kind = Tagging | Classification | Regression | MultiLabel | Spans
 
-# The kind that a setting is of. "mean" as `pooling` is for texts of any kind.
+# The kind that a setting is of.
 SETTINGS = {
     "tagging_head": "tagging",
     "tagging_scheme": "tagging",
@@ -35,7 +35,8 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> Kind:
     """
     for setting, kind in SETTINGS.items():
         value, default = getattr(config, setting), getattr(FinetuningConfig, setting)
-        if name != kind and value not in (default, "mean"):
+        of_any_text = value == "mean" and name in ("regression", "multilabel")
+        if name != kind and value != default and not of_any_text:
             raise ConfigError(
                 f"{setting} {json.dumps(value)} is for tasks of {kind}, and this is one of {name}: "
                 f"leave it at {json.dumps(default)}."

@@ -315,7 +315,7 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
     return _some(path, examples)
 
 
-def read_bioasq_factoid(path: str, ids: Sequence[str] | None = None) -> list[Question]:
+def read_bioasq_factoid(path: str) -> list[Question]:
     """Reads the factoid questions of a BioASQ file, task B, in the format of its release.
 
     As BioBERT and BioM have it, each snippet of a question is a context of its own with the id
@@ -324,13 +324,12 @@ def read_bioasq_factoid(path: str, ids: Sequence[str] | None = None) -> list[Que
 
     Args:
       path: the file.
-      ids: the questions to read, in this order; None for all.
 
     Raises:
-      TaskFileError: a question of these is missing or incomplete.
+      TaskFileError: a question is incomplete, or an id stands twice.
     """
     questions = []
-    for name, text, snippets, record, where in _bioasq(path, "factoid", ids):
+    for name, text, snippets, record, where in _factoids(path):
         # A list of answers, or of lists of synonyms; a test file may have none.
         gold = record.get("exact_answer") or []
         answers: list[str] = []
@@ -348,21 +347,18 @@ def read_bioasq_factoid(path: str, ids: Sequence[str] | None = None) -> list[Que
     return _some(path, questions)
 
 
-def _bioasq(
-    path: str, kind: str, ids: Sequence[str] | None
-) -> Iterator[tuple[str, str, list[str], dict, Where]]:
-    """(id, question, snippets, all of it, place) of each question of a kind, or of some ids."""
+def _factoids(path: str) -> Iterator[tuple[str, str, list[str], dict, Where]]:
+    """(id, question, snippets, all of it, place) of each factoid question."""
     found: dict[str, dict] = {}
     for i, record in enumerate(_field(_json(path), "questions", (path, "the file"), list), 1):
         where = (path, f"question {i} of the file")
         name = _field(record, "id", where, str)
         if name in found:
             raise _mistake(where, f"the id {name!r} stands there twice: give another")
-        if record.get("type") == kind:
+        if record.get("type") == "factoid":
             found[name] = record
-    for name in found if ids is None else ids:
+    for name, record in found.items():
         where = (path, f"question {name}")
-        record = _field(found, name, where, dict)
         snippets = [
             _field(snippet, "text", where, str).replace("\n", " ")
             for snippet in _field(record, "snippets", where, list)

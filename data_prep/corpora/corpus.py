@@ -7,6 +7,7 @@ Nothing is unpacked to the disk.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -20,8 +21,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from absl import flags
+from lxml import etree
 
-from data_prep import pipeline
+from data_prep import markup, pipeline
 from tfbio import records, relations, storage
 
 SPLITS = ("train", "dev", "test")
@@ -40,6 +42,17 @@ class CorpusError(records.DataError):
     """A corpus that is not as its makers released it."""
 
 
+def parse_xml(path: str, data: bytes) -> etree._Element:
+    """An XML document; raises a CorpusError, with the path, if it is none, or declares entities."""
+    try:
+        with markup.faults():
+            # Before the rest is parsed: entities in attributes are expanded, whatever is asked for.
+            markup.check_no_entities(markup.first_element(io.BytesIO(data)))
+            return etree.fromstring(data, etree.XMLParser(**markup.SAFE))
+    except markup.BadFile as error:
+        raise CorpusError(f"{path}: {error}") from error
+
+
 class File(NamedTuple):
     """A file's content, and the path by which errors call it."""
 
@@ -53,6 +66,10 @@ class File(NamedTuple):
         except UnicodeDecodeError as error:
             raise CorpusError(f"{self.path} is not text in UTF-8: {error.reason}.") from error
         return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def xml(self) -> etree._Element:
+        """It as an XML document; raises a CorpusError if it is none, or declares entities."""
+        return parse_xml(self.path, self.data)
 
     def rows(self, columns: int) -> Iterator[tuple[int, list[str]]]:
         """The number and the tab-separated columns of each line; the last may hold tabs itself."""

@@ -17,14 +17,12 @@ and all for testing, are.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 
 from absl import flags
 from lxml import etree
 
-from data_prep import markup
 from data_prep.corpora import corpus
 from tfbio import cli
 
@@ -69,13 +67,7 @@ def _listed_name(key: str) -> str:
 
 def read_file(file: corpus.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
     """The instances of one document; for `entities` see `corpus.mask`."""
-    try:
-        with markup.faults():
-            # Before the rest is parsed: entities in attributes, where the text is, are expanded.
-            markup.check_no_entities(markup.first_element(io.BytesIO(file.data)))
-            document = etree.fromstring(file.data, etree.XMLParser(**markup.SAFE))
-    except markup.BadFile as error:
-        raise corpus.CorpusError(f"{file.path}: {error}") from error
+    document = file.xml()
     rows = []
     for sentence in document.iterfind("sentence"):
         text = sentence.get("text", "")

@@ -28,7 +28,6 @@ from collections.abc import Iterator
 from absl import flags
 from lxml import etree
 
-from data_prep import markup
 from data_prep.corpora import corpus, notes
 from tfbio import cli, tasks
 
@@ -86,12 +85,7 @@ def read_note(
     tags = TAG_LIST.search(content, note.end() if note else 0)
     if not note or not tags:
         raise corpus.CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
-    try:
-        with markup.faults():
-            tag_list = STRAY_AMPERSAND.sub("&amp;", tags[0])
-            root = etree.fromstring(tag_list, etree.XMLParser(**markup.SAFE))
-    except markup.BadFile as error:
-        raise corpus.CorpusError(f"{file.path}: {error}") from error
+    root = corpus.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
     return note[1], list(_mentions(file, note[1], root, year, counts))
 
 

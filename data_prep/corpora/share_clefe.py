@@ -24,9 +24,7 @@ import re
 from collections import Counter
 
 from absl import flags
-from lxml import etree
 
-from data_prep import markup
 from data_prep.corpora import corpus, notes
 from tfbio import cli
 
@@ -100,11 +98,7 @@ def _read_lines(file: corpus.File) -> list[tuple[str, list[str]]]:
 
 
 def _read_knowtator(file: corpus.File) -> list[tuple[str, list[str]]]:
-    try:
-        with markup.faults():
-            root = etree.fromstring(file.data, etree.XMLParser(**markup.SAFE))
-    except markup.BadFile as error:
-        raise corpus.CorpusError(f"{file.path}: {error}") from error
+    root = file.xml()
     return [
         (
             f"{file.path}, line {annotation.sourceline}",

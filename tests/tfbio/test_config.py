@@ -107,14 +107,6 @@ def test_fine_tuning_defaults_are_bioelectras():
     assert (settings.hidden_dropout_prob, settings.attention_probs_dropout_prob) == (0.1, 0.1)
 
 
-def test_bio_lms_tagging():
-    # Lewis et al. (2020), section 5.2.
-    settings = load(FinetuningConfig, str(HPARAMS / "finetuning" / "bio_lm_tagging.json"))
-    assert (settings.learning_rate, settings.train_batch_size) == (1e-5, 32)
-    assert (settings.num_train_epochs, settings.eval_every_steps) == (20.0, 500)
-    assert (settings.early_stopping_patience, settings.num_trials) == (0, 5)
-
-
 @pytest.mark.parametrize(
     "changes, words",
     [

@@ -193,6 +193,20 @@ def written(label, task):
     return label
 
 
+def gold_fed_back(task, examples, vocab, length):
+    """The predictions of a model that is sure of the targets."""
+    kind = kinds.make(task.kind, task.labels, config.FinetuningConfig())
+    sure = {
+        "tagging": lambda target: np.maximum(target, 0),
+        "classification": lambda target: np.eye(len(task.labels))[target],
+        "multilabel": lambda target: target,
+        "regression": lambda target: target[None],
+    }[task.kind]
+    pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, length)
+    assert pieces.lengths.max() <= length
+    return kind.predictions([sure(x) for x in pieces.targets], pieces, examples)
+
+
 # Windows of 16 tokens divide nearly every sentence, which takes long with many.
 LENGTHS = {"train": (64,), "dev": (32,), "test": (16, 128)}
 ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in tasks.SPLITS]
@@ -205,17 +219,8 @@ def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
     path = task_files.find_split(str(shared / "data" / FOLDERS[name]), split)
     examples = task.read(path)
     vocab = tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
-    kind = kinds.make(task.kind, task.labels, config.FinetuningConfig())
-    sure = {  # what the model gives where it is sure of the target
-        "tagging": lambda target: np.maximum(target, 0),
-        "classification": lambda target: np.eye(len(task.labels))[target],
-        "multilabel": lambda target: target,
-        "regression": lambda target: target[None],
-    }[task.kind]
     for length in LENGTHS[split] if task.kind == "tagging" else (16,):
-        pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, length)
-        assert pieces.lengths.max() <= length
-        predicted = kind.predictions([sure(x) for x in pieces.targets], pieces, examples)
+        predicted = gold_fed_back(task, examples, vocab, length)
         assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0)
         if task.kind == "regression":
             np.testing.assert_allclose(predicted, np.float32(raw_labels(path, task)))
@@ -223,6 +228,20 @@ def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
         if task.kind == "tagging":
             predicted = [tag for tags in predicted for tag in tags]
         assert [written(label, task) for label in predicted] == raw_labels(path, task)
+
+
+LABELLED = [x for x in sorted([*MADE_UP, "pubmedqa"]) if tasks.TASKS[x].kind != "spans"]
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_gold_fed_back_scores_100_for_the_others_too(shared, name, data_of):
+    task = tasks.TASKS[name]
+    vocab = tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
+    for split, examples in task.examples(data_of(name)).items():
+        for length in (8, 16, 128):
+            predicted = gold_fed_back(task, examples, vocab, length)
+            scores = task.score(examples, predicted)
+            assert next(iter(scores.values())) == pytest.approx(1.0), (split, length)
 
 
 @pytest.mark.slow
@@ -252,9 +271,9 @@ def test_heads_and_schemes_are_scored_in_bio(
         output_dir=str(tmp_path / "out"),
         strategy=cpu,
     )
-    predicted = read_predictions(tmp_path / "out" / "trial_0" / "test_predictions.tsv", task.kind)
-    assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
     test = task.read(task_files.find_split(folder, "test"))
+    predicted = read_predictions(tmp_path / "out" / "trial_0", task.kind, test)
+    assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
     assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
 
 

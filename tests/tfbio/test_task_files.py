@@ -493,14 +493,13 @@ def test_a_mistake_is_named_with_its_place(write, read, content, message):
         ({"exact_answer": [["a"], [3]]}, "expected a list of texts, found 3"),
         ({"body": None}, "expected text as 'body', found None"),
         ({"snippets": [{}]}, "expected text as 'text'"),
-        ({"type": "list"}, "expected an object as '0a1b'"),
     ],
 )
 def test_a_mistake_in_bioasq_is_named_with_its_question(write, changes, message):
     good = bioasq(type="factoid", exact_answer=[["inventol"]])
     path = write(json.dumps({"questions": [good | changes]}))
     with pytest.raises(task_files.TaskFileError, match=f"question 0a1b: {message}"):
-        task_files.read_bioasq_factoid(path, ["0a1b"])
+        task_files.read_bioasq_factoid(path)
     path = write(json.dumps({"questions": [good, good]}))
     with pytest.raises(task_files.TaskFileError, match="question 2 of the file: .*'0a1b'"):
         task_files.read_bioasq_factoid(path)

@@ -191,6 +191,9 @@ def test_the_settings_are_the_published_ones():
         "i2b2_2014": (1e-5, 32, 512, 20, 5),
         "euadr": (1e-5, 16, 512, 10, 5),
     }
+    for name in bio_lm:
+        settings = tasks.TASKS[name].settings
+        assert settings["eval_every_steps"] == (200 if name == "euadr" else 500)
     assert published.keys() | bio_lm.keys() == tasks.TASKS.keys() - {"sentence_roles"}
     for name, expected in (published | bio_lm).items():
         made = config.load(config.FinetuningConfig, defaults=tasks.TASKS[name].settings)
