@@ -105,6 +105,10 @@ def main(argv: list[str]) -> None:
     for name in needed["predict" if FLAGS.mode == "train" else "train"]:
         if FLAGS[name].value:
             raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
+    others = ["format"] if FLAGS.mode == "train" else ["from_scratch", "hparams", "sweep", "seeds"]
+    for name in others:
+        if FLAGS[name].using_default_value is False:
+            raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
     if FLAGS.mode == "predict":
         _predict()
     else:
@@ -120,8 +124,10 @@ def _train() -> None:
         for chosen in combinations
     ]
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio import distribution, finetuning
+    from tfbio import distribution, finetuning, kinds
 
+    for each in settings:  # all of a sweep's before the first
+        kinds.make(task.kind, task.labels, each)
     finetune = partial(
         finetuning.finetune,
         task=task,

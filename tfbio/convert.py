@@ -19,6 +19,7 @@ the optimizer's averages.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
@@ -110,11 +111,14 @@ def to_original_electra(source: str, target: str) -> str:
     # With a schedule, as the run had it: a single rate would be a variable that is not saved.
     optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
     _, model = _read_run(source, optimizer)
-    os.makedirs(target)
-    path = os.path.join(target, f"model.ckpt-{int(optimizer.iterations)}")
-    original_electra.write(path, model, optimizer)
-    tokenization.copy_vocabulary(tokenization.find_vocabulary(source), target)
-    return path
+    unfinished = f"{target.rstrip('/')}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    os.makedirs(unfinished)
+    name = f"model.ckpt-{int(optimizer.iterations)}"
+    original_electra.write(os.path.join(unfinished, name), model, optimizer)
+    tokenization.copy_vocabulary(tokenization.find_vocabulary(source), unfinished)
+    os.rename(unfinished, target)
+    return os.path.join(target, name)
 
 
 def _settings(source: str) -> dict:
@@ -155,6 +159,9 @@ def _fine_tuned(source: str, settings: dict) -> tuple:
     elif known["kind"] == "spans":
         architecture = "ElectraForQuestionAnswering"
         names += weight_names.of_outputs(model, "qa_outputs")
+        # By how much no answer must score higher, which `transformers` does not look at.
+        with open(os.path.join(source, "scores.json"), encoding="utf-8") as file:
+            more["null_threshold"] = json.load(file)["null_threshold"]
     else:
         architecture = "ElectraForSequenceClassification"
         names += weight_names.of_text_head(model)

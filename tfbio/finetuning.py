@@ -37,7 +37,7 @@ from tfbio.finetuner import LOG_EVERY, Finetuner, training_order
 from tfbio.tasks import SPLITS, Example, Task
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
-NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "trained_on")
+NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint")
 
 
 def finetune(
@@ -93,7 +93,7 @@ def finetune(
             "vocab.txt only."
         )
     vocab = tokenization.read_vocab(found)
-    _check(config, encoder_config, vocab, init_checkpoint, strategy)
+    check(config, encoder_config, vocab, init_checkpoint, strategy)
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
@@ -158,17 +158,29 @@ def _trained_on(task: Task, examples: list[Example]) -> dict:
         rule = words.rule_of(examples)
         return {**known, "markers": False, "entity_type": task.entity_type, "words": rule}
     pairs = any(getattr(example, "pair", "") for example in examples)
-    return {**known, "pairs": pairs, "markers": relations.are_marked(examples)}
+    markers = task.kind == "classification" and relations.are_marked(examples)
+    return {**known, "pairs": pairs, "markers": markers}
 
 
-def _check(
+def check(
     config: FinetuningConfig,
     encoder_config: EncoderConfig,
     vocab: dict[str, int],
-    init_checkpoint: str,
+    folder: str,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Raises a UserError if the settings, the encoder and the devices do not fit together."""
+    """Checks that the settings, the encoder and the devices fit together.
+
+    Args:
+      config: all settings.
+      encoder_config: of the encoder in `folder`.
+      vocab: of the encoder.
+      folder: for the messages.
+      strategy: where to compute.
+
+    Raises:
+      UserError: they do not.
+    """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         raise UserError(
             "--strategy=multi_worker: fine-tuning runs on one machine; give mirrored or one_device."
@@ -177,11 +189,11 @@ def _check(
         raise ConfigError(
             f"sequence_length {config.sequence_length} is more than the "
             f"{encoder_config.max_position_embeddings} positions of the encoder in "
-            f"{init_checkpoint}."
+            f"{folder}."
         )
     if len(vocab) > encoder_config.vocab_size:
         raise checkpoints.CheckpointError(
-            f"{init_checkpoint}/vocab.txt has {len(vocab)} tokens, but the encoder was made for "
+            f"{folder}/vocab.txt has {len(vocab)} tokens, but the encoder was made for "
             f"{encoder_config.vocab_size}: it is not the vocabulary it was trained with."
         )
     replicas = strategy.num_replicas_in_sync
@@ -207,19 +219,21 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
         with open(path, encoding="utf-8") as file:
             before = json.load(file)
 
-        def had(name: str) -> object:
-            # A setting that is newer than the run had what is now its default.
-            return before.get(name, getattr(FinetuningConfig, name, None))
-
+        # What is newer than the run had what is now its default.
+        before = {
+            **dataclasses.asdict(FinetuningConfig()),
+            "trained_on": settings["trained_on"],
+            **before,
+        }
         differing = [
             name
             for name, value in settings.items()
-            if name not in NOT_IN_A_TRIAL and had(name) != value
+            if name not in NOT_IN_A_TRIAL and before.get(name) != value
         ]
         if differing and not overwrite:
             name = differing[0]
             raise UserError(
-                f"{output_dir} holds a run with {name} = {had(name)}, now it is "
+                f"{output_dir} holds a run with {name} = {before.get(name)}, now it is "
                 f"{settings[name]}: give another --output_dir, or --overwrite to replace it."
             )
         if differing:

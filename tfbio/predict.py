@@ -9,6 +9,7 @@ import dataclasses
 import glob
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -21,11 +22,13 @@ from tfbio import (
     checkpoints,
     config,
     distribution,
+    finetuning,
     kinds,
     predictions,
     records,
     relations,
     storage,
+    sweep,
     task_files,
     tokenization,
     words,
@@ -75,12 +78,19 @@ def predict(
     """
     if os.path.lexists(output) and not overwrite:
         raise UserError(f"{output} is there already: give another --output, or --overwrite.")
+    if os.path.lexists(output) and os.path.isdir(output) != (form == "brat"):
+        kind = "a folder" if form == "brat" else "a file"
+        raise UserError(f"{output}: --format={form} writes {kind}, which this is not.")
     if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
         raise UserError(f"--output: the folder of {output} does not exist.")
     trial = _find_trial(model)
     settings = _read_settings(trial)
     if settings["trained_on"]["kind"] == "tagging":
         files = annotation_formats.find_files(inputs)
+        if form == "brat":
+            for ending in ("txt", "ann"):  # of documents that were written before
+                for old in glob.glob(os.path.join(glob.escape(output), f"*.{ending}")):
+                    os.remove(old)
         documents = (document for path in files for document in annotation_formats.read(path))
         predictor = Predictor(trial, settings, strategy, overrides)
         annotation_formats.write(output, form, predictor.annotate(documents))
@@ -89,6 +99,9 @@ def predict(
     elif settings["trained_on"]["kind"] == "spans":
         files = annotation_formats.find_files(inputs, (".json",))
         questions = [question for path in files for question in task_files.read_squad(path)]
+        for name, count in Counter(question.id for question in questions).items():
+            if count > 1:
+                raise UserError(f"{count} questions have the id {name}: an answer would be lost.")
         predictor = Predictor(trial, settings, strategy, overrides)
         text = json.dumps(predictor.answer(questions), indent=2, ensure_ascii=False)
         records.write_text(output, text + "\n")
@@ -122,7 +135,7 @@ def _read_tables(inputs: Sequence[str], pairs: bool) -> tuple[list[str], list[La
 
 def _find_trial(model: str) -> str:
     """The folder of a trial."""
-    folder = os.path.abspath(model)
+    folder = sweep.chosen(os.path.abspath(model))
     if os.path.isfile(os.path.join(folder, "model.index")):
         return folder
     scores = {}
@@ -212,6 +225,7 @@ class Predictor:
             rows = encoder.vocab_size
             self.tokenizer = relations.with_markers(self.vocab, rows, settings["lower_case"])
         self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
+        finetuning.check(self.config, encoder, self.vocab, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
         pad_id = self.vocab[tokenization.PAD]
         self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)

@@ -85,8 +85,9 @@ def _original(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def are_marked(examples: Iterable[Example]) -> bool:
-    """Whether there are markers in a text."""
-    return any(MARKERS[0] in getattr(example, "text", "") for example in examples)
+    """Whether a text has all markers, once each: a single [S1] may be a reference."""
+    texts = (getattr(example, "text", "") for example in examples)
+    return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)
 
 
 def with_markers(vocab: Mapping[str, int], rows: int, lower_case: bool) -> tokenizers.Tokenizer:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio import metrics, predictions, tasks
+from tfbio import metrics, predictions, sweep, tasks
 from tfbio.cli import UserError
 from tfbio.task_files import Example
 
@@ -151,7 +151,7 @@ def find(argument: str) -> list[Run]:
     if os.path.isdir(pattern):
         return [read(pattern, name)]
     folders = sorted(filter(os.path.isdir, glob.glob(pattern)))
-    finished = [folder for folder in folders if Path(folder, "scores.json").exists()]
+    finished = [x for x in folders if Path(sweep.chosen(x), "scores.json").exists()]
     unfinished = [folder for folder in folders if folder not in finished]
     if unfinished:
         print(f"Left out, with no scores.json: {', '.join(unfinished)}.", flush=True)
@@ -174,6 +174,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
       ResultsError: there are no scores, or the predictions give others.
       TaskFileError: predictions cannot be read.
     """
+    folder = sweep.chosen(str(folder))
     path = Path(folder) / "scores.json"
     try:
         scores = json.loads(path.read_text(encoding="utf-8"))
@@ -186,7 +187,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
             f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
             "finished run_finetuning.py run."
         ) from error
-    run = Run(str(folder), name or Path(init).name, task, metric, list(tests), [])
+    run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
     kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)
     if kind not in KINDS:
         return run
@@ -205,6 +206,15 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
                 "of one run; run it again."
             )
     return dataclasses.replace(run, examples=examples, size=size, score=score)
+
+
+def _model_of(init: str) -> str:
+    """The name of the folder of a pretrained model, from which perhaps another run was trained."""
+    settings = Path(init).parent / "config.json"
+    if Path(init).name.startswith("trial_") and settings.is_file():
+        before = json.loads(settings.read_text(encoding="utf-8"))["init_checkpoint"]
+        return _model_of(before)
+    return Path(init).name
 
 
 def scorer(

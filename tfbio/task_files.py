@@ -337,7 +337,8 @@ def read_bioasq_factoid(path: str) -> list[Question]:
             answers += _texts(answer if isinstance(answer, list) else [answer], where)
         answers = list(dict.fromkeys(answers))
         patterns = [rf"(?<!\w){re.escape(answer)}(?!\w)" for answer in answers]
-        for i, context in enumerate(snippets):
+        # A question without snippets cannot be answered, but counts.
+        for i, context in enumerate(snippets or [""]):
             found = [re.search(pattern, context, re.IGNORECASE) for pattern in patterns]
             starts = tuple(match.start() if match else -1 for match in found)
             context_id = f"{name}_{i:03}"

@@ -49,6 +49,8 @@ def of_electra(model: Electra) -> list[Named]:
     names = of_encoder(model.encoder, "electra")
     if model.generator_head is not None:
         generator = model.generator
+        if generator is model.encoder:  # with `untied_generator` false
+            return names + of_generator_head(model) + of_discriminator_head(model)
         if generator.embeddings is not model.encoder.embeddings:
             names += of_embeddings(generator.embeddings, "generator/embeddings")
         names += of_layers(generator, "generator")

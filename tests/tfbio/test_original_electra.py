@@ -108,3 +108,16 @@ def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
         original_electra.load(str(FOLDER / "model.ckpt-0"), model)
     for variable, old in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(variable, old)
+
+
+@needs_recording
+def test_a_tied_generator_has_no_layers_of_its_own(tmp_path):
+    """In the original code its layers are those of the scope electra."""
+    model = electra.Electra(dataclasses.replace(recorded_config(), untied_generator=False))
+    original_electra.write(str(tmp_path / "tied"), model)
+    written = tensors(str(tmp_path / "tied"))
+    assert not any(name.startswith("generator/") for name in written)
+    other = electra.Electra(model.config)
+    original_electra.load(str(tmp_path / "tied"), other)
+    for one, two in zip(model.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -270,6 +270,13 @@ def test_answers_to_new_questions_are_those_of_the_run(shared, fine_tuned, cpu, 
     assert found == json.loads(written.read_text()) and len(set(found.values())) > 1
     with pytest.raises(UserError, match="--format=brat is for entities"):
         predict.predict(folder, [test], str(tmp_path / "no"), strategy=cpu, form="brat")
+    shutil.copy(test, tmp_path / "again.json")
+    with pytest.raises(UserError, match="2 questions have the id"):
+        again = [test, str(tmp_path / "again.json")]
+        predict.predict(folder, again, str(tmp_path / "no"), strategy=cpu)
+    with pytest.raises(UserError, match="sequence_length 65 is more than the 64 positions"):
+        longer = {"overrides": ["sequence_length=65"], "strategy": cpu}
+        predict.predict(folder, [test], str(tmp_path / "no"), **longer)
 
 
 @pytest.mark.slow
@@ -334,6 +341,8 @@ def test_a_folder_without_a_model_is_named(cpu, tmp_path):
         predict.predict(str(tmp_path), ["a.txt"], str(tmp_path / "b"), strategy=cpu)
     with pytest.raises(UserError, match="the folder of .*none/b does not exist"):
         predict.predict(str(tmp_path), ["a.txt"], str(tmp_path / "none" / "b"), strategy=cpu)
+    with pytest.raises(UserError, match="--format=jsonl writes a file, which this is not"):
+        predict.predict(str(tmp_path), ["a.txt"], str(tmp_path), strategy=cpu, overwrite=True)
     (tmp_path / "trial_0").mkdir()
     (tmp_path / "trial_0" / "model.index").touch()
     with pytest.raises(UserError, match=r"config\.json, which run_finetuning\.py wrote"):

@@ -173,3 +173,11 @@ def test_trains_on_real_markers(pooling, keep, shared, pretrained, cpu, tmp_path
             finetuning.finetune(settings, init_checkpoint=pretrained, **run)
     scores = finetuning.finetune(settings, init_checkpoint=str(model), **run, overwrite=True)
     assert np.isfinite(scores["mean"])
+
+
+def test_a_single_marker_may_be_a_reference():
+    def marked(text):
+        return relations.are_marked([LabelledText("1", text, "x")])
+
+    assert marked("[S1] a [E1] and [S2] b [E2].")
+    assert not marked("as shown before [S1].") and not marked("[S1] a [E1] [S2] b [E2] [S1]")

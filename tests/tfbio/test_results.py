@@ -247,3 +247,22 @@ def test_patterns_leave_out_what_is_not_finished(write, tmp_path, capsys, monkey
     for missing in ("a3", "b*", "nowhere"):
         with pytest.raises(results.ResultsError, match=f"{re.escape(missing)}.*--output_dir"):
             results.find(missing)
+
+
+def test_the_chosen_run_of_a_sweep_is_read(write, tmp_path):
+    write("sweep/rate=1", "mmrm")
+    (tmp_path / "sweep" / "sweep.json").write_text('{"chosen": "rate=1"}')
+    assert results.read(tmp_path / "sweep").folder == str(tmp_path / "sweep" / "rate=1")
+    (run,) = results.find(str(tmp_path / "swee*"))
+    assert run.folder == str(tmp_path / "sweep" / "rate=1")
+
+
+def test_a_run_from_a_trial_has_the_name_of_what_that_began_with(write, tmp_path):
+    squad = tmp_path / "squad"
+    (squad / "trial_3").mkdir(parents=True)
+    (squad / "config.json").write_text('{"init_checkpoint": "out/bioelectra/"}')
+    folder = write("one", "mmrm")
+    scores = json.loads((folder / "scores.json").read_text())
+    scores["init"] = str(squad / "trial_3")
+    (folder / "scores.json").write_text(json.dumps(scores))
+    assert results.read(folder).name == "bioelectra"

@@ -487,6 +487,13 @@ def test_a_mistake_is_named_with_its_place(write, read, content, message):
         assert said.endswith(".") and "\n" not in said
 
 
+def test_a_factoid_question_without_snippets_counts(write):
+    record = bioasq(type="factoid", exact_answer=[["inventol"]], snippets=[])
+    (question,) = task_files.read_bioasq_factoid(write(json.dumps({"questions": [record]})))
+    assert (question.id, question.context, question.answers) == ("0a1b_000", "", ("inventol",))
+    assert question.answer_starts == (-1,)
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
