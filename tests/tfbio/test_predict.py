@@ -211,7 +211,10 @@ def test_labels_of_new_texts_are_those_of_the_run(
     shared, roles_folder, fine_tuned, cpu, tmp_path, name
 ):
     data = roles_folder if name == "sentence_roles" else shared / "data" / name / "blurb"
-    folder = fine_tuned(name, data, learning_rate=2e-3)
+    # Long enough that not all texts get one label; most of HoC's sentences have none.
+    epochs = 1.0 if name == "hoc" else 30.0
+    longer = {"num_train_epochs": epochs, "max_train_examples": 128, "layerwise_lr_decay": 1.0}
+    folder = fine_tuned(name, data, learning_rate=3e-3, **longer)
     examples = tasks.TASKS[name].examples(str(data))["test"]
     pairs = name == "biosses"
     rows = [["number", "Text", "pair", "id"] if pairs else ["text", "other", "id"]]
@@ -225,7 +228,8 @@ def test_labels_of_new_texts_are_those_of_the_run(
     assert [record["id"] for record in records] == [x.id for x in examples]
     with open(os.path.join(folder, "trial_0", "test_predictions.tsv"), encoding="utf-8") as file:
         predicted = [line.split("\t")[2] for line in list(file)[1:]]
-    assert len(set(predicted)) > 1
+    outputs = {tuple(record.get("probabilities", {}).values()) for record in records}
+    assert len(set(predicted)) > 1 or len(outputs) > 10
     labels = tasks.TASKS[name].labels
     for record, label in zip(records, predicted, strict=True):
         if name == "biosses":
@@ -260,14 +264,23 @@ def test_answers_to_new_questions_are_those_of_the_run(shared, fine_tuned, cpu, 
     with gzip.open(source, "rt", encoding="utf-8") as file:
         articles = json.load(file)["data"]
     for split, article in (("train", 0), ("dev", 1), ("test", 2)):
-        text = json.dumps({"data": [{"paragraphs": articles[article]["paragraphs"][:3]}]})
+        paragraphs = articles[article]["paragraphs"][:3]
+        if split == "dev":  # where all have an answer, one is always given
+            for paragraph in paragraphs:
+                paragraph["qas"] = [x for x in paragraph["qas"] if x["answers"]]
+        text = json.dumps({"data": [{"paragraphs": paragraphs}]})
         (tmp_path / f"{split}.json").write_text(text, encoding="utf-8")
     folder = fine_tuned("qa", tmp_path, sequence_length=64)
     output, test = tmp_path / "answers.json", str(tmp_path / "test.json")
     predict.predict(folder, [test], str(output), strategy=cpu)
     written = Path(folder, "trial_0", "test_predictions.json")
     found = json.loads(output.read_text())
-    assert found == json.loads(written.read_text()) and len(set(found.values())) > 1
+    assert found == json.loads(written.read_text()) and len(set(found.values())) > 10
+    # With the trial's threshold.
+    scores = Path(folder, "trial_0", "scores.json")
+    scores.write_text(json.dumps({**json.loads(scores.read_text()), "null_threshold": -1e9}))
+    predict.predict(folder, [test], str(output), strategy=cpu, overwrite=True)
+    assert set(json.loads(output.read_text()).values()) == {""}
     with pytest.raises(UserError, match="--format=brat is for entities"):
         predict.predict(folder, [test], str(tmp_path / "no"), strategy=cpu, form="brat")
     shutil.copy(test, tmp_path / "again.json")
