@@ -241,6 +241,20 @@ def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))
 
 
+@pytest.mark.slow
+def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrained, cpu):
+    _, pieces, _ = learner
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, learner[0].kind, 0, 12, cpu)
+    made.initialize(0, pretrained)
+    # The shortest text again and again, and the longest.
+    order = np.repeat([np.argmin(pieces.lengths), np.argmax(pieces.lengths)] * 6, 16)
+    packer = packing.Packer(pieces, 16, 1, pad_id=0)
+    shapes = {packer.batch(chosen)[0].arrays["input_ids"].shape for chosen in order.reshape(-1, 16)}
+    made.train(pieces, order, 0, lambda *figures: None)
+    assert made._train_step.experimental_get_tracing_count() == len(shapes) == 2
+
+
 # --- Choosing the weights ----------------------------------------------------------------------
 
 
