@@ -254,18 +254,30 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
         raise CheckpointError(f"{path} does not fit the settings: {_first_line(error)}") from error
 
 
-def restore_encoder(folder: str, encoder: Encoder, head: tf.Module | None = None) -> None:
+def restore_encoder(
+    folder: str, encoder: Encoder, head: tf.Module | None = None, new_tokens: int = 0
+) -> None:
     """Gives `encoder` the discriminator's weights of the newest checkpoint in `folder`.
 
     Args:
       folder: a run's `--model_dir`, a trial of a fine-tuning run, or a folder of Hugging Face's.
       encoder: of the same shape.
       head: the head of a `TaskModel` of the same shape as the trial's, to restore it too.
+      new_tokens: by how many the encoder has more token embeddings, whose last are left alone.
 
     Raises:
       CheckpointError: if there is no checkpoint, or one of another shape.
       HuggingFaceError: see `hugging_face.restore_encoder`.
     """
+    if new_tokens:
+        size = encoder.config.vocab_size - new_tokens
+        saved = Encoder(dataclasses.replace(encoder.config, vocab_size=size))
+        restore_encoder(folder, saved, head)
+        for variable, value in zip(encoder.variables, saved.variables, strict=True):
+            if variable is encoder.embeddings.word:
+                value = tf.concat([value, variable[size:]], axis=0)
+            variable.assign(value)
+        return
     if hugging_face.read_settings(folder) is not None:
         hugging_face.restore_encoder(folder, encoder)
         return

@@ -154,8 +154,11 @@ class Finetuner:
         for variable, value in zip(self.model.variables, fresh.variables, strict=True):
             variable.assign(value.numpy())
         if init_checkpoint:
-            head = self.model.head if with_head else None
-            checkpoints.restore_encoder(init_checkpoint, self.model.encoder, head)
+            encoder, head = self.model.encoder, self.model.head if with_head else None
+            before = checkpoints.read_encoder_config(init_checkpoint).vocab_size
+            # More, where markers have none; those stay random.
+            new_tokens = max(0, encoder.config.vocab_size - before)
+            checkpoints.restore_encoder(init_checkpoint, encoder, head, new_tokens)
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))
 

@@ -93,6 +93,11 @@ def finetune(
             "vocab.txt only."
         )
     vocab = tokenization.read_vocab(found)
+    trained_on = _trained_on(task, examples["train"])
+    with_markers = config.entity_markers and trained_on["markers"]
+    if with_markers:
+        rows = relations.rows_needed(vocab, encoder_config.vocab_size)
+        encoder_config = dataclasses.replace(encoder_config, vocab_size=rows)
     check(config, encoder_config, vocab, init_checkpoint, strategy)
     settings = {
         **dataclasses.asdict(config),
@@ -106,7 +111,7 @@ def finetune(
         "encoder": dataclasses.asdict(encoder_config),
         "lower_case": pretrained["lower_case"],
         "vocab_sha256": records.sha256_of(found),
-        "trained_on": _trained_on(task, examples["train"]),
+        "trained_on": trained_on,
     }
     _prepare_output_dir(output_dir, settings, overwrite)
     tokenization.copy_vocabulary(found, output_dir)
@@ -120,7 +125,7 @@ def finetune(
         distribution.set_precision(config.run.precision, strategy)
         lower_case = pretrained["lower_case"]
         tokenizer = tokenization.wordpiece(vocab, lower_case)
-        if config.entity_markers and settings["trained_on"]["markers"]:
+        if with_markers:
             tokenizer = relations.with_markers(vocab, encoder_config.vocab_size, lower_case)
 
         def pieces_of(members: list[Example]) -> packing.Pieces:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tfbio import tokenization
-from tfbio.cli import UserError
 from tfbio.task_files import Example, LabelledText, TaskFileError
 
 if TYPE_CHECKING:
@@ -90,6 +89,16 @@ def are_marked(examples: Iterable[Example]) -> bool:
     return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)
 
 
+def rows_needed(vocab: Mapping[str, int], rows: int) -> int:
+    """How many token embeddings an encoder of `rows` must have for the markers to have some."""
+    return max(rows, len(vocab) + len(MARKERS) - len(_unused(vocab)))
+
+
+def _unused(vocab: Mapping[str, int]) -> list[str]:
+    """The first tokens without a use."""
+    return [x for x in vocab if re.fullmatch(r"\[unused\d+\]", x)][: len(MARKERS)]
+
+
 def with_markers(vocab: Mapping[str, int], rows: int, lower_case: bool) -> tokenizers.Tokenizer:
     """`tokenization.wordpiece` with the markers as tokens, whose embeddings mean nothing yet.
 
@@ -97,20 +106,10 @@ def with_markers(vocab: Mapping[str, int], rows: int, lower_case: bool) -> token
 
     Args:
       vocab: token -> id.
-      rows: of the encoder's table of embeddings.
+      rows: of the encoder's table of embeddings; see `rows_needed`.
       lower_case: see `tokenization.wordpiece`.
-
-    Raises:
-      UserError: there are no four such embeddings.
     """
-    unused = [token for token in vocab if re.fullmatch(r"\[unused\d+\]", token)]
-    free = [*map(vocab.get, unused), *range(len(vocab), rows)][: len(MARKERS)]
-    if len(free) < len(MARKERS):
-        raise UserError(
-            f"the markers {', '.join(MARKERS)} need embeddings of their own, but the vocabulary "
-            "has no [unused] tokens and the encoder's vocab_size leaves none over: give an encoder "
-            "with a larger vocab_size, or data with dummies, or set entity_markers to false."
-        )
+    free = [*map(vocab.get, _unused(vocab)), *range(len(vocab), rows)][: len(MARKERS)]
     markers = dict(zip(MARKERS, free, strict=True))
     words = {token: number for token, number in vocab.items() if number not in free}
     tokenizer = tokenization.wordpiece(words | markers, lower_case)

@@ -1,7 +1,7 @@
 """The entities of relations: markers, dummies, and what the model sees of them."""
 
 import dataclasses
-import shutil
+import json
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from data_prep.corpora import corpus, ddi
 from tests.tfbio.test_packing import SHAPE
-from tfbio import config, finetuning, packing, relations, tasks, tokenization
+from tfbio import checkpoints, config, finetuning, packing, predict, relations, tasks, tokenization
+from tfbio import encoder as encoders
 from tfbio.classification import Classification
-from tfbio.cli import UserError
 from tfbio.task_files import LabelledText, TaskFileError
 from tfbio.task_model import TaskModel
 
@@ -83,8 +83,9 @@ def test_markers_take_ids_that_mean_nothing():
         the, gene, s = vocab["the"], vocab["gene"], vocab["##s"]
         s1, e1, s2, e2 = markers
         assert tokenizer.encode(text).ids == [the, s1, gene, s, e1, gene, s2, the, e2]
-    with pytest.raises(UserError, match=r"no \[unused\] tokens .* larger vocab_size, or data with"):
-        relations.with_markers(vocab, 15, lower_case=True)
+        # As many embeddings are needed as the last of these has.
+        assert relations.rows_needed(vocab, 1) == max(len(vocab), max(markers) + 1)
+        assert relations.rows_needed(vocab, 99) == 99
 
 
 @pytest.fixture(scope="module")
@@ -146,12 +147,6 @@ def test_trains_on_real_markers(pooling, keep, shared, pretrained, cpu, tmp_path
     data = shared / "data/ddi2013"
     splits = ddi.read_instances(data / "original", data / "blurb/index", "marker")
     corpus.write(tmp_path / "ddi", {name: rows[:120] for name, rows in splits.items()}, False)
-    # The vocabulary of the tests has no tokens without a use.
-    model = tmp_path / "model"
-    shutil.copytree(pretrained, model)
-    words = (model / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    words[-5:-1] = [f"[unused{n}]" for n in range(4)]
-    (model / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
     settings = config.load(config.FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
     settings = dataclasses.replace(
         settings,
@@ -162,17 +157,42 @@ def test_trains_on_real_markers(pooling, keep, shared, pretrained, cpu, tmp_path
         pooling=pooling,
         entity_markers=keep,
     )
-    run = {
-        "task": tasks.TASKS["ddi"],
-        "data_dir": str(tmp_path / "ddi"),
-        "output_dir": str(tmp_path / "out"),
-        "strategy": cpu,
-    }
-    if keep:
-        with pytest.raises(UserError, match="the markers .* need embeddings of their own"):
-            finetuning.finetune(settings, init_checkpoint=pretrained, **run)
-    scores = finetuning.finetune(settings, init_checkpoint=str(model), **run, overwrite=True)
+    scores = finetuning.finetune(
+        settings,
+        task=tasks.TASKS["ddi"],
+        data_dir=str(tmp_path / "ddi"),
+        init_checkpoint=pretrained,
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
     assert np.isfinite(scores["mean"])
+    # The vocabulary of the tests has no tokens without a use, nor has PubMedBERT's.
+    rows = json.loads((tmp_path / "out" / "config.json").read_text())["encoder"]["vocab_size"]
+    assert rows - checkpoints.read_encoder_config(pretrained).vocab_size == (4 if keep else 0)
+    # And the model is found again, with the markers.
+    table = "text\n" + "".join(f"{text}\n" for _, text, _ in splits["test"][:120])
+    (tmp_path / "new.tsv").write_text(table, encoding="utf-8")
+    predict.predict(
+        str(tmp_path / "out"), [str(tmp_path / "new.tsv")], str(tmp_path / "found"), strategy=cpu
+    )
+    lines = (tmp_path / "found").read_text().splitlines()
+    written = (tmp_path / "out" / "trial_0" / "test_predictions.tsv").read_text(encoding="utf-8")
+    expected = [line.split("\t")[2] for line in written.split("\n")[1:-1]]
+    assert [json.loads(line)["label"] for line in lines] == expected
+
+
+def test_new_tokens_leave_the_others_as_they_are(pretrained):
+    shape = checkpoints.read_encoder_config(pretrained)
+    saved = encoders.Encoder(shape)
+    checkpoints.restore_encoder(pretrained, saved)
+    larger = encoders.Encoder(dataclasses.replace(shape, vocab_size=shape.vocab_size + 4))
+    new = larger.embeddings.word.numpy()[-4:]
+    checkpoints.restore_encoder(pretrained, larger, new_tokens=4)
+    np.testing.assert_array_equal(larger.embeddings.word[-4:], new)
+    np.testing.assert_array_equal(larger.embeddings.word[:-4], saved.embeddings.word)
+    for one, other in zip(larger.variables, saved.variables, strict=True):
+        if one is not larger.embeddings.word:
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_single_marker_may_be_a_reference():
