@@ -67,9 +67,9 @@ class Adam(keras.optimizers.legacy.Optimizer):
 
     BERT's and ELECTRA's own: m and v start at 0 and are used as they are, and
     `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. With `bias_correction` m and
-    v are first divided by 1 - beta^t (Kingma and Ba, 2015, algorithm 1), as in PyTorch's AdamW; the
-    first steps are then up to 1 / sqrt(1 - beta_2) times smaller. `lr_multiplier` gives a variable
-    its own share of the learning rate (layer-wise decay).
+    v are first divided by 1 - beta^t (Kingma and Ba, 2015, algorithm 1), as in PyTorch's AdamW;
+    step t is then (1 - beta_1^t) / sqrt(1 - beta_2^t) times smaller. `lr_multiplier` gives a
+    variable its own share of the learning rate (layer-wise decay).
 
     A gradient whose first element is not finite changes nothing, not even m and v: clipping by a
     global norm makes all elements of all gradients NaN if one was not finite.
