@@ -123,10 +123,8 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
-        lower_case = pretrained["lower_case"]
-        tokenizer = tokenization.wordpiece(vocab, lower_case)
-        if with_markers:
-            tokenizer = relations.with_markers(vocab, encoder_config.vocab_size, lower_case)
+        rows, lower_case = encoder_config.vocab_size, pretrained["lower_case"]
+        tokenizer = relations.tokenizer(vocab, rows, lower_case, with_markers)
 
         def pieces_of(members: list[Example]) -> packing.Pieces:
             return kind.pieces(members, tokenizer, vocab, config.sequence_length)

@@ -220,10 +220,10 @@ class Predictor:
         with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
             self.null_threshold = json.load(file).get("null_threshold")
         self.vocab = tokenization.read_vocab(os.path.join(os.path.dirname(trial), "vocab.txt"))
-        self.tokenizer = tokenization.wordpiece(self.vocab, settings["lower_case"])
-        if self.config.entity_markers and self.known["markers"]:
-            rows = encoder.vocab_size
-            self.tokenizer = relations.with_markers(self.vocab, rows, settings["lower_case"])
+        markers = self.config.entity_markers and self.known["markers"]
+        self.tokenizer = relations.tokenizer(
+            self.vocab, encoder.vocab_size, settings["lower_case"], markers
+        )
         self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
         finetuning.check(self.config, encoder, self.vocab, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)

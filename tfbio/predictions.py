@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfbio import answers, metrics, records
-from tfbio.task_files import Example, LabelledText, Question, TaggedSentence, TaskFileError
+from tfbio.task_files import (
+    Example,
+    LabelledText,
+    Question,
+    TaggedSentence,
+    TaskFileError,
+    labels_between_bars,
+)
 
 
 class Entity(NamedTuple):
@@ -181,7 +188,7 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
 
 def _label(cell: str, kind: str) -> str | float | tuple[str, ...]:
     if kind == "multilabel":
-        return tuple(cell.split("|")) if cell else ()
+        return labels_between_bars(cell)
     return float(cell) if kind == "regression" else cell
 
 

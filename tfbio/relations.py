@@ -99,6 +99,15 @@ def _unused(vocab: Mapping[str, int]) -> list[str]:
     return [x for x in vocab if re.fullmatch(r"\[unused\d+\]", x)][: len(MARKERS)]
 
 
+def tokenizer(
+    vocab: Mapping[str, int], rows: int, lower_case: bool, markers: bool
+) -> tokenizers.Tokenizer:
+    """`with_markers`, or without them `tokenization.wordpiece`."""
+    if markers:
+        return with_markers(vocab, rows, lower_case)
+    return tokenization.wordpiece(vocab, lower_case)
+
+
 def with_markers(vocab: Mapping[str, int], rows: int, lower_case: bool) -> tokenizers.Tokenizer:
     """`tokenization.wordpiece` with the markers as tokens, whose embeddings mean nothing yet.
 

@@ -586,13 +586,14 @@ def _labelled(
                 raise _mistake((path, number), message)
         name, text = cell.get("id", str(number)), cell["text"]
         pair = cell.get("pair", cell.get("context", ""))
-        label = {"label": str, "score": float, "labels": _labels_between_bars}[kind](cell[kind])
+        label = {"label": str, "score": float, "labels": labels_between_bars}[kind](cell[kind])
         document = cell.get("document", "")
         examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))
     return _some(path, examples)
 
 
-def _labels_between_bars(cell: str) -> tuple[str, ...]:
+def labels_between_bars(cell: str) -> tuple[str, ...]:
+    """The labels of a multi-label text."""
     return tuple(cell.split("|")) if cell else ()
 
 
@@ -609,7 +610,7 @@ def _label_problem(
         if math.isfinite(score) and low <= score <= high:
             return ""
         return f"expected a number from {low:g} to {high:g}, found {cell!r:.60}"
-    names = _labels_between_bars(cell) if kind == "labels" else (cell,)
+    names = labels_between_bars(cell) if kind == "labels" else (cell,)
     for name in names:
         if not name or name != name.strip():
             return f"expected a label (with no blank around it), found {name!r:.60}"

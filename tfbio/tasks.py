@@ -12,7 +12,7 @@ from functools import partial
 
 from tfbio import answers, metrics, task_files
 from tfbio.cli import UserError
-from tfbio.task_files import LabelledText, Question, TaggedSentence
+from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
 
 SPLITS = ("train", "dev", "test")
 
@@ -26,8 +26,6 @@ _PHI = (
     "HEALTHPLAN ACCOUNT LICENSE VEHICLE DEVICE BIOID IDNUM"
 )
 I2B2_PHI = tuple(_PHI.split())
-
-Example = TaggedSentence | LabelledText | Question
 
 
 class TaskError(UserError):
