@@ -116,6 +116,23 @@ def data_of(request, tmp_path_factory):
     return make
 
 
+@pytest.fixture
+def run(pretrained, cpu, tmp_path):
+    """Fine-tunes into the folder `out`."""
+
+    def finetune(settings, task, folder):
+        return finetuning.finetune(
+            settings,
+            task=task,
+            data_dir=folder,
+            init_checkpoint=pretrained,
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
+
+    return finetune
+
+
 def read_predictions(trial, kind, test):
     if kind == "spans":
         found = json.loads((trial / "test_predictions.json").read_text(encoding="utf-8"))
@@ -144,7 +161,7 @@ def read_predictions(trial, kind, test):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted([*FOLDERS, *SQUAD, *MADE_UP, "pubmedqa"]))
-def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
+def test_trains_scores_and_predicts(name, data_of, run, tmp_path):
     task, folder = tasks.TASKS[name], data_of(name)
     changes = {"sequence_length": 64, "num_trials": 1, "train_batch_size": 8}
     settings = dataclasses.replace(
@@ -153,14 +170,7 @@ def test_trains_scores_and_predicts(name, data_of, pretrained, cpu, tmp_path):
         max_train_examples=24,
         num_train_epochs=1.0,
     )
-    scores = finetuning.finetune(
-        settings,
-        task=task,
-        data_dir=folder,
-        init_checkpoint=pretrained,
-        output_dir=str(tmp_path / "out"),
-        strategy=cpu,
-    )
+    scores = run(settings, task, folder)
     assert np.isfinite(scores["mean"]) and scores["metric"] in scores["trials"][0]["dev"]
     trial = tmp_path / "out" / "trial_0"
     assert json.loads((trial / "scores.json").read_text())["test"] == scores["trials"][0]["test"]
@@ -249,7 +259,7 @@ def test_gold_fed_back_scores_100_for_the_others_too(shared, name, data_of):
     ("head", "scheme", "label_all_tokens"), [("lstm", "IO", True), ("crf", "BIOUL", False)]
 )
 def test_heads_and_schemes_are_scored_in_bio(
-    head, scheme, label_all_tokens, data_of, pretrained, cpu, tmp_path
+    head, scheme, label_all_tokens, data_of, run, tmp_path
 ):
     task, folder = tasks.TASKS["ncbi_disease"], data_of("ncbi_disease")
     settings = config.FinetuningConfig(
@@ -263,14 +273,7 @@ def test_heads_and_schemes_are_scored_in_bio(
         tagging_scheme=scheme,
         label_all_tokens=label_all_tokens,
     )
-    scores = finetuning.finetune(
-        settings,
-        task=task,
-        data_dir=folder,
-        init_checkpoint=pretrained,
-        output_dir=str(tmp_path / "out"),
-        strategy=cpu,
-    )
+    scores = run(settings, task, folder)
     test = task.read(task_files.find_split(folder, "test"))
     predicted = read_predictions(tmp_path / "out" / "trial_0", task.kind, test)
     assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
