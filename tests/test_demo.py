@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from tfbio import curves
+from tfbio import convert, curves, tokenization
+from tfbio.masking import MaskedBatch
 
 ROOT = Path(__file__).parents[1]
 
@@ -78,3 +81,42 @@ def test_a_second_run_reuses_everything(finished):
     assert done.returncode == 0, done.stdout + done.stderr
     assert made() == before
     assert "nothing to do" in done.stdout and done.stdout.count("is reused") >= 10
+
+
+@pytest.mark.slow
+def test_transformers_finds_the_same_tokens_replaced(finished):
+    """The pretrained discriminator, exported with the command that a user types."""
+    import torch
+    import transformers
+
+    folder, _ = finished
+    source, target = folder / "pretrained", folder / "for_transformers"
+    command = ["-m", "tfbio.convert", f"--from={source}", f"--to={target}"]
+    subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+    rows = (folder / "sentence_roles" / "test.tsv").read_text("utf-8").split("\n")[:100]
+    texts = [row.split("\t")[2] for row in rows]
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(target)
+    theirs = transformers.ElectraForPreTraining.from_pretrained(target).eval()
+    encoded = tokenizer(texts, padding=True, truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        expected = torch.sigmoid(theirs(**encoded).logits).numpy()
+
+    _, model = convert._read_run(str(source))
+    encoder = tokenization.load_encoder(source / "vocab.txt", lower_case=True)
+    length = expected.shape[1]
+    ids = np.full([len(texts), length], encoder.pad_id, np.int32)
+    for row, text in zip(ids, texts, strict=True):
+        own = [encoder.cls_id, *encoder([text])[0][: length - 2], encoder.sep_id]
+        row[: len(own)] = own
+    mask = (ids != encoder.pad_id).astype(np.int32)
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+    inputs = {name: tf.constant(value) for name, value in inputs.items()}
+    zeros = tf.zeros([len(texts), 1], tf.int32)
+    nothing = MaskedBatch(inputs["input_ids"], zeros, zeros, tf.zeros([len(texts), 1]))
+    seed = tf.constant([0, 0])
+    output = model(inputs, nothing, seed, corrupted_ids=inputs["input_ids"])
+    found = tf.sigmoid(output.discriminator_logits).numpy()
+    shown = mask.astype(bool)
+    assert np.ptp(found[shown]) > 1e-4  # the tokens do not all look alike to it
+    np.testing.assert_allclose(found[shown], expected[shown], atol=1e-5)
