@@ -1,11 +1,14 @@
-"""ELECTRA's losses in pretraining, tfbio's beside those of Hugging Face's models, as a table.
+r"""ELECTRA's losses in pretraining, tfbio's beside those of Hugging Face's models, as a table.
 
     python -m benchmarks.loss_curve --examples=out/examples_64
+    python -m benchmarks.loss_curve --examples=out/examples_64 --steps=4000 --batch_size=32 \
+        --set encoder.hidden_size=128 --set encoder.num_attention_heads=2
 
-With each seed, both engines train an ELECTRA-small on the same batches in the same order. Initial
-weights, masks, samples and dropout are each engine's own, from the same distributions, so curves
-agree as those of two seeds do. The steps are fewer than an epoch: no example is seen twice, and a
-training loss is one on text that is new.
+With each seed, both engines train an ELECTRA-small, or what `--set` makes of it as in
+`run_pretraining.py`, on the same batches in the same order. Initial weights, masks, samples and
+dropout are each engine's own, from the same distributions, so curves agree as those of two seeds
+do. The steps are an epoch at most: no example is seen twice, and a training loss is one on text
+that is new.
 
 Hugging Face's step is `benchmarks/hugging_face_electra.py`. Each run has one core to itself.
 """
@@ -35,7 +38,9 @@ LOSSES = ("generator_loss", "discriminator_loss")
 POINTS = 12  # of a curve
 
 
-def settings(examples: str, steps: int, batch_size: int, seed: int) -> PretrainingConfig:
+def settings(
+    examples: str, steps: int, batch_size: int, seed: int, changes: list[str]
+) -> PretrainingConfig:
     """ELECTRA-small with its peak learning rate, and a warm-up for so few steps."""
     of_examples = records.read_manifest(examples, "examples").settings
     overrides = {
@@ -47,7 +52,8 @@ def settings(examples: str, steps: int, batch_size: int, seed: int) -> Pretraini
         "seed": seed,
     }
     overrides = [f"{name}={value}" for name, value in overrides.items()]
-    return config.load(PretrainingConfig, str(ROOT / "hparams" / "small.json"), overrides)
+    small = str(ROOT / "hparams" / "small.json")
+    return config.load(PretrainingConfig, small, overrides + changes)
 
 
 # --- The engines, each in a process of its own ---------------------------------------------------
@@ -120,6 +126,7 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
     command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
     command += ["--seed", str(seed), "--examples", storage.absolute(flags.examples)]
     command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
+    command += [f"--set={change}" for change in flags.set]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -146,13 +153,22 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch_size", type=int, default=16)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another setting than ELECTRA-small's; may be repeated",
+    )
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.engine:
-        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed)
+        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
         serve(flags.engine, own, flags.examples)
         return
+    # A mistake is told here, once.
+    settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
     manifest = records.read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
         sys.exit("these examples are packed, which Hugging Face's models do not know.")
@@ -187,9 +203,8 @@ def main() -> None:
         points = dict(zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True))
 
     length = manifest.settings["sequence_length"]
-    print(
-        f"\nELECTRA-small, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n"
-    )
+    model = ", ".join(["ELECTRA-small", *flags.set])
+    print(f"\n{model}, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n")
     print(f"| steps | {' | '.join(f'{loss}, {e}' for loss in LOSSES for e in ENGINES)} |")
     print("|--:|--:|--:|--:|--:|")
     start = 0
