@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 
 from tfbio.cli import UserError
 
+# Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
+HIDDEN_ACTS = ("gelu", "gelu_new")
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
 # (PubMedBERT); some words in a row (SpanBERT).
 MASK_UNITS = ("token", "word", "span")
@@ -47,6 +49,15 @@ class EncoderConfig:
     attention_probs_dropout_prob: float = 0.1
     # Standard deviation of the truncated normal distribution that weights are drawn from.
     initializer_range: float = 0.02
+    # RoBERTa: 1e-5.
+    layer_norm_eps: float = 1e-12
+    # One of HIDDEN_ACTS; ALBERT: gelu_new.
+    hidden_act: str = "gelu"
+    # The row of the position embeddings for the first token. RoBERTa: 2, the rows before it are not
+    # used, and max_position_embeddings counts them (514 for 512 tokens).
+    position_offset: int = 0
+    # true: all layers are one, as in ALBERT (Lan et al., 2020, section 3.1).
+    share_layers: bool = False
 
     def __post_init__(self):
         for name in (
@@ -67,6 +78,26 @@ class EncoderConfig:
         )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             _require(0 <= getattr(self, name) < 1, f"encoder.{name} must be in [0, 1)")
+        _require(self.layer_norm_eps > 0, "encoder.layer_norm_eps must be above 0")
+        _require(
+            self.hidden_act in HIDDEN_ACTS,
+            f"encoder.hidden_act must be {' or '.join(HIDDEN_ACTS)}, not {self.hidden_act!r}",
+        )
+        _require(
+            0 <= self.position_offset < self.max_position_embeddings,
+            "encoder.position_offset must be at least 0 and less than "
+            f"encoder.max_position_embeddings ({self.max_position_embeddings})",
+        )
+
+    @property
+    def max_sequence_length(self) -> int:
+        """The most tokens that an input can have."""
+        return self.max_position_embeddings - self.position_offset
+
+    @property
+    def has_projection(self) -> bool:
+        """Whether a dense layer leads from the embeddings to the layers; ALBERT always has one."""
+        return self.share_layers or self.embedding_size != self.hidden_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,12 +162,21 @@ class PretrainingConfig:
     untied_generator: bool = True
     # true: the generator has embeddings of its own, too.
     untied_generator_embeddings: bool = False
+    # Of a generator that was made elsewhere. 0: as in the original code, four times its hidden
+    # size, a head for each 64 of it, and (of embeddings of its own) its hidden size.
+    generator_intermediate_size: int = 0
+    generator_num_attention_heads: int = 0
+    generator_embedding_size: int = 0
     # true: in place of a generator, tokens are replaced by any of the vocabulary, all as likely.
     uniform_generator: bool = False
     # The generator's samples are drawn from its scores divided by this.
     temperature: float = 1.0
     # true: a sample is never the token that stood there.
     disallow_correct: bool = False
+    # With "mlm": the model has BERT's pooler, and its classifier of sentence pairs (next sentence;
+    # ALBERT's: sentence order), which no objective here trains: they come in with a model, and go
+    # out as they came.
+    sentence_pair_head: bool = False
     generator_weight: float = 1.0
     discriminator_weight: float = 50.0
 
@@ -228,12 +268,27 @@ class PretrainingConfig:
             self.untied_generator or not self.untied_generator_embeddings,
             "untied_generator_embeddings goes with untied_generator",
         )
+        for name in (
+            "generator_intermediate_size",
+            "generator_num_attention_heads",
+            "generator_embedding_size",
+        ):
+            _require(getattr(self, name) >= 0, f"{name} must be at least 1, or 0")
+        _require(
+            self.untied_generator_embeddings or not self.generator_embedding_size,
+            "generator_embedding_size goes with untied_generator_embeddings",
+        )
+        _require(
+            self.objective == "mlm" or not self.sentence_pair_head,
+            "sentence_pair_head goes with objective = mlm",
+        )
         _require(0 <= self.final_phase_fraction <= 1, "final_phase_fraction must be in [0, 1]")
         for length in (self.sequence_length, self.final_sequence_length):
             _require(
-                length <= self.encoder.max_position_embeddings,
+                length <= self.encoder.max_sequence_length,
                 f"a sequence of {length} tokens needs encoder.max_position_embeddings of at least "
-                f"that (it is {self.encoder.max_position_embeddings})",
+                f"{length + self.encoder.position_offset} (it is "
+                f"{self.encoder.max_position_embeddings})",
             )
 
     @property
@@ -242,17 +297,18 @@ class PretrainingConfig:
         if not self.untied_generator:
             return self.encoder
         hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
+        embedding_size = self.encoder.embedding_size
+        if self.untied_generator_embeddings:
+            embedding_size = self.generator_embedding_size or hidden_size
         return dataclasses.replace(
             self.encoder,
-            embedding_size=(
-                hidden_size if self.untied_generator_embeddings else self.encoder.embedding_size
-            ),
+            embedding_size=embedding_size,
             hidden_size=hidden_size,
             num_hidden_layers=max(
                 1, round(self.encoder.num_hidden_layers * self.generator_layers_fraction)
             ),
-            intermediate_size=4 * hidden_size,
-            num_attention_heads=max(1, hidden_size // 64),
+            intermediate_size=self.generator_intermediate_size or 4 * hidden_size,
+            num_attention_heads=self.generator_num_attention_heads or max(1, hidden_size // 64),
         )
 
     @property

@@ -229,7 +229,8 @@ def _examples_seen(folder: str, manifest: Manifest, seen: int) -> str:
 # The products of a model, as (inputs, outputs) of each, and what they come to.
 
 
-def _layers(shape: EncoderConfig) -> list[tuple[int, int]]:
+def _layers(shape: EncoderConfig, number: int) -> list[tuple[int, int]]:
+    """Of so many layers and what is before them."""
     size = shape.hidden_size
     layer = [
         (size, 3 * size),
@@ -237,8 +238,8 @@ def _layers(shape: EncoderConfig) -> list[tuple[int, int]]:
         (size, shape.intermediate_size),
         (shape.intermediate_size, size),
     ]
-    projection = [] if shape.embedding_size == size else [(shape.embedding_size, size)]
-    return projection + shape.num_hidden_layers * layer
+    projection = [(shape.embedding_size, size)] if shape.has_projection else []
+    return projection + number * layer
 
 
 def _discriminator_head(shape: EncoderConfig) -> list[tuple[int, int]]:
@@ -252,7 +253,8 @@ def _products(dense: list[tuple[int, int]], rows: int) -> int:
 def _forward(shape: EncoderConfig, length: int) -> int:
     """FLOPs of an encoder on one example; attention has two products, scores and sums."""
     attention = 2 * 2 * length * length * shape.hidden_size
-    return _products(_layers(shape), length) + shape.num_hidden_layers * attention
+    number = shape.num_hidden_layers
+    return _products(_layers(shape, number), length) + number * attention
 
 
 def _word_scores(shape: EncoderConfig, hidden_tokens: int) -> int:
@@ -268,8 +270,9 @@ def _embeddings(shape: EncoderConfig) -> int:
 
 def _body(shape: EncoderConfig) -> int:
     """Parameters of an encoder without its embeddings."""
-    norms = shape.num_hidden_layers * 2 * 2 * shape.hidden_size
-    return sum((inputs + 1) * outputs for inputs, outputs in _layers(shape)) + norms
+    number = 1 if shape.share_layers else shape.num_hidden_layers
+    norms = number * 2 * 2 * shape.hidden_size
+    return sum((inputs + 1) * outputs for inputs, outputs in _layers(shape, number)) + norms
 
 
 def _word_head(shape: EncoderConfig) -> int:

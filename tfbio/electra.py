@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfbio import accumulation, randomness
 from tfbio.accumulation import Part
 from tfbio.config import PretrainingConfig
-from tfbio.encoder import Dense, Encoder, gelu
+from tfbio.encoder import ACTIVATIONS, Dense, Encoder
 from tfbio.masked_language_model import MaskedLanguageModelHead, masked_loss, share_of_mean
 from tfbio.masking import MaskedBatch, replace_tokens
 
@@ -116,7 +116,7 @@ class Electra(keras.layers.Layer):
         is_replaced = tf.cast(corrupted_ids != batch["input_ids"], tf.int32)
 
         hidden = self.encoder(corrupted_ids, **context, seed=discriminator_seed)
-        discriminator_logits = self._discriminate(hidden)
+        discriminator_logits = self.discriminate(hidden)
         discriminator_losses = tf.nn.sigmoid_cross_entropy_with_logits(
             tf.cast(is_replaced, tf.float32), discriminator_logits
         )
@@ -146,10 +146,11 @@ class Electra(keras.layers.Layer):
         masked = self.config.mask_prob
         self.discriminator_output.bias.assign([np.log(masked / (1.0 - masked))])
 
-    def _discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
+    def discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
         """[B, L, hidden] -> float32 [B, L]; positive: replaced."""
         batch, length, size = hidden.shape
-        rows = gelu(self.discriminator_dense(tf.reshape(hidden, [batch * length, size])))
+        rows = self.discriminator_dense(tf.reshape(hidden, [batch * length, size]))
+        rows = ACTIVATIONS[self.config.encoder.hidden_act](rows)
         logits = self.discriminator_output(rows)
         return tf.cast(tf.reshape(logits, [batch, length]), tf.float32)
 

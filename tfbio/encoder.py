@@ -1,4 +1,4 @@
-"""The Transformer encoder of BERT and ELECTRA.
+"""The Transformer encoder of BERT, ELECTRA, RoBERTa and ALBERT.
 
 Why an own layer and not Model Garden's: its `Einsum` products are slow on a CPU. Here every
 product is a plain matrix product on `[batch * length, hidden]`, with one product for query, key
@@ -18,7 +18,6 @@ import tf_keras as keras
 from tfbio.config import EncoderConfig
 from tfbio.randomness import dropout, split
 
-LAYER_NORM_EPSILON = 1e-12  # BERT's
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.
 MASKED_SCORE = -10000.0
 
@@ -36,7 +35,8 @@ class Embeddings(keras.layers.Layer):
         self.segment = _weight(
             self, "token_type_embeddings", [config.type_vocab_size, size], deviation
         )
-        self.layer_norm = LayerNorm(size)
+        self.layer_norm = LayerNorm(size, config.layer_norm_eps)
+        self.position_offset = config.position_offset
         self.dropout_prob = config.hidden_dropout_prob
 
     def call(
@@ -52,16 +52,20 @@ class Embeddings(keras.layers.Layer):
         """
         batch, length = input_ids.shape
         words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
-        positions = tf.convert_to_tensor(self.position)[:length]
+        first = self.position_offset
+        positions = tf.convert_to_tensor(self.position)[first : first + length]
         if position_ids is not None:
             positions = tf.gather(positions, position_ids)
-        # A product with the one-hot segments: the gradient of a gather from two rows is a slow
-        # scatter of the whole batch into them.
-        segments = tf.one_hot(
-            tf.reshape(segment_ids, [-1]), self.segment.shape[0], dtype=words.dtype
-        )
         embedded = tf.reshape(words + positions, [batch * length, -1])
-        embedded += tf.matmul(segments, self.segment)
+        if self.segment.shape[0] == 1:
+            # RoBERTa's only one is that of every token.
+            embedded += tf.convert_to_tensor(self.segment)
+        else:
+            # A product with the one-hot segments: the gradient of a gather from two rows is a slow
+            # scatter of the whole batch into them.
+            segments = tf.reshape(segment_ids, [-1])
+            segments = tf.one_hot(segments, self.segment.shape[0], dtype=words.dtype)
+            embedded += tf.matmul(segments, self.segment)
         return dropout(self.layer_norm(embedded), self.dropout_prob, seed)
 
 
@@ -71,15 +75,17 @@ class TransformerLayer(keras.layers.Layer):
     def __init__(self, config: EncoderConfig, name: str):
         super().__init__(name=name)
         size, deviation = config.hidden_size, config.initializer_range
+        epsilon = config.layer_norm_eps
         self.num_heads = config.num_attention_heads
         self.hidden_dropout_prob = config.hidden_dropout_prob
         self.attention_dropout_prob = config.attention_probs_dropout_prob
         self.query_key_value = Dense(size, 3 * size, deviation, "attention/query_key_value")
         self.attention_output = Dense(size, size, deviation, "attention/output")
-        self.attention_norm = LayerNorm(size, "attention/output/LayerNorm")
+        self.attention_norm = LayerNorm(size, epsilon, "attention/output/LayerNorm")
+        self.activation = ACTIVATIONS[config.hidden_act]
         self.intermediate = Dense(size, config.intermediate_size, deviation, "intermediate")
         self.output_dense = Dense(config.intermediate_size, size, deviation, "output")
-        self.output_norm = LayerNorm(size, "output/LayerNorm")
+        self.output_norm = LayerNorm(size, epsilon, "output/LayerNorm")
 
     def call(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seeds=None) -> tf.Tensor:
         """One layer.
@@ -96,7 +102,7 @@ class TransformerLayer(keras.layers.Layer):
         context = self._attend(hidden, attention_bias, attention_seed)
         attended = dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
         hidden = self.attention_norm(hidden + attended)
-        transformed = self.output_dense(gelu(self.intermediate(hidden)))
+        transformed = self.output_dense(self.activation(self.intermediate(hidden)))
         transformed = dropout(transformed, self.hidden_dropout_prob, second_seed)
         return self.output_norm(hidden + transformed)
 
@@ -121,7 +127,8 @@ class Encoder(keras.layers.Layer):
 
     `embeddings` may be another encoder's: ELECTRA's generator works on the discriminator's
     (Clark et al., 2020, section 3.2, "weight sharing"). A projection follows where the
-    embeddings' size is not the layers'.
+    embeddings' size is not the layers', and always in ALBERT, where one layer is used again and
+    again: `transformer_layers` has that one alone.
     """
 
     def __init__(
@@ -131,16 +138,15 @@ class Encoder(keras.layers.Layer):
         self.config = config
         self.embeddings = embeddings or Embeddings(config)
         self.projection = None
-        if config.embedding_size != config.hidden_size:
+        if config.has_projection:
             self.projection = Dense(
                 config.embedding_size,
                 config.hidden_size,
                 config.initializer_range,
                 "embeddings_project",
             )
-        self.transformer_layers = [
-            TransformerLayer(config, f"layer_{i}") for i in range(config.num_hidden_layers)
-        ]
+        layers = 1 if config.share_layers else config.num_hidden_layers
+        self.transformer_layers = [TransformerLayer(config, f"layer_{i}") for i in range(layers)]
 
     def call(
         self,
@@ -167,7 +173,10 @@ class Encoder(keras.layers.Layer):
           [batch, length, hidden_size] in the policy's compute dtype.
         """
         batch, length = input_ids.shape
-        layer_seeds = [None] * len(self.transformer_layers)
+        layers = self.transformer_layers
+        if self.config.share_layers:
+            layers = self.config.num_hidden_layers * list(layers)
+        layer_seeds = [None] * len(layers)
         if seed is not None:
             seed, *seeds = split(seed, 1 + 3 * len(layer_seeds))
             layer_seeds = [seeds[i : i + 3] for i in range(0, len(seeds), 3)]
@@ -180,12 +189,14 @@ class Encoder(keras.layers.Layer):
             same = tf.equal(queries, document_ids[:, tf.newaxis, tf.newaxis, :])
             attended *= tf.cast(same, tf.int32)
         attention_bias = (1.0 - tf.cast(attended, hidden.dtype)) * MASKED_SCORE
-        for layer, seeds in zip(self.transformer_layers, layer_seeds, strict=True):
+        for layer, seeds in zip(layers, layer_seeds, strict=True):
             hidden = layer(hidden, attention_bias, seeds=seeds)
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])
 
     def layer_depth(self, variable: tf.Variable) -> int:
         """0 for the embeddings and their projection, 1 to n for the layers, from below.
+
+        A layer that is shared is the only one, and so the top one.
 
         Raises:
           ValueError: if the variable is not this encoder's.
@@ -214,8 +225,9 @@ class Dense(keras.layers.Layer):
 class LayerNorm(keras.layers.Layer):
     """Layer normalisation over the last axis of [rows, size], computed in float32."""
 
-    def __init__(self, size: int, name: str = "LayerNorm"):
+    def __init__(self, size: int, epsilon: float, name: str = "LayerNorm"):
         super().__init__(name=name.replace("/", "_"))
+        self.epsilon = epsilon
         self.gamma = self.add_weight(f"{name}/gamma", [size], initializer="ones")
         self.beta = self.add_weight(f"{name}/beta", [size], initializer="zeros")
 
@@ -226,28 +238,33 @@ class LayerNorm(keras.layers.Layer):
                 tf.cast(inputs, tf.float32),
                 tf.cast(self.gamma, tf.float32),
                 tf.cast(self.beta, tf.float32),
+                self.epsilon,
             ),
             inputs.dtype,
         )
 
 
-@tf.custom_gradient
-def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
+def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """LayerNorm with its gradient in closed form, in fewer passes than TensorFlow derives."""
-    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
-    normalised = centred * scale
 
-    def gradient(upstream: tf.Tensor):
-        weighted = upstream * normalised
-        from_normalised = upstream * gamma
-        mean = tf.reduce_mean(from_normalised, axis=-1, keepdims=True)
-        projection = tf.reduce_mean(weighted * gamma, axis=-1, keepdims=True)
-        from_inputs = (from_normalised - mean - normalised * projection) * scale
-        return from_inputs, tf.reduce_sum(weighted, axis=0), tf.reduce_sum(upstream, axis=0)
+    @tf.custom_gradient
+    def normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
+        centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        scale = tf.math.rsqrt(variance + epsilon)
+        normalised = centred * scale
 
-    return normalised * gamma + beta, gradient
+        def gradient(upstream: tf.Tensor):
+            weighted = upstream * normalised
+            from_normalised = upstream * gamma
+            mean = tf.reduce_mean(from_normalised, axis=-1, keepdims=True)
+            projection = tf.reduce_mean(weighted * gamma, axis=-1, keepdims=True)
+            from_inputs = (from_normalised - mean - normalised * projection) * scale
+            return from_inputs, tf.reduce_sum(weighted, axis=0), tf.reduce_sum(upstream, axis=0)
+
+        return normalised * gamma + beta, gradient
+
+    return normalise(inputs, gamma, beta)
 
 
 @tf.custom_gradient
@@ -263,6 +280,28 @@ def gelu(inputs: tf.Tensor):
         return upstream * (cumulative + inputs * density)
 
     return inputs * cumulative, gradient
+
+
+@tf.custom_gradient
+def gelu_tanh(inputs: tf.Tensor):
+    """GELU with a hyperbolic tangent for Phi, as in ALBERT; any shape, any float dtype.
+
+    Hendrycks and Gimpel (2016), section 2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+    """
+    scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
+    squared = tf.square(inputs)
+    tangent = tf.tanh(scale * inputs * (1.0 + cubic * squared))
+    cumulative = 0.5 * (1.0 + tangent)
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        slope = (1.0 - tf.square(tangent)) * (1.0 + 3.0 * cubic * squared)
+        return upstream * (cumulative + (0.5 * scale) * inputs * slope)
+
+    return inputs * cumulative, gradient
+
+
+# By what Hugging Face calls them: `EncoderConfig.hidden_act`.
+ACTIVATIONS = {"gelu": gelu, "gelu_new": gelu_tanh}
 
 
 def _weight(layer: keras.layers.Layer, name: str, shape: list[int], deviation: float):

@@ -188,10 +188,10 @@ def check(
         raise UserError(
             "--strategy=multi_worker: fine-tuning runs on one machine; give mirrored or one_device."
         )
-    if config.sequence_length > encoder_config.max_position_embeddings:
+    if config.sequence_length > encoder_config.max_sequence_length:
         raise ConfigError(
             f"sequence_length {config.sequence_length} is more than the "
-            f"{encoder_config.max_position_embeddings} positions of the encoder in "
+            f"{encoder_config.max_sequence_length} positions of the encoder in "
             f"{folder}."
         )
     if len(vocab) > encoder_config.vocab_size:
@@ -228,6 +228,8 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
             "trained_on": settings["trained_on"],
             **before,
         }
+        if "encoder" in before:
+            before["encoder"] = {**dataclasses.asdict(EncoderConfig()), **before["encoder"]}
         differing = [
             name
             for name, value in settings.items()

@@ -15,7 +15,7 @@ from tfbio import records, storage, tokenization, weight_names
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig
 from tfbio.electra import Electra
-from tfbio.encoder import LAYER_NORM_EPSILON, Encoder
+from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
 
 # The folder in that of an ELECTRA model in which its generator is.
@@ -26,7 +26,7 @@ PREFIXES = ("bert.", "electra.", "")
 REQUIRED = {
     "hidden_act": "gelu",
     "position_embedding_type": "absolute",
-    "layer_norm_eps": LAYER_NORM_EPSILON,
+    "layer_norm_eps": EncoderConfig.layer_norm_eps,
 }
 
 

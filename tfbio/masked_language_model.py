@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfbio import accumulation
 from tfbio.accumulation import Part
 from tfbio.config import EncoderConfig, PretrainingConfig
-from tfbio.encoder import Dense, Encoder, LayerNorm, gelu
+from tfbio.encoder import ACTIVATIONS, Dense, Encoder, LayerNorm
 from tfbio.masking import MaskedBatch
 
 
@@ -32,6 +32,9 @@ class MaskedLanguageModel(keras.layers.Layer):
         self.config = config
         self.encoder = Encoder(config.encoder)
         self.head = MaskedLanguageModelHead(config.encoder)
+        self.sentence_pair_head = None
+        if config.sentence_pair_head:
+            self.sentence_pair_head = SentencePairHead(config.encoder)
 
     def call(
         self,
@@ -96,7 +99,10 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             config.initializer_range,
             "generator_predictions/dense",
         )
-        self.layer_norm = LayerNorm(config.embedding_size, "generator_predictions/LayerNorm")
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.layer_norm = LayerNorm(
+            config.embedding_size, config.layer_norm_eps, "generator_predictions/LayerNorm"
+        )
         self.output_bias = self.add_weight(
             "generator_predictions/output_bias", [config.vocab_size], initializer="zeros"
         )
@@ -107,7 +113,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         """[B, L, hidden], int32 [B, N], [V, embedding_size] -> float32 [B, N, V]."""
         batch, count = positions.shape
         rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
-        rows = self.layer_norm(gelu(self.dense(rows)))
+        rows = self.layer_norm(self.activation(self.dense(rows)))
         logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
         return tf.reshape(logits, [batch, count, -1])
@@ -116,6 +122,24 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         """Starts the output biases at the words' base rates; [V], how often each occurs."""
         share = (counts + 1.0) / (counts.sum() + len(counts))
         self.output_bias.assign(np.log(share))
+
+
+class SentencePairHead(keras.layers.Layer):
+    """BERT's pooler and its classifier of sentence pairs, next sentence or ALBERT's sentence order.
+
+    No objective here trains it: its weights, which are not trainable, go out as they came in.
+    """
+
+    def __init__(self, config: EncoderConfig):
+        """`config` is of the encoder whose output the head sees."""
+        super().__init__(name="sentence_pair", trainable=False)
+        size, deviation = config.hidden_size, config.initializer_range
+        self.pooler = Dense(size, size, deviation, "pooler")
+        self.classifier = Dense(size, 2, deviation, "classifier")
+
+    def call(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[B, L, hidden] -> float32 [B, 2]."""
+        return tf.cast(self.classifier(tf.tanh(self.pooler(hidden[:, 0]))), tf.float32)
 
 
 def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:

@@ -89,6 +89,32 @@ def test_the_base_generator_is_the_papers():
     assert settings.phases() == [(128, 900_000), (512, 1_000_000)]
 
 
+def test_a_generator_may_be_of_any_shape():
+    settings = load(
+        PretrainingConfig,
+        "",
+        ["generator_intermediate_size=96", "generator_num_attention_heads=2"],
+    )
+    assert settings.generator.intermediate_size == 96
+    assert settings.generator.num_attention_heads == 2
+    own = dataclasses.replace(settings, untied_generator_embeddings=True)
+    assert own.generator.embedding_size == own.generator.hidden_size == 64
+    assert dataclasses.replace(own, generator_embedding_size=24).generator.embedding_size == 24
+
+
+def test_positions_before_the_first_hold_no_token():
+    settings = load(
+        PretrainingConfig,
+        "",
+        [
+            "encoder.max_position_embeddings=514",
+            "encoder.position_offset=2",
+            "sequence_length=512",
+        ],
+    )
+    assert settings.encoder.max_sequence_length == 512
+
+
 def test_as_many_words_are_scored_as_in_the_original_code():
     """int((mask_prob + 0.005) * max_seq_length), of the largest rate where it grows."""
     settings = config.PretrainingConfig(mask_prob=0.15)
@@ -134,7 +160,18 @@ def test_a_mistake_in_how_to_train_is_named(changes, words):
         ('{"encoder": 3}', [], ["encoder is a group of settings"]),
         ('{"mask_prob": 1.5}', [], ["mask_prob must be in (0, 1]"]),
         ('{"sequence_length": 1024}', [], ["1024", "encoder.max_position_embeddings"]),
+        (
+            '{"encoder": {"max_position_embeddings": 514, "position_offset": 2}}',
+            ["sequence_length=513"],
+            ["513", "encoder.max_position_embeddings of at least 515 (it is 514)"],
+        ),
         ('{"encoder": {"hidden_size": 250}}', [], ["250", "multiple"]),
+        ('{"encoder": {"hidden_act": "relu"}}', [], ["must be gelu or gelu_new", "'relu'"]),
+        ('{"encoder": {"layer_norm_eps": 0}}', [], ["encoder.layer_norm_eps", "above 0"]),
+        ('{"encoder": {"position_offset": 512}}', [], ["encoder.position_offset", "(512)"]),
+        ('{"sentence_pair_head": true}', [], ["goes with objective = mlm"]),
+        ('{"generator_embedding_size": 8}', [], ["goes with untied_generator_embeddings"]),
+        ('{"generator_intermediate_size": -1}', [], ["generator_intermediate_size must be"]),
         ('{"seed": 1', [], ["not valid JSON"]),
         ("[1]", [], ["no such file"]),
         ("no/such/file.json", [], ["no/such/file.json", "no such file"]),

@@ -45,6 +45,15 @@ OPTIONS = {
     "mlm": {"objective": "mlm"},
     "mlm, no projection": {"objective": "mlm", "encoder": WIDE, "uniform_generator": True},
     "growing rate": {"objective": "mlm", "final_mask_prob": 0.25},
+    "one layer": {
+        "objective": "mlm",
+        "encoder": dataclasses.replace(SHAPE, share_layers=True),
+        "sentence_pair_head": True,
+    },
+    "one layer, as large as the embeddings": {
+        "objective": "mlm",
+        "encoder": dataclasses.replace(WIDE, share_layers=True),
+    },
 }
 
 
@@ -69,13 +78,17 @@ def hugging_face_flops(shape, length, hidden_tokens, head):
     import transformers
     from torch.utils.flop_counter import FlopCounterMode
 
-    names = [field.name for field in dataclasses.fields(shape) if field.name != "initializer_range"]
-    peer = transformers.ElectraConfig(
-        **{name: getattr(shape, name) for name in names}, attn_implementation="eager"
-    )
+    settings = dataclasses.asdict(shape)
+    for name in ("initializer_range", "position_offset", "share_layers"):
+        del settings[name]
+    make = transformers.AlbertConfig if shape.share_layers else transformers.ElectraConfig
+    peer = make(**settings, attn_implementation="eager")
     ids = torch.ones([1, length], dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
-        if head == "words":
+        if shape.share_layers:
+            model = transformers.AlbertForMaskedLM(peer)
+            scores = model.predictions(model.albert(ids).last_hidden_state[:, :hidden_tokens])
+        elif head == "words":
             model = transformers.ElectraForMaskedLM(peer)
             rows = model.electra(ids).last_hidden_state[:, :hidden_tokens]
             scores = model.generator_lm_head(model.generator_predictions(rows))

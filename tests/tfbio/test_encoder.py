@@ -1,6 +1,7 @@
 """The encoder against Hugging Face's, Model Garden's and Keras's own numbers."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -143,16 +144,18 @@ def test_dropout_is_a_function_of_the_seed(batch):
     np.testing.assert_array_equal(encoder(*inputs), encoder(*inputs))
 
 
-@pytest.mark.parametrize("name", ["gelu", "layer_norm"])
+@pytest.mark.parametrize("name", ["gelu", "gelu_new", "layer_norm"])
 def test_own_gradients_equal_tensorflows(name):
     """Value and gradient in closed form against what TensorFlow derives."""
     inputs = tf.random.stateless_normal([50, 24], [0, 1]) * 3.0
     upstream = tf.random.stateless_normal([50, 24], [0, 2])
-    if name == "gelu":
-        ours, theirs = encoders.gelu, lambda x: tf.nn.gelu(x, approximate=False)
+    if name in encoders.ACTIVATIONS:
+        ours = encoders.ACTIVATIONS[name]
+        theirs = functools.partial(tf.nn.gelu, approximate=name == "gelu_new")
         our_variables = their_variables = []
     else:
-        ours, theirs = encoders.LayerNorm(24), keras.layers.LayerNormalization(epsilon=1e-12)
+        # An epsilon that shows.
+        ours, theirs = encoders.LayerNorm(24, 0.1), keras.layers.LayerNormalization(epsilon=0.1)
         theirs.build(inputs.shape)
         our_variables, their_variables = [ours.gamma, ours.beta], [theirs.gamma, theirs.beta]
         for variable, own in zip(their_variables, our_variables, strict=True):
@@ -177,6 +180,10 @@ def test_layer_depth():
     assert encoder.layer_depth(encoder.transformer_layers[2].output_norm.gamma) == 3
     with pytest.raises(ValueError, match="not a variable of encoder"):
         encoder.layer_depth(tf.Variable(0.0))
+    shared = build(dataclasses.replace(CONFIG, share_layers=True))
+    assert len(shared.transformer_layers) == 1
+    assert shared.layer_depth(shared.transformer_layers[0].output_norm.gamma) == 1
+    assert shared.layer_depth(shared.projection.kernel) == 0
 
 
 def test_bfloat16_keeps_float32_weights(batch):
@@ -194,8 +201,11 @@ def test_bfloat16_keeps_float32_weights(batch):
     assert np.sqrt(np.mean(np.square(difference))) < 0.05
 
 
-def test_a_packed_document_is_encoded_as_if_alone():
-    encoder = build()
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_packed_document_is_encoded_as_if_alone(offset):
+    encoder = build(
+        dataclasses.replace(CONFIG, max_position_embeddings=40 + offset, position_offset=offset)
+    )
     random = np.random.default_rng(3)
     lengths = [[9, 17, 14], [30, 4, 0]]  # the second example has padding
     ids, mask, segments, documents, positions = np.zeros([5, 2, 40], np.int32)
