@@ -17,24 +17,21 @@ Annotations of an input are not kept: an output has only what was predicted.
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import glob
-import gzip
 import itertools
 import json
 import os
 import re
 import urllib.parse
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lxml import etree
 from lxml.builder import E
 
-from data_prep import markup, pubmed
-from tfbio import storage
+from data_prep import bioc, markup, pubmed
+from tfbio import storage, task_files
 from tfbio.cli import UserError
 from tfbio.predictions import Entity
 
@@ -105,7 +102,8 @@ def read(path: str) -> Iterator[Document]:
     """The documents of a file, by its ending; a `.txt` that begins like PubTator is PubTator's.
 
     Raises:
-      FormatError: the file cannot be read, or is not as its format says.
+      FormatError: the file is not as its format says.
+      TaskFileError: a file of text cannot be read.
     """
     ending = _ending(path)
     if ending == ".xml":
@@ -116,7 +114,7 @@ def read(path: str) -> Iterator[Document]:
     elif ending == ".json":
         yield from _read_bioc_json(path)
     else:
-        text = _text(path)
+        text = task_files.read_text(path)
         if ending == ".pubtator" or _PUBTATOR_TEXT.match(text.lstrip()):
             yield from _read_pubtator(path, text)
         else:
@@ -126,22 +124,6 @@ def read(path: str) -> Iterator[Document]:
             spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
             passages = tuple(Passage(a, b, "") for a, b in spans if a < b)
             yield Document(name, text, passages)
-
-
-def _text(path: str) -> str:
-    """A file's text, with its line ends as they are."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
-        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"{path} cannot be read: {error}.") from error
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
-        raise FormatError(f"{path}, line {line}: {message}.") from None
 
 
 def _joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
@@ -190,15 +172,10 @@ def _titled(name: str, title: str, abstract: str = "") -> Document:
 
 
 def _read_xml(path: str) -> Iterator[Document]:
-    with markup.faults(), markup.open_file(path) as stream:
-        root = markup.first_element(stream)
-        if root.tag == "collection":
-            markup.check_no_entities(root)
-            stream.seek(0)
-            for _, element in etree.iterparse(stream, tag="document", **markup.SAFE):
-                yield _of_bioc(path, _bioc_fields(element))
-                element.clear()
-            return
+    if bioc.is_bioc(path):
+        for document in bioc.read_documents(path):
+            yield _of_bioc(path, document)
+        return
     for citation in pubmed.read_citations(path):
         if not citation.deleted:
             yield _of_citation(citation)
@@ -212,17 +189,6 @@ def _of_citation(citation: pubmed.Citation) -> Document:
     return _joined(citation.pmid, parts)
 
 
-def _bioc_fields(element: etree._Element) -> dict[str, Any]:
-    """A document, passage or sentence of BioC's XML as its JSON has it."""
-    fields = {name: element.findtext(name) for name in ("id", "offset", "text")}
-    infons = {infon.get("key"): infon.text for infon in element.iterfind("infon")}
-    parts = {
-        f"{name}s": [_bioc_fields(part) for part in element.iterfind(name)]
-        for name in ("passage", "sentence")
-    }
-    return {**fields, "infons": infons, **parts}
-
-
 def _read_bioc_json(path: str) -> Iterator[Document]:
     def documents(value: Any) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict) and "passages" in value:
@@ -231,7 +197,7 @@ def _read_bioc_json(path: str) -> Iterator[Document]:
             for part in value.values() if isinstance(value, dict) else value:
                 yield from documents(part)
 
-    text = _text(path)
+    text = task_files.read_text(path)
     try:
         found = list(documents(json.loads(text)))
     except (ValueError, RecursionError) as error:

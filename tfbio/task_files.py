@@ -511,23 +511,30 @@ def _some(path: str, found: list) -> list:
     return found
 
 
-def _lines(path: str) -> list[str]:
-    """The lines of a file, without their ends."""
+def read_text(path: str) -> str:
+    """A file's text, with its line ends as they are, without a byte-order mark.
+
+    Raises:
+      TaskFileError: it cannot be read, or is not UTF-8.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read()
         if data.startswith(b"\x1f\x8b"):
             data = gzip.decompress(data)
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except (OSError, EOFError, zlib.error) as error:
         raise TaskFileError(f"{path} cannot be read: {error}.") from error
-    lines = []
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
+        raise _mistake((path, line), message) from None
+
+
+def _lines(path: str) -> list[str]:
+    """The lines of a file, without their ends."""
     # Not `splitlines`, which also splits at characters that may stand in a sentence.
-    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-        try:
-            lines.append(line.removesuffix(b"\r").decode("utf-8"))
-        except UnicodeDecodeError as error:
-            message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
-            raise _mistake((path, number), message) from None
+    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
     if not lines[-1]:
         lines.pop()
     return _some(path, lines)
