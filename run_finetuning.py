@@ -43,7 +43,8 @@ flags.DEFINE_string(
     "init_checkpoint",
     "",
     "The --model_dir of a run_pretraining.py run, a trial_SEED of a run of this one, or a folder "
-    "with a BERT or ELECTRA encoder of Hugging Face's: config.json, model.safetensors, vocab.txt.",
+    "with a BERT or ELECTRA encoder of Hugging Face's: config.json, model.safetensors (or, where "
+    "PyTorch is installed, pytorch_model.bin), vocab.txt.",
 )
 flags.DEFINE_bool(
     "from_scratch",

@@ -1,12 +1,13 @@
 """What `run_pretraining.py` saved, read back."""
 
 import dataclasses
+import glob
 import json
 import os
 
 import tensorflow as tf
 
-from tfbio import hugging_face, records, storage, tokenization
+from tfbio import cost, hugging_face, records, storage, tokenization, weight_files
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
@@ -24,8 +25,8 @@ MODEL_SETTINGS = (
     "lower_case",
 )
 TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
-
-
+# More than any encoder of BERT's kind has: a number in a `config.json` is wrong.
+MOST_PARAMETERS = 10 * 10**9
 # The weights in a trial's folder of a fine-tuning run.
 TRIAL_WEIGHTS = "model"
 
@@ -82,23 +83,58 @@ def read_settings(folder: str) -> dict:
         )
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
-    if "encoder" not in settings:
+    if not isinstance(settings, dict) or not isinstance(settings.get("encoder"), dict):
         raise CheckpointError(f"{path} names no encoder: it is not of a run_pretraining.py run.")
     return settings
 
 
-def read_encoder_config(folder: str) -> EncoderConfig:
+def read_encoder_config(folder: str, with_weights: bool = True) -> EncoderConfig:
     """The shape of the encoder whose checkpoints are in `folder`.
 
+    Args:
+      folder: see `restore_encoder`.
+      with_weights: whether its weights are wanted, which must be there; see `require_weights`.
+
     Raises:
-      CheckpointError: see `read_settings`.
+      CheckpointError: see `read_settings` and `require_weights`.
     """
+    path = storage.at(run_of(folder), "config.json")
     try:
-        return load(EncoderConfig, json.dumps(read_settings(folder)["encoder"]))
+        shape = load(EncoderConfig, json.dumps(read_settings(folder)["encoder"]))
     except ConfigError as error:
-        raise CheckpointError(f"{os.path.join(folder, 'config.json')}: {error}") from error
+        raise CheckpointError(f"{path}: {str(error).removeprefix('--hparams: ')}") from error
+    if cost.encoder_parameters(shape) > MOST_PARAMETERS:
+        raise CheckpointError(
+            f"{path} describes an encoder of more than {MOST_PARAMETERS / 1e9:.0f} billion "
+            "parameters: look at its numbers."
+        )
+    if with_weights:
+        require_weights(folder, shape)
+    return shape
+
+
+def require_weights(folder: str, shape: EncoderConfig) -> None:
+    """Refuses weights that cannot be of an encoder of this shape, before memory is taken for it.
+
+    So a `config.json` cannot ask for more memory than the files beside it have bytes.
+
+    Raises:
+      CheckpointError: there are none, or too few.
+      WeightFileError: see `weight_files.open_all`.
+    """
+    if hugging_face.read_settings(folder) is not None:
+        paths = {tensor.path for tensor in weight_files.open_all(folder).values()}
+    else:
+        paths = storage.find(f"{glob.escape(newest_weights(folder))}.data-*")
+    # No number takes less than float16's 2 bytes.
+    if 2 * cost.encoder_parameters(shape) > sum(map(storage.size, paths)):
+        raise CheckpointError(
+            f"{storage.at(run_of(folder), 'config.json')} describes a larger encoder than the "
+            "weights beside it can be of: one of both is not complete, or of another model; get "
+            "them again."
+        )
 
 
 def pretraining_config(settings: dict) -> PretrainingConfig:
@@ -142,9 +178,9 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)  # of which each has a checksum
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        remedy = f"remove {path}.*, and the run continues from {there[-2]}"
-        if len(there) == 1:
-            remedy = f"to start anew, remove {path}.* and {index}"
+        remedy = f"to start anew, remove {path}.* and {index}"
+        if len(there) > 1:
+            remedy = f"remove {path}.*, and the run continues from {there[-2]}"
         raise CheckpointError(f"{path} is damaged ({_first_line(error)}): {remedy}.") from error
     if path != newest and repair:
         print(f"{newest} is gone: the newest checkpoint there is is {path}.")
@@ -266,7 +302,7 @@ def restore_encoder(
       new_tokens: by how many the encoder has more token embeddings, whose last are left alone.
 
     Raises:
-      CheckpointError: if there is no checkpoint, or one of another shape.
+      CheckpointError: if there is no checkpoint, a damaged one, or one of another shape.
       HuggingFaceError: see `hugging_face.restore_encoder`.
     """
     if new_tokens:
@@ -287,6 +323,11 @@ def restore_encoder(
     tree = tf.train.Checkpoint(model=tf.train.Checkpoint(**parts))
     try:
         tree.read(path).expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or not complete ({_first_line(error)}): copy it again, or take an "
+            "older checkpoint."
+        ) from error
     except (ValueError, AssertionError) as error:
         raise CheckpointError(
             f"{path} does not fit an encoder of {encoder.config}: {_first_line(error)}"

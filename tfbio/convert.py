@@ -185,6 +185,7 @@ def _read_run(source: str, optimizer=None):
     kind = electra.Electra
     if settings.objective != "electra":
         kind = masked_language_model.MaskedLanguageModel
+    checkpoints.require_weights(source, settings.encoder)
     model = kind(settings)
     checkpoints.restore_model(source, model, optimizer)
     return settings, model

@@ -70,7 +70,7 @@ class Parameters(NamedTuple):
 def parameters(config: PretrainingConfig) -> Parameters:
     """Counts what `pretraining.count_parameters` counts on the model, without making one."""
     shape = config.encoder
-    encoder = _embeddings(shape) + _body(shape)
+    encoder = encoder_parameters(shape)
     if config.objective == "mlm":
         return Parameters(encoder, 0, encoder + _word_head(shape))
     generator = 0
@@ -82,6 +82,11 @@ def parameters(config: PretrainingConfig) -> Parameters:
                 generator += _embeddings(config.generator)
     discriminator_head = sum((i + 1) * o for i, o in _discriminator_head(shape))
     return Parameters(encoder, generator, encoder + generator + discriminator_head)
+
+
+def encoder_parameters(shape: EncoderConfig) -> int:
+    """Of embeddings and layers."""
+    return _embeddings(shape) + _body(shape)
 
 
 def example_flops(config: PretrainingConfig, sequence_length: int) -> int:
@@ -229,17 +234,19 @@ def _examples_seen(folder: str, manifest: Manifest, seen: int) -> str:
 # The products of a model, as (inputs, outputs) of each, and what they come to.
 
 
-def _layers(shape: EncoderConfig, number: int) -> list[tuple[int, int]]:
-    """Of so many layers and what is before them."""
+def _projection(shape: EncoderConfig) -> list[tuple[int, int]]:
+    sizes = shape.embedding_size, shape.hidden_size
+    return [sizes] if shape.has_projection else []
+
+
+def _layer(shape: EncoderConfig) -> list[tuple[int, int]]:
     size = shape.hidden_size
-    layer = [
+    return [
         (size, 3 * size),
         (size, size),
         (size, shape.intermediate_size),
         (shape.intermediate_size, size),
     ]
-    projection = [(shape.embedding_size, size)] if shape.has_projection else []
-    return projection + number * layer
 
 
 def _discriminator_head(shape: EncoderConfig) -> list[tuple[int, int]]:
@@ -253,8 +260,8 @@ def _products(dense: list[tuple[int, int]], rows: int) -> int:
 def _forward(shape: EncoderConfig, length: int) -> int:
     """FLOPs of an encoder on one example; attention has two products, scores and sums."""
     attention = 2 * 2 * length * length * shape.hidden_size
-    number = shape.num_hidden_layers
-    return _products(_layers(shape, number), length) + number * attention
+    layer = _products(_layer(shape), length) + attention
+    return _products(_projection(shape), length) + shape.num_hidden_layers * layer
 
 
 def _word_scores(shape: EncoderConfig, hidden_tokens: int) -> int:
@@ -270,9 +277,11 @@ def _embeddings(shape: EncoderConfig) -> int:
 
 def _body(shape: EncoderConfig) -> int:
     """Parameters of an encoder without its embeddings."""
-    number = 1 if shape.share_layers else shape.num_hidden_layers
-    norms = number * 2 * 2 * shape.hidden_size
-    return sum((inputs + 1) * outputs for inputs, outputs in _layers(shape, number)) + norms
+    layer = sum((inputs + 1) * outputs for inputs, outputs in _layer(shape))
+    projection = sum((inputs + 1) * outputs for inputs, outputs in _projection(shape))
+    norms = 2 * 2 * shape.hidden_size
+    layers = 1 if shape.share_layers else shape.num_hidden_layers
+    return projection + layers * (layer + norms)
 
 
 def _word_head(shape: EncoderConfig) -> int:

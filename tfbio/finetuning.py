@@ -29,6 +29,7 @@ from tfbio import (
     records,
     relations,
     tokenization,
+    weight_files,
     words,
 )
 from tfbio.cli import UserError
@@ -85,7 +86,7 @@ def finetune(
     examples = task.examples(data_dir)
     kind = kinds.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
-    encoder_config = checkpoints.read_encoder_config(init_checkpoint)
+    encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     found = tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint))
     if found.suffix != ".txt":
         raise UserError(
@@ -211,7 +212,7 @@ def check(
 def _weights_sha256(folder: str) -> str:
     """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
     if hugging_face.read_settings(folder) is not None:
-        return records.sha256_of(hugging_face.weights_file(folder))
+        return weight_files.sha256_of(folder)
     return records.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
 
 

@@ -1,4 +1,4 @@
-"""Models in Hugging Face's form: `config.json`, `model.safetensors` and a tokenizer."""
+"""Models in Hugging Face's form: `config.json`, weights (see `weight_files`) and a tokenizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tfbio import records, storage, tokenization, weight_names
+from tfbio import records, storage, tokenization, weight_files, weight_names
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig
 from tfbio.electra import Electra
@@ -72,7 +72,7 @@ def _read_json(path: Path) -> dict:
     """What a file of settings holds; nothing, if there is none or it is no JSON object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -83,22 +83,9 @@ def _is_uncased(path: Path) -> bool:
         raise HuggingFaceError(
             f"{path} is missing: save the tokenizer with save_vocabulary(folder), which writes it."
         )
-    tokens = path.read_text(encoding="utf-8").split("\n")
+    # What is not UTF-8 is named by `tokenization.read_vocab`.
+    tokens = path.read_text(encoding="utf-8", errors="replace").split("\n")
     return all(token == token.lower() for token in tokens if not token.startswith("["))
-
-
-def weights_file(folder: str) -> Path:
-    """The file with the weights.
-
-    Raises:
-      HuggingFaceError: there is none.
-    """
-    path = storage.at(folder, "model.safetensors")
-    if not path.is_file():
-        raise HuggingFaceError(
-            f"{path} is missing: save the model with save_pretrained(folder), which writes it."
-        )
-    return path
 
 
 def restore_encoder(folder: str, encoder: Encoder) -> None:
@@ -106,12 +93,17 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the encoder is then unchanged.
+      WeightFileError: see `weight_files`; likewise.
     """
-    tensors = _read_tensors(folder)
-    word_embeddings = "embeddings.word_embeddings.weight"
-    prefix = next(p for p in PREFIXES if p + word_embeddings in tensors or not p)
+    tensors = weight_files.open_all(folder)
     named = weight_names.of_encoder(encoder, "encoder")
-    _assign(_values(folder, tensors, named, {"encoder.": prefix}))
+    _assign(_values(folder, tensors, named, {"encoder.": _prefix(tensors)}))
+
+
+def _prefix(tensors: Mapping[str, weight_files.Tensor]) -> str:
+    """How the names of the encoder's tensors begin."""
+    word_embeddings = "embeddings.word_embeddings.weight"
+    return next(p for p in PREFIXES if p + word_embeddings in tensors or not p)
 
 
 def restore_electra(folder: str, model: Electra) -> None:
@@ -124,13 +116,14 @@ def restore_electra(folder: str, model: Electra) -> None:
     Raises:
       HuggingFaceError: a tensor is missing or of another shape, or generator and discriminator have
         embeddings of their own, but not the model; the model is then unchanged.
+      WeightFileError: see `weight_files`; likewise.
     """
-    tensors = _read_tensors(folder)
+    tensors = weight_files.open_all(folder)
     named = weight_names.of_encoder(model.encoder, "electra")
     values = _values(folder, tensors, named + weight_names.of_discriminator_head(model))
     if model.generator_head is not None:
         folder = os.path.join(folder, GENERATOR)
-        tensors = _read_tensors(folder)
+        tensors = weight_files.open_all(folder)
         named = weight_names.of_encoder(model.generator, "electra")
         known = {variable.ref(): value for variable, value in values}
         for variable, value in _values(
@@ -151,40 +144,22 @@ def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> No
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the model is then unchanged.
+      WeightFileError: see `weight_files`; likewise.
     """
     named = weight_names.of_masked_language_model(model)
-    _assign(_values(folder, _read_tensors(folder), named))
-
-
-def _read_tensors(folder: str) -> dict[str, np.ndarray]:
-    import safetensors
-    from safetensors.numpy import load_file
-
-    path = weights_file(folder)
-    try:
-        tensors = load_file(path)
-    except (OSError, KeyError, safetensors.SafetensorError) as error:
-        raise HuggingFaceError(
-            f"{path} cannot be read ({error}): save the model again, in float32."
-        ) from error
-    # Checkpoints that were made from TensorFlow's call a LayerNorm's weight and bias so.
-    return {
-        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
-            "LayerNorm.beta", "LayerNorm.bias"
-        ): tensor
-        for name, tensor in tensors.items()
-    }
+    _assign(_values(folder, weight_files.open_all(folder), named))
 
 
 def _values(
     folder: str,
-    tensors: dict[str, np.ndarray],
+    tensors: Mapping[str, weight_files.Tensor],
     named: list[weight_names.Named],
     scopes: Mapping[str, str] | None = None,
 ) -> list[tuple[tf.Variable, np.ndarray]]:
     """Each variable with what it is to be; `scopes` tells how names begin in another way."""
-    path, values = weights_file(folder), []
+    path, values = weight_files.find(folder), []
     for variable, names in named:
+        shape = (*variable.shape[:-1], variable.shape[-1] // len(names))
         found = []
         for original in names:
             name, transposed = weight_names.hugging_face_name(original)
@@ -192,14 +167,14 @@ def _values(
                 name = theirs + name.removeprefix(ours)
             if name not in tensors:
                 raise HuggingFaceError(f"{path} lacks {name}: it is of another model.")
-            found.append(tensors[name].T if transposed else tensors[name])
-        value = np.concatenate(found, axis=-1)
-        if value.shape != tuple(variable.shape):
-            raise HuggingFaceError(
-                f"{path}: {name} has shape {tensors[name].shape}, which does not make "
-                f"{tuple(variable.shape)}."
-            )
-        values.append((variable, value))
+            expected = shape[::-1] if transposed else shape
+            if tensors[name].shape != expected:
+                raise HuggingFaceError(
+                    f"{path}: {name} has shape {tensors[name].shape}, the model's is {expected}."
+                )
+            value = tensors[name].read()
+            found.append(value.T if transposed else value)
+        values.append((variable, np.concatenate(found, axis=-1)))
     return values
 
 

@@ -214,7 +214,7 @@ class Predictor:
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
     ):
-        encoder = config.load(config.EncoderConfig, json.dumps(settings["encoder"]))
+        encoder = checkpoints.read_encoder_config(trial)
         self.config = finetuning_config(settings, overrides)
         self.known = settings["trained_on"]
         with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio import checkpoints, encoder, hugging_face
+from tfbio.cli import UserError
 from tfbio.hugging_face import HuggingFaceError
 
 SHAPE = {
@@ -134,8 +135,8 @@ def test_missing_weights_are_named(tmp_path):
             np.testing.assert_array_equal(variable, value)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(HuggingFaceError, match=r"model\.safetensors cannot be read"):
+    with pytest.raises(UserError, match=r"model\.safetensors cannot be read"):
         hugging_face.restore_encoder(str(tmp_path), other)
     path.unlink()
-    with pytest.raises(HuggingFaceError, match=r"model\.safetensors is missing: .*save_pretrained"):
+    with pytest.raises(UserError, match=r"model\.safetensors is missing: .*save_pretrained"):
         hugging_face.restore_encoder(str(tmp_path), other)
