@@ -125,17 +125,22 @@ def _train() -> None:
         for chosen in combinations
     ]
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio import distribution, finetuning, kinds
+    from tfbio import checkpoints, distribution, finetuning, kinds
 
+    strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices)
     for each in settings:  # all of a sweep's before the first
         kinds.make(task.kind, task.labels, each)
+    if swept:
+        encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
+        for each in settings:
+            finetuning.check_settings(each, encoder, FLAGS.init_checkpoint, strategy)
     finetune = partial(
         finetuning.finetune,
         task=task,
         data_dir=FLAGS.data_dir,
         init_checkpoint=FLAGS.init_checkpoint,
         from_scratch=FLAGS.from_scratch,
-        strategy=distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices),
+        strategy=strategy,
         overwrite=FLAGS.overwrite,
     )
     if swept:

@@ -185,6 +185,25 @@ def check(
     Raises:
       UserError: they do not.
     """
+    check_settings(config, encoder_config, folder, strategy)
+    if len(vocab) > encoder_config.vocab_size:
+        raise checkpoints.CheckpointError(
+            f"{folder}/vocab.txt has {len(vocab)} tokens, but the encoder was made for "
+            f"{encoder_config.vocab_size}: it is not the vocabulary it was trained with."
+        )
+
+
+def check_settings(
+    config: FinetuningConfig,
+    encoder_config: EncoderConfig,
+    folder: str,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """What `check` checks of the settings, without a vocabulary: for all of a sweep at once.
+
+    Raises:
+      UserError: they do not fit.
+    """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         raise UserError(
             "--strategy=multi_worker: fine-tuning runs on one machine; give mirrored or one_device."
@@ -194,11 +213,6 @@ def check(
             f"sequence_length {config.sequence_length} is more than the "
             f"{encoder_config.max_sequence_length} positions of the encoder in "
             f"{folder}."
-        )
-    if len(vocab) > encoder_config.vocab_size:
-        raise checkpoints.CheckpointError(
-            f"{folder}/vocab.txt has {len(vocab)} tokens, but the encoder was made for "
-            f"{encoder_config.vocab_size}: it is not the vocabulary it was trained with."
         )
     replicas = strategy.num_replicas_in_sync
     for name, size in (

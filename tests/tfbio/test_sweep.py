@@ -115,6 +115,26 @@ def test_what_is_learnt_must_differ(name, tmp_path):
         sweep.run([name], settings_of([1e-4, 1e-5]), fake_finetune([]), str(tmp_path))
 
 
+@pytest.mark.slow
+def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
+    """The encoder has 64 positions."""
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "run_finetuning.py", "--task=ner", f"--data_dir={tmp_path}"),
+            *(f"--init_checkpoint={pretrained}", f"--output_dir={tmp_path / 'out'}"),
+            "--sweep=sequence_length=32,65",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1 and "sequence_length 65 is more than the 64" in done.stderr
+    assert "Setting 1 of 2" not in done.stdout and not (tmp_path / "out").exists()
+
+
 # --- A real one --------------------------------------------------------------------------------
 
 
