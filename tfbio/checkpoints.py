@@ -65,7 +65,7 @@ def newest_weights(folder: str) -> str:
 def read_settings(folder: str) -> dict:
     """The `config.json` of the run whose checkpoints are in `folder` (see `run_of`).
 
-    Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form.
+    Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form, and `family`.
 
     Raises:
       CheckpointError: if there is none, or it cannot be read.
@@ -332,6 +332,21 @@ def restore_encoder(
         raise CheckpointError(
             f"{path} does not fit an encoder of {encoder.config}: {_first_line(error)}"
         ) from error
+
+
+def restore_pooler(folder: str, pooler: tf.Module) -> None:
+    """Gives BERT's pooler the weights in `folder`, or leaves it as it is where there are none.
+
+    Args:
+      folder: as `restore_encoder` takes it. There are some in a folder of Hugging Face's with
+        BERT's or ALBERT's, and in a trial that had `text_head` "tanh".
+      pooler: of a `TaskModel` with that, whose encoder was restored from there.
+    """
+    if hugging_face.read_settings(folder) is not None:
+        hugging_face.restore_pooler(folder, pooler)
+    elif read_settings(folder).get("text_head") == "tanh":
+        tree = tf.train.Checkpoint(model=tf.train.Checkpoint(pooler=pooler))
+        tree.read(newest_weights(folder)).expect_partial().assert_existing_objects_matched()
 
 
 def _first_line(error: Exception) -> str:

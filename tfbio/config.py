@@ -394,6 +394,10 @@ class FinetuningConfig:
     # over all tokens; of relations also "mention", the maximum over the tokens of both entities, or
     # "entity_start", the markers before them (see tfbio/relations.py).
     pooling: str = "first"
+    # Of texts, between the output for [CLS] and the last layer: "linear", nothing, as in the
+    # original ELECTRA code; "tanh", a dense layer with tanh, which is BERT's pooler and the head of
+    # RoBERTa and ALBERT; "gelu", one with gelu, as Hugging Face's ELECTRA has it.
+    text_head: str = "linear"
     # Whether relations that have markers are seen with them, or without: the original text.
     entity_markers: bool = True
     # Of tagging: a dense layer on each token; a Bi-LSTM below it ("lstm"); or sequences of tags as
@@ -434,6 +438,7 @@ class FinetuningConfig:
         _require(0 < self.layerwise_lr_decay <= 1, "layerwise_lr_decay must be in (0, 1]")
         for name, values in (
             ("pooling", ("first", "mean", "mention", "entity_start")),
+            ("text_head", ("linear", "tanh", "gelu")),
             ("tagging_head", ("linear", "lstm", "crf")),
             ("tagging_scheme", ("BIO", "IO", "BIOUL")),
             ("layerwise_lr_exponent", ("bioelectra", "electra")),
@@ -443,6 +448,11 @@ class FinetuningConfig:
         _require(
             self.entity_markers or self.pooling != "entity_start",
             "pooling entity_start needs entity_markers to be true",
+        )
+        _require(
+            self.text_head == "linear" or self.pooling == "first",
+            f"text_head {self.text_head} is for the output for [CLS]: it goes with pooling first, "
+            f"not {self.pooling}",
         )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")

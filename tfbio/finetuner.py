@@ -105,6 +105,7 @@ class Finetuner:
             config.hidden_dropout_prob,
             config.pooling,
             config.tagging_head,
+            config.text_head,
         )
         with strategy.scope():
             self.model = TaskModel(*self.arguments)
@@ -159,6 +160,8 @@ class Finetuner:
             # More, where markers have none; those stay random.
             new_tokens = max(0, encoder.config.vocab_size - before)
             checkpoints.restore_encoder(init_checkpoint, encoder, head, new_tokens)
+            if self.config.text_head == "tanh":
+                checkpoints.restore_pooler(init_checkpoint, self.model.pooler)
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 
 from tfbio import records, storage, tokenization, weight_files, weight_names
 from tfbio.cli import UserError
@@ -40,7 +41,7 @@ def read_settings(folder: str) -> dict | None:
     Raises:
       HuggingFaceError: it is of a model that is no BERT or ELECTRA encoder.
     """
-    settings = _read_json(storage.at(folder, "config.json"))
+    settings = read_config(folder)
     kind = settings.get("model_type")
     if kind is None:
         return None
@@ -65,7 +66,12 @@ def read_settings(folder: str) -> dict | None:
             f"{folder}/tokenizer_config.json has strip_accents = {tokenizer['strip_accents']}: it "
             "can only be as do_lower_case is."
         )
-    return {"encoder": shape, "lower_case": lower_case}
+    return {"encoder": shape, "lower_case": lower_case, "family": kind}
+
+
+def read_config(folder: str) -> dict:
+    """The `config.json` in a folder; nothing, if there is none."""
+    return _read_json(storage.at(folder, "config.json"))
 
 
 def _read_json(path: Path) -> dict:
@@ -137,6 +143,20 @@ def restore_electra(folder: str, model: Electra) -> None:
                     "untied_generator_embeddings=true."
                 )
     _assign(values)
+
+
+def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
+    """Gives `pooler` BERT's or ALBERT's in `folder`; where there is none, it stays as it is."""
+    tensors, family = weight_files.open_all(folder), read_config(folder)["model_type"]
+    named = weight_names.of_pooler(pooler, family)
+    first, _ = weight_names.hugging_face_name(named[0].names[0])
+    begins = f"{family}."
+    # RoBERTa's and ELECTRA's, which begin with `classifier`, belong to a task.
+    if first.startswith(begins):
+        for prefix in (begins, ""):
+            if first.replace(begins, prefix, 1) in tensors:
+                _assign(_values(folder, tensors, named, {begins: prefix}))
+                return
 
 
 def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:

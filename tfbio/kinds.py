@@ -19,6 +19,7 @@ SETTINGS = {
     "label_all_tokens": "tagging",
     "entity_markers": "classification",
     "pooling": "classification",
+    "text_head": "classification",
 }
 
 
@@ -35,7 +36,9 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> Kind:
     """
     for setting, kind in SETTINGS.items():
         value, default = getattr(config, setting), getattr(FinetuningConfig, setting)
-        of_any_text = value == "mean" and name in ("regression", "multilabel")
+        of_any_text = name in ("regression", "multilabel") and (
+            value == "mean" or setting == "text_head"
+        )
         if name != kind and value != default and not of_any_text:
             raise ConfigError(
                 f"{setting} {json.dumps(value)} is for tasks of {kind}, and this is one of {name}: "

@@ -8,7 +8,7 @@ import tf_keras as keras
 from tfbio import randomness, relations
 from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
-from tfbio.encoder import Encoder
+from tfbio.encoder import Encoder, gelu
 
 
 class TaskModel(keras.layers.Layer):
@@ -16,9 +16,12 @@ class TaskModel(keras.layers.Layer):
 
     With `pooling` "first" the head for texts is the original ELECTRA code's
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
-    BERT's tanh layer, then dropout, then a dense layer. "mean" takes the mean over all tokens.
-    "mention" and "entity_start" are the two entities of a relation (Gu et al., 2021, section 6.5):
-    the maximum over the tokens of each, or the tokens that mark where they start, side by side.
+    BERT's tanh layer, then dropout, then a dense layer. With `text_head` "tanh" that layer is there
+    (BERT's `pooled_output`, modeling.py and run_classifier.py of google-research/bert), and with
+    "gelu" that of Hugging Face's `ElectraForSequenceClassification`. "mean" takes the mean over all
+    tokens. "mention" and "entity_start" are the two entities of a relation (Gu et al., 2021,
+    section 6.5): the maximum over the tokens of each, or the tokens that mark where they start,
+    side by side.
 
     Tokens may go through a Bi-LSTM before dropout, or their logits may be a CRF's emissions, whose
     transitions start at 0 (Gu et al., 2021, section 5.2 and Table 10, which say no more of either).
@@ -30,6 +33,7 @@ class TaskModel(keras.layers.Layer):
       dropout_prob: before the dense layer.
       pooling: "first", "mean", "mention" or "entity_start"; of texts.
       tagging_head: "linear", "lstm" or "crf"; of tokens.
+      text_head: "linear", "tanh" or "gelu"; of texts, with pooling "first".
     """
 
     def __init__(
@@ -40,11 +44,23 @@ class TaskModel(keras.layers.Layer):
         dropout_prob: float,
         pooling: str = "first",
         tagging_head: str = "linear",
+        text_head: str = "linear",
     ):
         super().__init__(name="task_model")
         self.encoder = Encoder(encoder_config)
         self.of_tokens, self.dropout_prob, self.pooling = of_tokens, dropout_prob, pooling
         self.lstm = BiLSTM(encoder_config.hidden_size) if tagging_head == "lstm" else None
+        self.pooler = None
+        if text_head != "linear":
+            size, deviation = encoder_config.hidden_size, encoder_config.initializer_range
+            self.pooler = keras.layers.Dense(
+                size,
+                {"tanh": "tanh", "gelu": gelu}[text_head],
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=deviation),
+                name="pooler",
+                dtype="float32",
+            )
+            self.pooler.build([None, size])
         # Logits are float32 whatever the encoder computes in.
         self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
         of_entities = not of_tokens and pooling in relations.POOLINGS
@@ -91,6 +107,8 @@ class TaskModel(keras.layers.Layer):
         vectors = tf.reshape(output, [-1, output.shape[-1]])
         if not self.of_tokens:
             vectors = self._pool(vectors, batch)
+        if self.pooler is not None:
+            vectors = self.pooler(vectors)
         logits = self.head(randomness.dropout(vectors, self.dropout_prob, head_seed))
         if self.transitions is not None:
             return logits, tf.convert_to_tensor(self.transitions)

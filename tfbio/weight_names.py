@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 import tensorflow as tf
+import tf_keras as keras
 
 from tfbio.electra import Electra
 from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
@@ -30,6 +31,28 @@ RENAMED = {
     "discriminator_predictions/dense_1/kernel": "discriminator_predictions/dense_prediction/kernel",
     "discriminator_predictions/dense_1/bias": "discriminator_predictions/dense_prediction/bias",
     "cls/predictions/output_bias": "cls/predictions/bias",
+}
+
+
+class TextHead(NamedTuple):
+    """What a family's ForSequenceClassification of Hugging Face's has on the output for [CLS].
+
+    Attributes:
+      text_head: of `TaskModel`, the same.
+      pooler: the scope of the first of its two layers.
+      output: that of the second.
+    """
+
+    text_head: str
+    pooler: str
+    output: str
+
+
+TEXT_HEADS = {
+    "albert": TextHead("tanh", "albert/pooler", "classifier"),
+    "bert": TextHead("tanh", "bert/pooler/dense", "classifier"),
+    "electra": TextHead("gelu", "classifier/dense", "classifier/out_proj"),
+    "roberta": TextHead("tanh", "classifier/dense", "classifier/out_proj"),
 }
 
 
@@ -75,6 +98,11 @@ def of_outputs(model: TaskModel, scope: str) -> list[Named]:
         Named(model.head.kernel, [f"{scope}/kernel"]),
         Named(model.head.bias, [f"{scope}/bias"]),
     ]
+
+
+def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
+    """Of the first of the two layers on the output for [CLS]."""
+    return _dense(pooler, TEXT_HEADS[family].pooler)
 
 
 def of_text_head(model: TaskModel) -> list[Named]:
@@ -145,7 +173,7 @@ def of_layers(encoder: Encoder, scope: str) -> list[Named]:
     return names
 
 
-def _dense(dense: Dense, *scopes: str) -> list[Named]:
+def _dense(dense: Dense | keras.layers.Dense, *scopes: str) -> list[Named]:
     return [
         Named(dense.kernel, [f"{scope}/kernel" for scope in scopes]),
         Named(dense.bias, [f"{scope}/bias" for scope in scopes]),

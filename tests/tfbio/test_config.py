@@ -139,6 +139,11 @@ def test_fine_tuning_defaults_are_bioelectras():
         ({"schedule": "cosine"}, "schedule must be linear or slanted_triangular, not 'cosine'"),
         ({"eval_every_steps": -1}, "eval_every_steps must be 0"),
         ({"early_stopping_patience": 2}, "it goes with eval_every_steps"),
+        ({"text_head": "relu"}, "text_head must be linear or tanh or gelu, not 'relu'"),
+        (
+            {"text_head": "tanh", "pooling": "mean"},
+            "it goes with pooling first, not mean",
+        ),
     ],
 )
 def test_a_mistake_in_how_to_train_is_named(changes, words):

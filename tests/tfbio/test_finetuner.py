@@ -46,7 +46,8 @@ def test_both_conventions_at_the_ends():
 def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
     strategy = request.getfixturevalue(devices)
     encoder_config = checkpoints.read_encoder_config(pretrained)
-    made = finetuner.Finetuner(SETTINGS, encoder_config, Classification("abcde"), 0, 4, strategy)
+    settings = dataclasses.replace(SETTINGS, text_head="tanh")
+    made = finetuner.Finetuner(settings, encoder_config, Classification("abcde"), 0, 4, strategy)
     share, encoder = made.optimizer.lr_multiplier, made.model.encoder
     # Two layers, decay 0.8: embeddings 0.8^3, layers 0.8^2 and 0.8^1, the head 1.
     for module, expected in (
@@ -54,6 +55,7 @@ def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request
         (encoder.projection, 0.8**3),
         (encoder.transformer_layers[0], 0.8**2),
         (encoder.transformer_layers[1], 0.8),
+        (made.model.pooler, 1.0),
         (made.model.head, 1.0),
     ):
         assert module.trainable_variables
