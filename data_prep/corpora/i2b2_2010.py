@@ -9,8 +9,9 @@ test_data.tar.gz. A line of a note is a sentence, its words stand between blanks
 
 Relations, below the header `index, sentence, label` (BLUE's create_i2b2_bert.py): each two concepts
 of a line are an instance, as `@problem$`, `@test$` and `@treatment$` (both in one, such as
-`@problem-test$`, where they overlap), with their relation or `false`; of two that have several
-relations, there is a row for each. Concepts: words and their tags, see `notes`.
+`@problem-test$`, where they overlap), or with `--entities=marker` between markers; with their
+relation or `false`; of two that have several relations, there is a row for each. Concepts: words
+and their tags, see `notes`.
 
 The release has no split for development. `--dev_documents` takes BLUE's list, dev-docids.txt, of
 which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes is
@@ -144,9 +145,12 @@ def _matches(file: corpus.File, pattern: re.Pattern[str]) -> list[tuple[int, re.
 
 
 def read_instances(
-    source: str | os.PathLike, dev_documents: str = "", concepts: bool = False
+    source: str | os.PathLike,
+    dev_documents: str = "",
+    concepts: bool = False,
+    entities: str = "dummy",
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The rows of each split, and what did not fit.
+    """The rows of each split, and what did not fit; for `entities` see `corpus.mask`.
 
     Raises:
       CorpusError: the release cannot be used.
@@ -174,7 +178,7 @@ def read_instances(
                 mentions = [notes.Mention(x.kind, ((x.start, x.end),)) for x in note.concepts]
                 rows = notes.tagged(name, note.text, mentions, counts, word=WORD)
             else:
-                rows = pairs(name, note, note.relations(files["rel"]), counts)
+                rows = pairs(name, note, note.relations(files["rel"]), counts, entities)
             made[split][name] = rows
     labels_of = notes.kinds_of if concepts else lambda row: row[-1:]
     splits = corpus.with_development(made["train"], made["test"], dev_documents, labels_of)
@@ -184,9 +188,13 @@ def read_instances(
 
 
 def pairs(
-    name: str, note: Note, labels: dict[tuple[str, str], list[str]], counts: Counter[str]
+    name: str,
+    note: Note,
+    labels: dict[tuple[str, str], list[str]],
+    counts: Counter[str],
+    entities: str = "dummy",
 ) -> list[tuple[str, ...]]:
-    """The instances of a note."""
+    """The instances of a note; for `entities` see `corpus.mask`."""
     rows = []
     for one, other in itertools.combinations(note.concepts, 2):
         if one.line != other.line:
@@ -200,6 +208,7 @@ def pairs(
                 for x in sorted((one, other), key=lambda x: x.start)
             ),
             f"@{one.kind}-{other.kind}$",
+            entities,
         )
         index = f"{name}.{one.id}.{other.id}"
         for number, label in enumerate(labels.pop((one.id, other.id), [NEGATIVE])):
@@ -212,7 +221,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits, counts = read_instances(flag.input, flag.dev_documents, flag.concepts)
+    if flag.concepts and flag.entities != "dummy":
+        raise cli.UserError("--entities does not go with --concepts: it is for relations.")
+    splits, counts = read_instances(flag.input, flag.dev_documents, flag.concepts, flag.entities)
     corpus.write(flag.output, splits, flag.overwrite)
     if flag.concepts:
         corpus.say_counts(splits, notes.kinds_of)
@@ -226,6 +237,7 @@ def main(argv: list[str]) -> None:
 def define_flags() -> None:
     """Defines the command's flags."""
     corpus.define_flags("The three archives", development=True)
+    corpus.define_entities_flag()
     flags.DEFINE_bool("concepts", False, "Write the concepts, not the relations between them.")
 
 

@@ -113,6 +113,27 @@ def test_overlapping_concepts_are_one_dummy(tmp_path):
     assert splits["train"][1] == ("a.l0.l1", text, "false")
 
 
+def test_markers_stand_where_the_dummies_do(tmp_path):
+    release(tmp_path)
+    masked, marked = (
+        i2b2_2010.read_instances(tmp_path, entities=entities)[0]["test"][1:]
+        for entities in ("dummy", "marker")
+    )
+    assert [(row[0], row[2]) for row in marked] == [(row[0], row[2]) for row in masked]
+    assert [row[1] for row in marked] == [
+        "[S1] Inventol [E1] for [S2] made up  fever [E2] and ache .",
+        *["[S1] Inventol [E1] for made up  fever and [S2] ache [E2] ."] * 2,
+        "Inventol for [S1] made up  fever [E1] and [S2] ache [E2] .",
+        " [S1] A scan [E1] showed [S2] ache [E2] .",
+    ]
+
+
+def test_markers_do_not_go_with_concepts(command, tmp_path):
+    arguments = (f"--input={tmp_path}", f"--output={tmp_path}/out", "--concepts")
+    done = command("corpora.i2b2_2010", *arguments, "--entities=marker")
+    assert done.returncode == 1 and "--entities does not go with --concepts" in done.stderr
+
+
 def test_a_list_of_notes_for_development(tmp_path):
     release(tmp_path)
     (tmp_path / "dev-docids.txt").write_text("b\nc\n")
