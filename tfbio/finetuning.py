@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import glob
 import json
 import math
@@ -14,6 +15,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import tensorflow as tf
 import tqdm
@@ -83,7 +85,8 @@ def finetune(
       UserError: the task, its data, the checkpoint or the settings cannot be used, or
         `output_dir` holds a run with other settings.
     """
-    examples = task.examples(data_dir)
+    data_sha256 = {split: records.sha256_of(path) for split, path in task.files(data_dir).items()}
+    examples = _examples(task, data_dir, tuple(data_sha256.values()))
     kind = kinds.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
@@ -103,9 +106,7 @@ def finetune(
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
-        "data_sha256": {
-            split: records.sha256_of(path) for split, path in task.files(data_dir).items()
-        },
+        "data_sha256": data_sha256,
         "init_checkpoint": init_checkpoint,
         "from_scratch": from_scratch,
         "weights_sha256": "" if from_scratch else _weights_sha256(init_checkpoint),
@@ -124,16 +125,21 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
-        rows, lower_case = encoder_config.vocab_size, pretrained["lower_case"]
-        tokenizer = relations.tokenizer(vocab, rows, lower_case, with_markers)
-
-        def pieces_of(members: list[Example]) -> packing.Pieces:
-            return kind.pieces(members, tokenizer, vocab, config.sequence_length)
-
-        pieces = {split: pieces_of(members) for split, members in examples.items()}
-        trained = pieces["train"]
-        if task.augment:
-            trained = pieces_of(task.augment(examples["train"]))
+        pieces, trained = _pieces(
+            task,
+            data_dir,
+            tuple(data_sha256.values()),
+            found,
+            settings["vocab_sha256"],
+            encoder_config.vocab_size,
+            pretrained["lower_case"],
+            with_markers,
+            # What the pieces depend on; the rest as it is by default.
+            FinetuningConfig(
+                sequence_length=config.sequence_length,
+                **{name: getattr(config, name) for name in kinds.SETTINGS},
+            ),
+        )
         _say_how_long(pieces, examples, config.sequence_length, kind.of_tokens)
         num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
         num_steps = max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
@@ -153,6 +159,43 @@ def finetune(
             shown = SPLITS[1:] if show_test else ("dev",)
             _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
     return _sum_up(task, settings, output_dir, seeds, show_test)
+
+
+# The runs of a sweep have the same examples, and mostly the same pieces. A hash is an argument so
+# that a file that was changed is read again.
+
+
+@functools.lru_cache(maxsize=1)
+def _examples(task: Task, data_dir: str, data_sha256: tuple[str, ...]) -> dict[str, list[Example]]:
+    """The examples of each split."""
+    return task.examples(data_dir)
+
+
+@functools.lru_cache(maxsize=1)
+def _pieces(
+    task: Task,
+    data_dir: str,
+    data_sha256: tuple[str, ...],
+    vocab_file: Path,
+    vocab_sha256: str,
+    rows: int,
+    lower_case: bool,
+    with_markers: bool,
+    config: FinetuningConfig,
+) -> tuple[dict[str, packing.Pieces], packing.Pieces]:
+    """The pieces of each split, and those to train on."""
+    vocab = tokenization.read_vocab(vocab_file)
+    tokenizer = relations.tokenizer(vocab, rows, lower_case, with_markers)
+    kind = kinds.make(task.kind, task.labels, config)
+
+    def pieces_of(members: list[Example]) -> packing.Pieces:
+        return kind.pieces(members, tokenizer, vocab, config.sequence_length)
+
+    examples = _examples(task, data_dir, data_sha256)
+    pieces = {split: pieces_of(members) for split, members in examples.items()}
+    if task.augment:
+        return pieces, pieces_of(task.augment(examples["train"]))
+    return pieces, pieces["train"]
 
 
 def _trained_on(task: Task, examples: list[Example]) -> dict:

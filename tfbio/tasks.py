@@ -32,9 +32,9 @@ class TaskError(UserError):
     """A task that does not exist."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Task:
-    """A labelled task.
+    """A labelled task, equal to itself alone.
 
     Attributes:
       name: what `--task` calls it.

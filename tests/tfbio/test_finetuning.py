@@ -317,3 +317,30 @@ def test_a_checkpoint_of_another_shape_is_named(run, pretrained, tmp_path):
     with pytest.raises(checkpoints.CheckpointError, match="does not fit an encoder"):
         run(tmp_path / "out", init_checkpoint=str(model))
     assert not (tmp_path / "out" / "scores.json").exists()
+
+
+def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n\nNo\tO\n")
+    task, read = tasks.find("ner", str(tmp_path)), []
+    task = dataclasses.replace(task, read=lambda path: read.append(path) or own(path), settings={})
+    own = tasks.find("ner", str(tmp_path)).read
+
+    def pieces(data="0", vocab="0", **settings):
+        data_sha256, shape = (data,) * 3, config.FinetuningConfig(**settings)
+        arguments = (task, str(tmp_path), data_sha256, vocab_file, vocab, 2000, True, False)
+        return finetuning._pieces(*arguments, shape)[0]
+
+    first = pieces(sequence_length=32)
+    assert pieces(sequence_length=32) is first and len(read) == 3
+    for changes in (
+        {"sequence_length": 16},
+        {"sequence_length": 16, "label_all_tokens": True},
+        {"sequence_length": 16, "tagging_scheme": "IO"},
+        {"vocab": "1"},
+    ):
+        other = pieces(**changes)
+        assert other is not first and len(read) == 3
+        first = other
+    # The files were changed.
+    assert pieces(data="1", vocab="1") is not first and len(read) == 6
