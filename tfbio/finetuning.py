@@ -40,7 +40,7 @@ from tfbio.finetuner import LOG_EVERY, Finetuner, training_order
 from tfbio.tasks import SPLITS, Example, Task
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
-NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint")
+NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "data_set")
 
 
 def finetune(
@@ -106,6 +106,7 @@ def finetune(
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
+        "data_set": os.path.basename(os.path.abspath(data_dir)),
         "data_sha256": data_sha256,
         "init_checkpoint": init_checkpoint,
         "from_scratch": from_scratch,

@@ -8,9 +8,10 @@ last folder of its --init_checkpoint, or as you say:
 
   --finetuning='ours, 100k steps=out/100k/*' --finetuning='ours, 200k steps=out/200k/*'
 
-Every run is compared with the baseline of its task; baselines have rows, too. Writes report.md,
-report.tex, report.csv (all figures, not rounded) and report.png. --pretraining=out/model adds how
-that run went, and pretraining.png.
+Data of your own have a column for each folder, such as `reports (ner)`. Every run is compared with
+the baseline of its task; baselines have rows, too. Writes report.md, report.tex, report.csv (all
+figures, not rounded) and report.png. --pretraining=out/model adds how that run went, and
+pretraining.png.
 """
 
 from __future__ import annotations

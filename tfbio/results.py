@@ -44,7 +44,7 @@ class Run:
     Attributes:
       folder: where it lies.
       name: of the model, for tables.
-      task: `--task`.
+      task: `--task`; of data of the user's own with the name of their folder, "reports (ner)".
       metric: the task's first figure.
       tests: for each seed the figures of the test set, in [0, 1] or [-1, 1].
       examples: of the test set, with what is true; none if the predictions cannot be resampled.
@@ -182,13 +182,19 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         seeds, tests = zip(*((x["seed"], x["test"]) for x in scores["trials"]), strict=True)
         for test in tests:
             test[metric]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        settings_file = path.with_name("config.json")
+        settings = json.loads(settings_file.read_text()) if settings_file.is_file() else {}
+        kind = settings.get("trained_on", {}).get("kind")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ResultsError(
             f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
             "finished run_finetuning.py run."
         ) from error
+    if kind is None:  # of an earlier version
+        kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)
+    if task in tasks.OWN and "data_set" in settings:
+        task = f"{settings['data_set']} ({task})"
     run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
-    kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)
     if kind not in KINDS:
         return run
     files = [Path(folder, f"trial_{seed}", "test_predictions.tsv") for seed in seeds]

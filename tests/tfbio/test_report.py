@@ -176,6 +176,21 @@ def test_runs_are_compared_with_the_baseline_of_their_task(write, tmp_path):
         report.write_report([base], str(tmp_path / "report"), [base, f"{tmp_path}/ours/bioasq"])
 
 
+def test_data_of_ones_own_have_columns_of_their_own(write, tmp_path):
+    """Two data sets under one --task, with one model."""
+    for data_set in ("roles", "notes"):
+        path = Path(write("sentence_roles", name=data_set))
+        scores = json.loads((path / "scores.json").read_text())
+        (path / "scores.json").write_text(json.dumps(scores | {"task": "classification"}))
+        settings = {"data_set": data_set, "trained_on": {"kind": "classification"}}
+        (path / "config.json").write_text(json.dumps(settings))
+    pattern = f"{tmp_path}/*/sentence_roles"
+    path = report.write_report([pattern], str(tmp_path / "report"))
+    assert "| model | notes (classification) | roles (classification) |" in path.read_text()
+    rows = read_csv(path.parent)
+    assert [row["data_set"] for row in rows] == ["notes (classification)", "roles (classification)"]
+
+
 def test_the_blurb_score_needs_all_13():
     figures = dict(next(x for x in published.MODELS if x.name == "PubMedBERT").figures)
     runs = {

@@ -231,6 +231,18 @@ def test_answers_in_spans_have_scores_and_no_intervals(write):
     assert row["figure"] == 75 and "low" not in row
 
 
+def test_data_of_ones_own_are_called_as_their_folder(write):
+    folder = write("one", "mmrm", task="classification")
+    assert results.read(folder).task == "classification"  # a run of an earlier version
+    settings = {"data_set": "roles", "trained_on": {"kind": "classification"}}
+    (folder / "config.json").write_text(json.dumps(settings))
+    run = results.read(folder)
+    assert run.task == "roles (classification)" and run.score(np.array([3, 0])).tolist() == [0.5]
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(results.ResultsError, match="cannot be read"):
+        results.read(folder)
+
+
 def test_patterns_leave_out_what_is_not_finished(write, tmp_path, capsys, monkeypatch):
     write("a1", "mmrm"), write("a2", "mmrr"), write("lr=1", "mmrr")
     (tmp_path / "a3").mkdir()
