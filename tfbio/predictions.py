@@ -87,8 +87,8 @@ def write(
 
     Beside it stands what is true: of words, lines `word, tag, predicted tag` with an empty line
     after each sentence, as the CoNLL shared tasks' `conlleval -d '\\t'` reads them; of texts, lines
-    `id, label, predicted, text, pair` below a header that says so. The id is that of the document,
-    if it has one; several labels are joined by "|". Columns are separated by tabs.
+    `id, label, predicted, text, pair, document` below a header that says so, without the last two
+    where no text has them; several labels are joined by "|". Columns are separated by tabs.
 
     Answers to questions are JSON alone, as the official scripts read it: SQuAD's {id: answer}, and
     `SPLIT_null_odds.json` with {id: null odds} where some questions have no answer; of BioASQ's
@@ -109,16 +109,11 @@ def write(
             lines += map("\t".join, zip(sentence.words, sentence.tags, tags, strict=True))
             lines.append("")
     else:
-        with_pair = any(example.pair for example in examples)
-        lines.append("id\tlabel\tpredicted\ttext" + "\tpair" * with_pair)
+        optional = [x for x in ("pair", "document") if any(getattr(y, x) for y in examples)]
+        lines.append("\t".join(["id", "label", "predicted", "text", *optional]))
         for example, label in zip(examples, predicted, strict=True):
-            columns = [
-                example.document or example.id,
-                _text(example.label),
-                _text(label),
-                example.text,
-            ]
-            lines.append("\t".join(columns + [example.pair] * with_pair))
+            columns = [example.id, _text(example.label), _text(label), example.text]
+            lines.append("\t".join(columns + [getattr(example, name) for name in optional]))
     path = os.path.join(folder, f"{split}_predictions.tsv")
     records.write_text(path, "\n".join(lines) + "\n")
 
@@ -153,7 +148,9 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
       kind: "tagging", "classification", "regression" or "multilabel" (`Task.kind`).
 
     Returns:
-      The examples, their id also as their document, and what was predicted for each of them.
+      The examples, with their number as their id and, where there is no column of documents, as
+      in files of earlier versions, with their id as their document; and what was predicted for
+      each of them.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -163,14 +160,17 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
     except (OSError, UnicodeDecodeError) as error:
         raise TaskFileError(f"{path} cannot be read: {error}.") from error
     examples, predicted = [], []
+    header = lines[0].split("\t") if lines else []
     first = 0
     for number, line in enumerate(lines):
         cells = line.split("\t")
         try:
             if kind != "tagging" and number > 0:
-                name, label, found, text, pair = cells if len(cells) == 5 else (*cells, "")
-                label, found = (_label(cell, kind) for cell in (label, found))
-                examples.append(LabelledText(str(number), text, label, pair, document=name))
+                row = dict(zip(header, cells, strict=True))
+                label, found = (_label(row[name], kind) for name in ("label", "predicted"))
+                document = row.get("document", row["id"])
+                pair = row.get("pair", "")
+                examples.append(LabelledText(str(number), row["text"], label, pair, document))
                 predicted.append(found)
             elif kind == "tagging" and not line:
                 rows = (row.split("\t") for row in lines[first:number])
@@ -178,7 +178,7 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
                 examples.append(TaggedSentence(str(first + 1), words, tags))
                 predicted.append(found)
                 first = number + 1
-        except ValueError as error:
+        except (ValueError, KeyError) as error:
             raise TaskFileError(
                 f"{path}, line {number + 1}: expected predictions as run_finetuning.py writes "
                 f"them, found {line!r:.60}: run the run again."

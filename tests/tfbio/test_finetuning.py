@@ -83,11 +83,11 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
         folder = finished / f"trial_{trial['seed']}"
         text = (folder / "test_predictions.tsv").read_text(encoding="utf-8")
         rows = [row.split("\t") for row in text.split("\n")[1:-1]]
-        assert [(row[0], row[1], row[3]) for row in rows] == [
-            (x.document, x.label, x.text) for x in test_set
+        assert [(row[0], row[1], *row[3:]) for row in rows] == [
+            (x.id, x.label, x.text, x.document) for x in test_set
         ]
         assert (folder / "dev_predictions.tsv").is_file()
-        right = np.mean([label == predicted for _, label, predicted, _ in rows])
+        right = np.mean([label == predicted for _, label, predicted, *_ in rows])
         assert trial["test"]["accuracy"] == pytest.approx(right)
         assert os.listdir(finished / "logs" / f"trial_{trial['seed']}")
     assert not list(finished.glob("*.unfinished")) and not list(finished.glob("*.tmp"))

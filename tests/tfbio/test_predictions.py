@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfbio import predictions
+from tfbio import predictions, tasks
 from tfbio.task_files import LabelledText, TaggedSentence, TaskFileError
 
 CASES = {
@@ -33,6 +33,24 @@ def test_what_was_written_is_read(kind, tmp_path):
     examples, predicted = CASES[kind]
     predictions.write(str(tmp_path), "test", examples, predicted)
     assert predictions.read(str(tmp_path / "test_predictions.tsv"), kind) == (examples, predicted)
+
+
+def test_sentences_of_a_document_keep_their_ids(tmp_path):
+    """HoC's, whose score is by document."""
+    (tmp_path / "test.tsv").write_text(
+        "labels\tsentence\tindex\n"
+        + "".join(f"{','.join(f'{i}_0' for i in range(10))}\tA\t7_s{n}\n" for n in (0, 1))
+    )
+    examples = tasks.TASKS["hoc"].read(str(tmp_path / "test.tsv"))
+    predictions.write(str(tmp_path), "test", examples, [(), ()])
+    path = tmp_path / "test_predictions.tsv"
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    assert rows[0] == ["id", "label", "predicted", "text", "document"]
+    assert [(row[0], row[4]) for row in rows[1:]] == [("7_s0", "7"), ("7_s1", "7")]
+    read, _ = predictions.read(str(path), "multilabel")
+    # In files of earlier versions the document stood in the place of the id.
+    path.write_text("id\tlabel\tpredicted\ttext\n7\t\t\tA\n7\t\t\tA\n")
+    assert predictions.read(str(path), "multilabel")[0] == read
 
 
 @pytest.mark.parametrize("line", ["a\tO", "a\tO\tO\tO"])

@@ -210,7 +210,9 @@ def test_predictions_of_another_run_are_refused(write):
     message = r"trial_0/test_predictions.tsv gives the accuracy 0.500000, but .* says 0.750000"
     with pytest.raises(results.ResultsError, match=message):
         results.read(folder)
-    file.write_text((folder / "trial_1" / "test_predictions.tsv").read_text().replace("d\t", "e\t"))
+    file.write_text(
+        (folder / "trial_1" / "test_predictions.tsv").read_text().replace("\nd\t", "\ne\t")
+    )
     with pytest.raises(results.ResultsError, match="different data"):
         results.read(folder)
     file.unlink()
