@@ -150,7 +150,8 @@ def test_a_finished_run_of_an_earlier_version_gets_what_predicting_needs(finishe
     expected = {"kind": "classification", "labels": labels, "pairs": False}
     expected["markers"] = False
     assert settings.pop("trained_on") == expected
-    del settings["schedule"]  # a setting that did not exist then, and has its default now
+    # Settings that did not exist then, and have their defaults now.
+    del settings["schedule"], settings["encoder"]["hidden_act"]
     (folder / "config.json").write_text(json.dumps(settings))
     before = (folder / "trial_0" / "model.index").stat().st_mtime_ns
     run(folder)
@@ -285,6 +286,13 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     output = tmp_path / "out"
     with pytest.raises(UserError, match="sequence_length 128 .* 64 positions"):
         run(output, dataclasses.replace(SETTINGS, sequence_length=128))
+    offset = tmp_path / "offset"
+    shutil.copytree(pretrained, offset)
+    settings = json.loads((offset / "config.json").read_text())
+    settings["encoder"]["position_offset"] = 2
+    (offset / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="sequence_length 64 .* 62 positions"):
+        run(output, dataclasses.replace(SETTINGS, sequence_length=64), init_checkpoint=str(offset))
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
         run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
     with pytest.raises(
