@@ -17,8 +17,7 @@ from tfbio.encoder import Encoder
 MODEL_SETTINGS = (
     "objective",
     "encoder",
-    "generator_hidden_fraction",
-    "generator_layers_fraction",
+    "generator",
     "untied_generator",
     "untied_generator_embeddings",
     "uniform_generator",
@@ -87,6 +86,8 @@ def read_settings(folder: str) -> dict:
         raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(settings, dict) or not isinstance(settings.get("encoder"), dict):
         raise CheckpointError(f"{path} names no encoder: it is not of a run_pretraining.py run.")
+    # A setting that is newer than the run had what is now its default.
+    settings["encoder"] = {**dataclasses.asdict(EncoderConfig()), **settings["encoder"]}
     return settings
 
 
@@ -214,20 +215,23 @@ def require_same_model(folder: str, settings: dict) -> None:
             f"{folder} was trained with another vocabulary than that of the examples: make "
             "examples with the one in that folder."
         )
+    had, wanted = _of_model(before), _of_model(settings)
     for name in MODEL_SETTINGS:
-        # A setting that is newer than the run had what is now its default.
-        had = before.get(name, getattr(PretrainingConfig(), name, None))
-        wanted = settings[name]
-        if name == "encoder":
-            had, wanted = (
-                {key: value for key, value in shape.items() if key not in TRAINING_ONLY}
-                for shape in (had, wanted)
-            )
-        if had != wanted:
+        if had[name] != wanted[name]:
             raise CheckpointError(
-                f"{folder} holds another model than the settings ask for: its {name} is {had}, "
-                f"not {wanted}."
+                f"{folder} holds another model than the settings ask for: its {name} is "
+                f"{had[name]}, not {wanted[name]}."
             )
+
+
+def _of_model(settings: dict) -> dict:
+    """`MODEL_SETTINGS`; one that is newer than the run had what is now its default."""
+    config = pretraining_config(settings)
+    found = {**dataclasses.asdict(config), "lower_case": settings["lower_case"]}
+    # Not its share of the encoder: 1/3 is written in many ways.
+    has_generator = config.objective == "electra" and not config.uniform_generator
+    found["generator"] = _shape(config.generator) if has_generator else None
+    return {**found, "encoder": _shape(config.encoder)}
 
 
 def _like_a_run(folder: str, settings: dict) -> dict:
@@ -235,15 +239,17 @@ def _like_a_run(folder: str, settings: dict) -> dict:
     wanted = pretraining_config(settings)
     if wanted.objective == "electra" and not wanted.uniform_generator:
         inner = os.path.join(folder, hugging_face.GENERATOR)
-        if hugging_face.read_settings(inner) is None:
+        found = hugging_face.read_shape(inner)
+        if found is None:
             raise CheckpointError(
                 f"{folder} holds no generator: put the folder of one into it, by the name of "
                 f"{hugging_face.GENERATOR}."
             )
-        if _shape(read_encoder_config(inner)) != _shape(wanted.generator):
+        found = _shape(load(EncoderConfig, json.dumps(found)))
+        if found != _shape(wanted.generator):
             raise CheckpointError(
                 f"{inner} holds another generator than the settings ask for, which is "
-                f"{_shape(wanted.generator)}, not {_shape(read_encoder_config(inner))}."
+                f"{_shape(wanted.generator)}, not {found}."
             )
     return {
         **settings,
@@ -271,7 +277,7 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
       CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
       HuggingFaceError: see `hugging_face.restore_electra`.
     """
-    if hugging_face.read_settings(folder) is not None:
+    if hugging_face.read_shape(folder) is not None:
         if isinstance(model, Electra):
             hugging_face.restore_electra(folder, model)
         else:

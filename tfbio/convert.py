@@ -2,16 +2,22 @@ r"""Takes a pretrained or a fine-tuned model to where it is wanted.
 
   python -m tfbio.convert --from=out/model --to=out/for_transformers
   python -m tfbio.convert --from=out/bc5cdr_chem/trial_0 --to=out/tagger
+  python -m tfbio.convert --from=roberta-base --to=out/roberta --format=tfbio
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
 
---from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken, or a
-trial of a run_finetuning.py run.
+--from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken, a
+trial of a run_finetuning.py run, or a folder of Hugging Face's with a head of pretraining.
 
 hugging_face: a folder that `transformers` loads, with the tokenizer. ELECTRA's discriminator
-(ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`;
-a masked language model is BertForMaskedLM, or ElectraForMaskedLM where the embeddings are smaller
-than the layers. A fine-tuned model is ElectraForTokenClassification, ForSequenceClassification or
+(ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`.
+A masked language model is AlbertForMaskedLM where its layers are shared, RobertaForMaskedLM where
+its positions have an offset, ElectraForMaskedLM where the embeddings are smaller than the layers,
+and BertForMaskedLM otherwise; BERT and ALBERT with their classifier of sentence pairs are
+...ForPreTraining. A fine-tuned model is ElectraForTokenClassification, ForSequenceClassification or
 ForQuestionAnswering, whatever it was pretrained as: BERT's encoder is the same.
+
+tfbio: what a run_pretraining.py run leaves, with an optimizer that has done no step: pretraining
+goes on from it (--init_checkpoint), and fine-tuning.
 
 original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
 the optimizer's averages.
@@ -19,6 +25,7 @@ the optimizer's averages.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -28,7 +35,7 @@ from absl import flags
 from tfbio import cli
 from tfbio.cli import UserError
 
-FORMATS = ("hugging_face", "original_electra")
+FORMATS = ("hugging_face", "tfbio", "original_electra")
 
 
 class ConversionError(UserError):
@@ -39,12 +46,13 @@ def to_hugging_face(source: str, target: str) -> None:
     """Writes what `transformers` loads.
 
     Args:
-      source: the `--model_dir` of a run.
+      source: the `--model_dir` of a run, a trial, or a folder of Hugging Face's.
       target: a new folder.
 
     Raises:
       CheckpointError: there is no run in `source`.
       ConversionError: the form cannot hold it, or what was written gives other outputs.
+      HuggingFaceError: no class of `transformers` can be the model, or `source` cannot be used.
     """
     from tfbio import checkpoints, hugging_face, tokenization, weight_names
 
@@ -62,30 +70,80 @@ def to_hugging_face(source: str, target: str) -> None:
         path = os.path.join(unfinished, folder)
         arguments = (path, architecture, encoder.config, weights, vocab_file)
         hugging_face.write(*arguments, settings["lower_case"], **more)
-        _check(path, encoder)
 
     if "trained_on" in settings:
         architecture, model, names, more = _fine_tuned(source, settings)
         write("", architecture, model.encoder, names, **more)
+        _check_encoder(unfinished, model.encoder)
         os.rename(unfinished, target)
         return
     config, model = _read_run(source)
     if config.objective == "electra":
+        hugging_face.check_family("electra", config.encoder, with_word_head=False)
         names = weight_names.of_encoder(model.encoder, "electra")
         names += weight_names.of_discriminator_head(model)
         write("", "ElectraForPreTraining", model.encoder, names)
         if model.generator_head is not None:
+            hugging_face.check_family("electra", config.generator, with_word_head=True)
             names = weight_names.of_encoder(model.generator, "electra")
             names += weight_names.of_generator_head(model)
             write(hugging_face.GENERATOR, "ElectraForMaskedLM", model.generator, names)
-    elif config.encoder.embedding_size == config.encoder.hidden_size:
-        names = weight_names.of_masked_language_model(model)
-        write("", "BertForMaskedLM", model.encoder, names)
     else:
-        scope = "generator_predictions"
-        names = weight_names.of_encoder(model.encoder, "electra")
-        names += weight_names.of_word_head(model.head, scope, f"{scope}/output_bias")
-        write("", "ElectraForMaskedLM", model.encoder, names)
+        family = settings.get("family") or _family(config.encoder)
+        hugging_face.check_family(family, config.encoder, with_word_head=True)
+        head = "ForPreTraining" if config.sentence_pair_head else "ForMaskedLM"
+        if config.sentence_pair_head and not hugging_face.FAMILIES[family].sentence_pair:
+            raise ConversionError(
+                f"{source} has a classifier of sentence pairs, for which a model of type {family} "
+                "has no place: set sentence_pair_head to false in its config.json to leave it out."
+            )
+        names = hugging_face.of_masked_language_model(model, family)
+        write("", f"{family.capitalize()}{head}", model.encoder, names)
+    _check(unfinished, model)
+    os.rename(unfinished, target)
+
+
+def to_tfbio(source: str, target: str) -> None:
+    """Writes what a `run_pretraining.py` run leaves in its `--model_dir`.
+
+    Args:
+      source: a folder of Hugging Face's with a head of pretraining, or a run.
+      target: a new folder.
+
+    Raises:
+      CheckpointError: there is no run in `source`.
+      ConversionError: it holds a fine-tuned model.
+      HuggingFaceError: it cannot be used.
+    """
+    import tensorflow as tf
+
+    from tfbio import optimization, records, tokenization
+
+    settings = _settings(source)
+    if "trained_on" in settings:
+        # The place for models with the heads of fine-tuning.
+        raise ConversionError(f"{source} holds a fine-tuned model: give one that was pretrained.")
+    config, model = _read_run(source)
+    vocab_file = tokenization.find_vocabulary(source)
+    settings = {
+        **dataclasses.asdict(config),
+        "comment": f"The weights of {source}, which were not trained with the settings here.",
+        "lower_case": settings["lower_case"],
+        "vocab_sha256": records.sha256_of(vocab_file),
+        "init_checkpoint": source,
+        # A masked language model goes out as what it came in as.
+        **{name: settings[name] for name in ("family",) if name in settings},
+    }
+    unfinished = f"{target.rstrip('/')}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    os.makedirs(unfinished)
+    records.write_text(os.path.join(unfinished, "config.json"), json.dumps(settings, indent=2))
+    tokenization.copy_vocabulary(vocab_file, unfinished)
+    optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
+    optimizer._create_all_weights(model.trainable_variables)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    tf.train.CheckpointManager(checkpoint, unfinished, 1).save(checkpoint_number=0)
+    _check(unfinished, model)
     os.rename(unfinished, target)
 
 
@@ -98,15 +156,26 @@ def to_original_electra(source: str, target: str) -> str:
 
     Raises:
       CheckpointError: there is no run in `source`.
-      ConversionError: the run is not ELECTRA's.
+      ConversionError: the run is not ELECTRA's, or its encoders are not that code's.
     """
-    from tfbio import optimization, original_electra, tokenization
+    from tfbio import checkpoints, optimization, original_electra, tokenization
+    from tfbio.config import EncoderConfig
 
     settings = _settings(source)
     if settings.get("objective") != "electra":
         raise ConversionError(
             f"{source} holds no ELECTRA with its generator, which that code trains: give "
             "--format=hugging_face."
+        )
+    config, default = checkpoints.pretraining_config(settings), EncoderConfig()
+    names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers")
+    plain = dataclasses.replace(config.encoder, **{name: getattr(default, name) for name in names})
+    original = dataclasses.replace(
+        config, encoder=plain, generator_intermediate_size=0, generator_num_attention_heads=0
+    )
+    if (original.encoder, original.generator) != (config.encoder, config.generator):
+        raise ConversionError(
+            f"{source} has encoders that the original code has not: give --format=hugging_face."
         )
     # With a schedule, as the run had it: a single rate would be a variable that is not saved.
     optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
@@ -122,8 +191,12 @@ def to_original_electra(source: str, target: str) -> str:
 
 
 def _settings(source: str) -> dict:
-    from tfbio import checkpoints
+    """Of a run, a trial, or a model of Hugging Face's with a head of pretraining."""
+    from tfbio import checkpoints, hugging_face
 
+    if hugging_face.read_shape(source) is not None:
+        # The place for models with the heads of fine-tuning, which this refuses.
+        return hugging_face.read_pretraining_settings(source)
     settings = checkpoints.read_settings(source)
     if not {"objective", "trained_on"} & settings.keys():
         raise ConversionError(
@@ -131,6 +204,15 @@ def _settings(source: str) -> dict:
             "run_finetuning.py run."
         )
     return settings
+
+
+def _family(encoder) -> str:
+    """The family of Hugging Face's whose encoder this is."""
+    if encoder.share_layers:
+        return "albert"
+    if encoder.position_offset:
+        return "roberta"
+    return "bert" if encoder.embedding_size == encoder.hidden_size else "electra"
 
 
 def _fine_tuned(source: str, settings: dict) -> tuple:
@@ -191,30 +273,77 @@ def _read_run(source: str, optimizer=None):
     return settings, model
 
 
-def _check(folder: str, encoder) -> None:
-    """Raises a ConversionError if what was written gives other outputs than the encoder."""
-    import numpy as np
-    import tensorflow as tf
+def _check(folder: str, model) -> None:
+    """Raises a ConversionError if what was written gives other outputs than a pretraining model."""
+    _, written = _read_run(folder)
+    inputs = _random_inputs(model.config.encoder)
+    outputs, expected = _outputs(written, inputs), _outputs(model, inputs)
+    _check_equal(folder, outputs, expected)
 
+
+def _check_encoder(folder: str, encoder) -> None:
+    """Raises a ConversionError if what was written gives other outputs than the encoder."""
     from tfbio import checkpoints
     from tfbio.encoder import Encoder
 
-    shape = checkpoints.read_encoder_config(folder)
-    written = Encoder(shape)
+    written = Encoder(checkpoints.read_encoder_config(folder))
     checkpoints.restore_encoder(folder, written)
-    size = [4, min(64, shape.max_position_embeddings)]
+    inputs = _random_inputs(encoder.config)
+    _check_equal(folder, [written(*inputs)], [encoder(*inputs)])
+
+
+def _random_inputs(encoder) -> tuple:
+    """Ids, mask and segments of four texts, the later of which have padding."""
+    import numpy as np
+    import tensorflow as tf
+
+    length = min(64, encoder.max_sequence_length)
     rng = np.random.default_rng(0)
-    ids = tf.constant(rng.integers(0, shape.vocab_size, size), tf.int32)
-    inputs = (ids, tf.ones_like(ids), tf.zeros_like(ids))
-    difference = float(tf.reduce_max(tf.abs(written(*inputs) - encoder(*inputs))))
-    if not difference <= 1e-6:
-        raise ConversionError(f"{folder} gives other outputs, by {difference}: nothing is kept.")
+    ids = rng.integers(0, encoder.vocab_size, [4, length])
+    mask = np.arange(length) < np.array([[length], [length], [length / 2], [length / 4]])
+    segments = rng.integers(0, encoder.type_vocab_size, [4, length])
+    return tuple(tf.constant(values, tf.int32) for values in (ids, mask, segments))
+
+
+def _outputs(model, inputs: tuple) -> list:
+    """The logits of all heads of a pretraining model."""
+    import tensorflow as tf
+
+    from tfbio.electra import Electra
+
+    ids = inputs[0]
+    everywhere = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
+    hidden = model.encoder(*inputs)
+    if not isinstance(model, Electra):
+        found = [model.head(hidden, everywhere, model.encoder.embeddings.word)]
+        if model.sentence_pair_head is not None:
+            found.append(model.sentence_pair_head(hidden))
+        return found
+    found = [model.discriminate(hidden)]
+    if model.generator_head is not None:
+        words = model.generator.embeddings.word
+        found.append(model.generator_head(model.generator(*inputs), everywhere, words))
+    return found
+
+
+def _check_equal(folder: str, outputs: list, expected: list) -> None:
+    import tensorflow as tf
+
+    for one, other in zip(outputs, expected, strict=True):
+        difference = float(tf.reduce_max(tf.abs(one - other)))
+        if not difference <= 1e-6:
+            raise ConversionError(
+                f"{folder} gives other outputs, by {difference}: nothing is kept."
+            )
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string(
-        "from", None, "The --model_dir of a pretraining run, or a trial's folder.", required=True
+        "from",
+        None,
+        "The --model_dir of a pretraining run, a trial's folder, or a folder of Hugging Face's.",
+        required=True,
     )
     flags.DEFINE_string("to", None, "The new folder.", required=True)
     flags.DEFINE_enum("format", FORMATS[0], FORMATS, "What is to read it.")
@@ -229,6 +358,9 @@ def main(argv: list[str]) -> None:
     if flags.FLAGS.format == "hugging_face":
         to_hugging_face(source, target)
         print(f"{target}: load it with transformers' from_pretrained.")
+    elif flags.FLAGS.format == "tfbio":
+        to_tfbio(source, target)
+        print(f"{target}: give it as --init_checkpoint.")
     else:
         print(f"{to_original_electra(source, target)}: the prefix of the checkpoint.")
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,20 +15,77 @@ import tf_keras as keras
 
 from tfbio import records, storage, tokenization, weight_files, weight_names
 from tfbio.cli import UserError
-from tfbio.config import EncoderConfig
+from tfbio.config import HIDDEN_ACTS, ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
 
 # The folder in that of an ELECTRA model in which its generator is.
 GENERATOR = "generator"
-# What the tensors of the encoder are called in a model with a head, and in one without.
-PREFIXES = ("bert.", "electra.", "")
+# What only a model with ELECTRA's discriminator has.
+DISCRIMINATOR_HEAD = "discriminator_predictions.dense_prediction.weight"
 # Of the settings in config.json, those that an `Encoder` can have in one way only.
 REQUIRED = {
-    "hidden_act": "gelu",
     "position_embedding_type": "absolute",
-    "layer_norm_eps": EncoderConfig.layer_norm_eps,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "num_hidden_groups": 1,
+    "inner_group_num": 1,
+}
+# Those that have no default.
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+
+
+class Family(NamedTuple):
+    """What a family has of its own; names of weights are as in `weight_names`."""
+
+    word_head: str  # the scope of what scores the words,
+    word_norm: str  # the name of its LayerNorm there,
+    word_bias: str  # its bias,
+    decoder: str  # and its weights, the token embeddings, in files that keep them twice
+    pooler: str = ""  # the two layers of the sentence-pair head
+    sentence_pair: str = ""
+    has_embedding_size: bool = False  # or it is hidden_size
+    always_gelu: bool = False  # in the head that scores the words, whatever hidden_act is
+    hidden_act: str = "gelu"  # where config.json says nothing
+
+
+# By `model_type`, with which the names of the encoder's weights begin.
+FAMILIES = {
+    "bert": Family(
+        "cls/predictions/transform",
+        "LayerNorm",
+        "cls/predictions/output_bias",
+        "cls.predictions.decoder",
+        pooler="bert/pooler/dense",
+        sentence_pair="cls/seq_relationship",
+    ),
+    "electra": Family(
+        "generator_predictions",
+        "LayerNorm",
+        "generator_predictions/output_bias",
+        "generator_lm_head",
+        has_embedding_size=True,
+        always_gelu=True,
+    ),
+    "roberta": Family("lm_head", "layer_norm", "lm_head/bias", "lm_head.decoder", always_gelu=True),
+    "albert": Family(
+        "predictions",
+        "LayerNorm",
+        "predictions/bias",
+        "predictions.decoder",
+        pooler="albert/pooler",
+        sentence_pair="sop_classifier/classifier",
+        has_embedding_size=True,
+        hidden_act="gelu_new",
+    ),
 }
 
 
@@ -39,24 +97,11 @@ def read_settings(folder: str) -> dict | None:
     """What `checkpoints.read_settings` gives of our runs; None: the folder is not Hugging Face's.
 
     Raises:
-      HuggingFaceError: it is of a model that is no BERT or ELECTRA encoder.
+      HuggingFaceError: it is of a model that no `Encoder` can be.
     """
-    settings = read_config(folder)
-    kind = settings.get("model_type")
-    if kind is None:
+    shape = read_shape(folder)
+    if shape is None:
         return None
-    if kind not in ("bert", "electra"):
-        raise HuggingFaceError(f"{folder} holds a model of type {kind}: give a bert or electra.")
-    for name, value in REQUIRED.items():
-        if settings.get(name, value) != value:
-            raise HuggingFaceError(
-                f"{folder}/config.json has {name} = {settings[name]}: only {value} can be used."
-            )
-    names = EncoderConfig.__dataclass_fields__.keys() - {"embedding_size"}
-    shape = {name: settings[name] for name in names if name in settings}
-    if "hidden_size" not in shape:
-        raise HuggingFaceError(f"{folder}/config.json lacks hidden_size: it is not complete.")
-    shape["embedding_size"] = settings.get("embedding_size", shape["hidden_size"])
     tokenizer = _read_json(storage.at(folder, "tokenizer_config.json"))
     lower_case = tokenizer.get("do_lower_case")
     if lower_case is None:
@@ -66,12 +111,139 @@ def read_settings(folder: str) -> dict | None:
             f"{folder}/tokenizer_config.json has strip_accents = {tokenizer['strip_accents']}: it "
             "can only be as do_lower_case is."
         )
-    return {"encoder": shape, "lower_case": lower_case, "family": kind}
+    return {"encoder": shape, "lower_case": lower_case, "family": _kind(folder)}
 
 
 def read_config(folder: str) -> dict:
     """The `config.json` in a folder; nothing, if there is none."""
     return _read_json(storage.at(folder, "config.json"))
+
+
+def read_shape(folder: str) -> dict | None:
+    """The settings of an `EncoderConfig` in `config.json`; None: the folder is not Hugging Face's.
+
+    Raises:
+      HuggingFaceError: it is of a model that no `Encoder` can be.
+    """
+    path = storage.at(folder, "config.json")
+    settings = _read_json(path)
+    kind = settings.get("model_type")
+    if kind is None:
+        return None
+    if kind not in FAMILIES:
+        raise HuggingFaceError(
+            f"{folder} holds a model of type {kind}: give one of {', '.join(FAMILIES)}."
+        )
+    family = FAMILIES[kind]
+    for name, value in REQUIRED.items():
+        if settings.get(name, value) != value:
+            raise HuggingFaceError(
+                f"{path} has {name} = {settings[name]}: only {value} can be used."
+            )
+    for name in SIZES + ("embedding_size",) * family.has_embedding_size:
+        if name not in settings:
+            raise HuggingFaceError(f"{path} lacks {name}: it is not complete.")
+    names = EncoderConfig.__dataclass_fields__.keys() & settings.keys()
+    shape = {name: settings[name] for name in names}
+    shape.setdefault("hidden_act", family.hidden_act)
+    if shape["hidden_act"] not in HIDDEN_ACTS:
+        raise HuggingFaceError(
+            f"{path} has hidden_act = {shape['hidden_act']}: only {' and '.join(HIDDEN_ACTS)} can "
+            "be used."
+        )
+    if not family.has_embedding_size:
+        shape["embedding_size"] = shape["hidden_size"]
+    # What the family alone says. RoBERTa counts positions from after the id of padding.
+    pad_id = settings.get("pad_token_id", 1)
+    if kind == "roberta" and not isinstance(pad_id, int):
+        raise HuggingFaceError(f"{path} has pad_token_id = {pad_id}: a RoBERTa's is a number.")
+    shape["position_offset"] = pad_id + 1 if kind == "roberta" else 0
+    shape["share_layers"] = kind == "albert"
+    try:
+        return dataclasses.asdict(load(EncoderConfig, json.dumps(shape)))
+    except ConfigError as error:
+        raise HuggingFaceError(f"{path}: {error}.") from error
+
+
+def read_pretraining_settings(folder: str) -> dict:
+    """What `config.json` would say of a run that made the model in `folder`, as far as it can.
+
+    Args:
+      folder: of a model with a head of pretraining; a discriminator's has its generator in the
+        folder `generator`, or there is none.
+
+    Returns:
+      Settings of `PretrainingConfig`, `lower_case`, and `family`, the model's `model_type`.
+
+    Raises:
+      HuggingFaceError: the model has another head or none, or is no `Electra` and no
+        `MaskedLanguageModel`.
+    """
+    found = read_settings(folder)
+    encoder = load(EncoderConfig, json.dumps(found["encoder"]))
+    kind = _kind(folder)
+    family, tensors = FAMILIES[kind], weight_files.open_all(folder)
+    settings = {
+        **found,
+        "sequence_length": min(encoder.max_sequence_length, PretrainingConfig.sequence_length),
+    }
+    if kind == "electra" and DISCRIMINATOR_HEAD in tensors:
+        return {**settings, "objective": "electra", **_generator_settings(folder, encoder, tensors)}
+    bias, _ = weight_names.hugging_face_name(family.word_bias)
+    if not {bias, f"{family.decoder}.bias"} & tensors.keys():
+        # A model that was fine-tuned has a head of another kind.
+        architectures = read_config(folder).get("architectures") or ["?"]
+        raise HuggingFaceError(
+            f"{folder} holds a {architectures[0]}, which has no head of pretraining: give one with "
+            "such a head, as ...ForPreTraining and ...ForMaskedLM have."
+        )
+    settings["objective"] = "mlm"
+    if family.sentence_pair:
+        name, _ = weight_names.hugging_face_name(f"{family.sentence_pair}/kernel")
+        settings["sentence_pair_head"] = name in tensors
+    return settings
+
+
+def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> dict:
+    """Of the generator of the discriminator with this encoder and these tensors."""
+    inner = os.path.join(folder, GENERATOR)
+    shape = read_shape(inner)
+    if shape is None:
+        return {"uniform_generator": True}
+    generator = load(EncoderConfig, json.dumps(shape))
+    own = ("embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+    for name in shape.keys() - {*own, "intermediate_size"}:
+        if shape[name] != getattr(encoder, name):
+            raise HuggingFaceError(
+                f"{inner}/config.json has {name} = {shape[name]}: a generator's is its "
+                f"discriminator's, which is {getattr(encoder, name)}."
+            )
+    theirs = weight_files.open_all(inner)
+    differing = {
+        name
+        for name in theirs.keys() & tensors.keys()
+        if not np.array_equal(theirs[name].read(), tensors[name].read())
+    }
+    if generator == encoder and not differing:
+        return {"untied_generator": False}
+    untied = generator.embedding_size != encoder.embedding_size
+    untied |= any(name.startswith("electra.embeddings.") for name in differing)
+    settings = {
+        "untied_generator_embeddings": untied,
+        "generator_embedding_size": generator.embedding_size if untied else 0,
+        "generator_hidden_fraction": generator.hidden_size / encoder.hidden_size,
+        "generator_layers_fraction": generator.num_hidden_layers / encoder.num_hidden_layers,
+        "generator_intermediate_size": generator.intermediate_size,
+        "generator_num_attention_heads": generator.num_attention_heads,
+    }
+    for name in ("generator_hidden_fraction", "generator_layers_fraction"):
+        if settings[name] > 1:
+            raise HuggingFaceError(f"{inner} holds a generator that is larger than {folder}.")
+    return settings
+
+
+def _kind(folder: str) -> str:
+    return read_config(folder)["model_type"]
 
 
 def _read_json(path: Path) -> dict:
@@ -101,15 +273,11 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
       HuggingFaceError: a tensor is missing or of another shape; the encoder is then unchanged.
       WeightFileError: see `weight_files`; likewise.
     """
-    tensors = weight_files.open_all(folder)
-    named = weight_names.of_encoder(encoder, "encoder")
-    _assign(_values(folder, tensors, named, {"encoder.": _prefix(tensors)}))
-
-
-def _prefix(tensors: Mapping[str, weight_files.Tensor]) -> str:
-    """How the names of the encoder's tensors begin."""
-    word_embeddings = "embeddings.word_embeddings.weight"
-    return next(p for p in PREFIXES if p + word_embeddings in tensors or not p)
+    kind, tensors = _kind(folder), weight_files.open_all(folder)
+    # A model without a head has no prefix.
+    has_prefix = f"{kind}.embeddings.word_embeddings.weight" in tensors
+    named = weight_names.of_encoder(encoder, kind)
+    _assign(_values(folder, tensors, named, "" if has_prefix else f"{kind}."))
 
 
 def restore_electra(folder: str, model: Electra) -> None:
@@ -129,7 +297,7 @@ def restore_electra(folder: str, model: Electra) -> None:
     values = _values(folder, tensors, named + weight_names.of_discriminator_head(model))
     if model.generator_head is not None:
         folder = os.path.join(folder, GENERATOR)
-        tensors = weight_files.open_all(folder)
+        tensors = _read_with_word_head(folder, "electra")
         named = weight_names.of_encoder(model.generator, "electra")
         known = {variable.ref(): value for variable, value in values}
         for variable, value in _values(
@@ -155,36 +323,92 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
     if first.startswith(begins):
         for prefix in (begins, ""):
             if first.replace(begins, prefix, 1) in tensors:
-                _assign(_values(folder, tensors, named, {begins: prefix}))
+                _assign(_values(folder, tensors, named, "" if prefix else begins))
                 return
 
 
 def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:
-    """Gives `model` a `BertForMaskedLM` in `folder`.
+    """Gives `model` what is in `folder`: a model with a head that scores words.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the model is then unchanged.
       WeightFileError: see `weight_files`; likewise.
     """
-    named = weight_names.of_masked_language_model(model)
-    _assign(_values(folder, weight_files.open_all(folder), named))
+    kind = _kind(folder)
+    tensors = _read_with_word_head(folder, kind)
+    _assign(_values(folder, tensors, of_masked_language_model(model, kind)))
+
+
+def of_masked_language_model(model: MaskedLanguageModel, kind: str) -> list[weight_names.Named]:
+    """The weights of `model` and their names in a family that can hold it."""
+    family = FAMILIES[kind]
+    names = weight_names.of_encoder(model.encoder, kind)
+    names += weight_names.of_word_head(
+        model.head, family.word_head, family.word_bias, family.word_norm
+    )
+    if model.sentence_pair_head is not None:
+        names += weight_names.of_sentence_pair_head(
+            model.sentence_pair_head, family.pooler, family.sentence_pair
+        )
+    return names
+
+
+def check_family(kind: str, encoder: EncoderConfig, with_word_head: bool) -> None:
+    """Checks that a family's models can have this encoder.
+
+    Raises:
+      HuggingFaceError: they cannot, or their head that scores words would compute something else.
+    """
+    family, has = FAMILIES[kind], dataclasses.asdict(encoder)
+    wanted = {"share_layers": kind == "albert"}
+    if kind != "roberta":
+        wanted["position_offset"] = 0
+    if not family.has_embedding_size:
+        wanted["embedding_size"] = encoder.hidden_size
+    if family.always_gelu and with_word_head:
+        wanted["hidden_act"] = "gelu"
+    for name, value in wanted.items():
+        if has[name] != value:
+            raise HuggingFaceError(
+                f"a model of type {kind} with this head has {name} = {value}, not {has[name]}: "
+                "transformers has no class for it."
+            )
+
+
+def _read_with_word_head(folder: str, kind: str) -> dict[str, weight_files.Tensor]:
+    """The tensors of a model that scores words with its token embeddings."""
+    check_family(kind, load(EncoderConfig, json.dumps(read_shape(folder))), with_word_head=True)
+    family, tensors = FAMILIES[kind], weight_files.open_all(folder)
+    bias, _ = weight_names.hugging_face_name(family.word_bias)
+    # Where a file has both, they are one to `transformers`, unless the model was made otherwise.
+    for name, same in (
+        (f"{kind}.embeddings.word_embeddings.weight", f"{family.decoder}.weight"),
+        (bias, f"{family.decoder}.bias"),
+    ):
+        if same in tensors and not np.array_equal(
+            tensors.setdefault(name, tensors[same]).read(), tensors[same].read()
+        ):
+            raise HuggingFaceError(
+                f"{tensors[same].path} has other numbers in {same} than in {name}: only a model "
+                "in which they are the same can be used."
+            )
+    return tensors
 
 
 def _values(
     folder: str,
     tensors: Mapping[str, weight_files.Tensor],
     named: list[weight_names.Named],
-    scopes: Mapping[str, str] | None = None,
+    lacking: str = "",
 ) -> list[tuple[tf.Variable, np.ndarray]]:
-    """Each variable with what it is to be; `scopes` tells how names begin in another way."""
+    """Each variable with what it is to be; `lacking` is what names here do not begin with."""
     path, values = weight_files.find(folder), []
     for variable, names in named:
         shape = (*variable.shape[:-1], variable.shape[-1] // len(names))
         found = []
         for original in names:
             name, transposed = weight_names.hugging_face_name(original)
-            for ours, theirs in (scopes or {}).items():
-                name = theirs + name.removeprefix(ours)
+            name = name.removeprefix(lacking)
             if name not in tensors:
                 raise HuggingFaceError(f"{path} lacks {name}: it is of another model.")
             expected = shape[::-1] if transposed else shape
@@ -222,6 +446,9 @@ def write(
       vocab_file: WordPiece's vocab.txt.
       lower_case: whether text is lower-cased.
       settings: others for config.json.
+
+    Raises:
+      HuggingFaceError: the class cannot hold the model.
     """
     from safetensors.numpy import save_file
 
@@ -234,15 +461,25 @@ def write(
             name, transposed = weight_names.hugging_face_name(original)
             tensors[name] = np.ascontiguousarray(part.T if transposed else part)
     vocab = tokenization.read_vocab(vocab_file)
+    kind = next(kind for kind in FAMILIES if architecture.lower().startswith(kind))
+    pad_id = vocab[tokenization.PAD]
+    if kind == "roberta" and encoder.position_offset != pad_id + 1:
+        raise HuggingFaceError(
+            f"{vocab_file} has padding at {pad_id}, after which RoBERTa's positions begin: a model "
+            f"with encoder.position_offset = {encoder.position_offset} has no place there."
+        )
     shape = dataclasses.asdict(encoder)
-    if architecture.startswith("Bert"):
-        del shape["embedding_size"]  # which is hidden_size in BERT
-    shape |= REQUIRED | {"pad_token_id": vocab[tokenization.PAD], "dtype": "float32"}
-    kind = "bert" if architecture.startswith("Bert") else "electra"
+    del shape["position_offset"], shape["share_layers"]
+    if not FAMILIES[kind].has_embedding_size:
+        del shape["embedding_size"]
+    shape |= {"pad_token_id": pad_id, "dtype": "float32"}
+    if kind in ("roberta", "albert"):
+        ids = (vocab[tokenization.CLS], vocab[tokenization.SEP])
+        shape |= zip(("bos_token_id", "eos_token_id"), ids, strict=True)
     shape |= {"model_type": kind, "architectures": [architecture], **settings}
     # `transformers` asks for the framework that the tensors are of.
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    _write_tokenizer(folder, vocab, lower_case, encoder.max_position_embeddings)
+    _write_tokenizer(folder, vocab, lower_case, encoder.max_sequence_length)
     # Last: without it the folder is none.
     _write_json(folder / "config.json", shape)
 

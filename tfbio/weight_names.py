@@ -1,7 +1,8 @@
 """What our weights are called elsewhere: in the original TensorFlow code, and by Hugging Face.
 
 A walk through a model pairs each variable with its name in the checkpoints of google-research's
-bert and electra. Hugging Face's names are these, written as PyTorch does: `hugging_face_name`.
+bert and electra. Hugging Face's names are these, written as PyTorch does: `hugging_face_name`. Of
+RoBERTa and ALBERT the names are Hugging Face's, written as TensorFlow does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tf_keras as keras
 
 from tfbio.electra import Electra
 from tfbio.encoder import Dense, Embeddings, Encoder, LayerNorm
-from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelHead
+from tfbio.masked_language_model import MaskedLanguageModelHead, SentencePairHead
 from tfbio.task_model import TaskModel
 
 
@@ -81,12 +82,6 @@ def of_electra(model: Electra) -> list[Named]:
     return names + of_discriminator_head(model)
 
 
-def of_masked_language_model(model: MaskedLanguageModel) -> list[Named]:
-    """As google-research/bert's pretraining saves it, but for the parts that it alone has."""
-    head = of_word_head(model.head, "cls/predictions/transform", "cls/predictions/output_bias")
-    return of_encoder(model.encoder, "bert") + head
-
-
 def of_generator_head(model: Electra) -> list[Named]:
     scope = "generator_predictions"
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
@@ -125,13 +120,19 @@ def of_text_head(model: TaskModel) -> list[Named]:
     ]
 
 
-def of_word_head(head: MaskedLanguageModelHead, scope: str, bias: str) -> list[Named]:
+def of_word_head(
+    head: MaskedLanguageModelHead, scope: str, bias: str, norm: str = "LayerNorm"
+) -> list[Named]:
     """Of what scores the words; its last weights are the token embeddings."""
     return [
         *_dense(head.dense, f"{scope}/dense"),
-        *_norm(head.layer_norm, f"{scope}/LayerNorm"),
+        *_norm(head.layer_norm, f"{scope}/{norm}"),
         Named(head.output_bias, [bias]),
     ]
+
+
+def of_sentence_pair_head(head: SentencePairHead, pooler: str, classifier: str) -> list[Named]:
+    return _dense(head.pooler, pooler) + _dense(head.classifier, classifier)
 
 
 def of_discriminator_head(model: Electra) -> list[Named]:
@@ -143,7 +144,7 @@ def of_discriminator_head(model: Electra) -> list[Named]:
 
 
 def of_encoder(encoder: Encoder, scope: str) -> list[Named]:
-    """Of embeddings and layers; `scope` is "bert", "electra" or "generator"."""
+    """Of embeddings and layers; `scope` is "generator", or the family as Hugging Face calls it."""
     return of_embeddings(encoder.embeddings, f"{scope}/embeddings") + of_layers(encoder, scope)
 
 
@@ -158,6 +159,8 @@ def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
 
 def of_layers(encoder: Encoder, scope: str) -> list[Named]:
     """Of what stands on the embeddings, with their projection."""
+    if encoder.config.share_layers:
+        return _of_shared_layer(encoder, f"{scope}/encoder")
     names = []
     if encoder.projection is not None:
         names += _dense(encoder.projection, f"{scope}/embeddings_project")
@@ -171,6 +174,22 @@ def of_layers(encoder: Encoder, scope: str) -> list[Named]:
         names += _dense(layer.output_dense, f"{prefix}/output/dense")
         names += _norm(layer.output_norm, f"{prefix}/output/LayerNorm")
     return names
+
+
+def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:
+    """Of ALBERT's one layer and the projection before it."""
+    (layer,) = encoder.transformer_layers
+    prefix = f"{scope}/albert_layer_groups/0/albert_layers/0"
+    attention = [f"{prefix}/attention/{part}" for part in ("query", "key", "value")]
+    return [
+        *_dense(encoder.projection, f"{scope}/embedding_hidden_mapping_in"),
+        *_dense(layer.query_key_value, *attention),
+        *_dense(layer.attention_output, f"{prefix}/attention/dense"),
+        *_norm(layer.attention_norm, f"{prefix}/attention/LayerNorm"),
+        *_dense(layer.intermediate, f"{prefix}/ffn"),
+        *_dense(layer.output_dense, f"{prefix}/ffn_output"),
+        *_norm(layer.output_norm, f"{prefix}/full_layer_layer_norm"),
+    ]
 
 
 def _dense(dense: Dense | keras.layers.Dense, *scopes: str) -> list[Named]:

@@ -50,6 +50,17 @@ def pretrained(examples_folder, cpu, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def sentences(documents_folder):
+    """Of real abstracts, the first 1,000."""
+    manifest = records.read_manifest(documents_folder, "documents")
+    found = []
+    for shard in manifest.shards:
+        for record in records.read_shard(documents_folder, shard):
+            found += [text.decode() for text in records.parse_example(record)["sentences"]]
+    return found[:1000]
+
+
+@pytest.fixture(scope="session")
 def roles_folder(documents_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("roles") / "sentence_roles"
     sentence_roles.make_sentence_roles(documents_folder, folder, held_out_fraction=0.3)

@@ -53,6 +53,31 @@ def test_a_checkpoint_of_another_shape_is_refused(saved, field):
         checkpoints.restore_encoder(str(folder), Encoder(other))
 
 
+def test_settings_newer_than_a_run_are_the_defaults(saved):
+    """Also in a run of before they were there, which has a model of today's defaults."""
+    _, folder = saved
+    path = folder / "config.json"
+    settings = {**json.loads(path.read_text()), "lower_case": True, "vocab_sha256": "0"}
+    old = json.loads(json.dumps(settings))
+    for name in ("layer_norm_eps", "hidden_act", "position_offset", "share_layers"):
+        del old["encoder"][name]
+    for name in ("generator_intermediate_size", "sentence_pair_head"):
+        del old[name]
+    path.write_text(json.dumps(old))
+    checkpoints.require_same_model(str(folder), settings)
+    assert checkpoints.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
+    # As large in another notation.
+    checkpoints.require_same_model(str(folder), {**settings, "generator_hidden_fraction": 0.501})
+    for name, changes in (
+        ("encoder", {"encoder": {**settings["encoder"], "hidden_act": "gelu_new"}}),
+        ("encoder", {"encoder": {**settings["encoder"], "layer_norm_eps": 1e-5}}),
+        ("generator", {"generator_hidden_fraction": 1.0}),
+        ("generator", {"generator_num_attention_heads": 2}),
+    ):
+        with pytest.raises(CheckpointError, match=f"ask for: its {name} is "):
+            checkpoints.require_same_model(str(folder), {**settings, **changes})
+
+
 def test_what_is_missing_is_named(saved, tmp_path):
     _, folder = saved
     (folder / "checkpoint").unlink()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,14 @@ import safetensors.numpy
 import tensorflow as tf
 
 from tests.conftest import ROOT
+from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tfbio import (
     checkpoints,
     config,
     convert,
     electra,
     finetuning,
+    masked_language_model,
     original_electra,
     predict,
     pretraining,
@@ -29,6 +32,7 @@ from tfbio import (
     weight_names,
 )
 from tfbio.cli import UserError
+from tfbio.encoder import Encoder
 from tfbio.masking import MaskedBatch
 
 
@@ -60,15 +64,177 @@ def plain(examples_folder, cpu, tmp_path_factory):
     return pretrain
 
 
-@pytest.fixture(scope="module")
-def sentences(documents_folder):
-    """Of real abstracts, the first 1,000."""
-    manifest = records.read_manifest(documents_folder, "documents")
-    found = []
-    for shard in manifest.shards:
-        for record in records.read_shard(documents_folder, shard):
-            found += [text.decode() for text in records.parse_example(record)["sentences"]]
-    return found[:1000]
+EVERY_HEAD = (
+    "BertForMaskedLM",
+    "BertForPreTraining",
+    "ElectraForMaskedLM",
+    "RobertaForMaskedLM",
+    "AlbertForMaskedLM",
+    "AlbertForPreTraining",
+)
+# What is in `generator/`, beside the folder of an ElectraForPreTraining.
+GENERATORS = {
+    "no generator": None,
+    "embeddings in common": {"hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 40},
+    "embeddings of its own": {"hidden_size": 16, "num_attention_heads": 2},
+    "as large embeddings of its own": {"hidden_size": 12, "num_attention_heads": 1},
+    "the same encoder": {},
+}
+# In config.json what a model computes with does not depend on.
+NOT_IN_EFFECT = ("_name_or_path", "transformers_version", "architectures")
+
+
+def with_generator(name):
+    """A discriminator and, in the folder of its name, a generator."""
+    discriminator = small_model("ElectraForPreTraining")
+    if GENERATORS[name] is None:
+        return {"": discriminator}
+    generator = small_model("ElectraForMaskedLM", **GENERATORS[name])
+    embeddings, encoder = discriminator.electra.embeddings, discriminator.electra
+    if name == "embeddings in common":
+        generator.electra.embeddings.load_state_dict(embeddings.state_dict())
+    elif name == "the same encoder":
+        generator.electra.load_state_dict(encoder.state_dict())
+    else:
+        generator.electra.embeddings.position_embeddings.weight.data += 1.0
+    return {"": discriminator, "generator": generator}
+
+
+def round_trip(models, folder):
+    """Writes models, and compares with what comes through a run of ours, and what that computes."""
+    import transformers
+
+    source, run, back = (str(folder / name) for name in ("source", "run", "back"))
+    for inner, model in models.items():
+        save_model(model, folder / "source" / inner)
+    convert.to_tfbio(source, run)
+    convert.to_hugging_face(run, back)
+    batch = padded_batch(models[""])
+    mask = batch[1] == 1
+    settings, ours = convert._read_run(run)
+    logits = [values.numpy() for values in convert._outputs(ours, tuple(map(tf.constant, batch)))]
+    # And fine-tuning takes it.
+    encoder = Encoder(checkpoints.read_encoder_config(run))
+    checkpoints.restore_encoder(run, encoder)
+    for one, other in zip(encoder.variables, ours.encoder.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    expected = []
+    for inner, model in models.items():
+        before, after = (
+            safetensors.numpy.load_file(Path(place, inner, "model.safetensors"))
+            for place in (source, back)
+        )
+        assert before.keys() == after.keys()
+        for name, tensor in before.items():
+            np.testing.assert_array_equal(after[name], tensor, name)
+        again = load(transformers, type(model).__name__, os.path.join(back, inner))
+        known, found = model.config.to_dict(), again.config.to_dict()
+        for name in NOT_IN_EFFECT:
+            known.pop(name), found.pop(name)
+        assert found == known
+        outputs, once_more = compute(model, batch), compute(again, batch)
+        for name, values in outputs.items():
+            np.testing.assert_allclose(once_more[name], values, atol=1e-5)
+            expected.append(values)
+    for one, other in zip(logits, expected, strict=True):
+        seen = mask if one.shape[:2] == mask.shape else slice(None)
+        np.testing.assert_allclose(one[seen], other[seen], atol=1e-5)
+    return settings, ours
+
+
+@pytest.mark.parametrize("architecture", EVERY_HEAD)
+def test_every_head_comes_in_and_goes_out(architecture, tmp_path):
+    settings, ours = round_trip({"": small_model(architecture)}, tmp_path)
+    assert settings.objective == "mlm"
+    assert settings.sentence_pair_head == architecture.endswith("ForPreTraining")
+    # What no objective trains is not trained.
+    trained = {variable.ref() for variable in ours.trainable_variables}
+    kept = [variable for variable in ours.variables if variable.ref() not in trained]
+    assert len(kept) == (4 if settings.sentence_pair_head else 0)
+
+
+def test_a_model_of_bert_s_sizes_stays_an_electra(tmp_path):
+    round_trip({"": small_model("ElectraForMaskedLM", embedding_size=24)}, tmp_path)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_discriminator_comes_in_with_its_generator(name, tmp_path):
+    settings, _ = round_trip(with_generator(name), tmp_path)
+    assert settings.objective == "electra"
+    assert settings.uniform_generator == (name == "no generator")
+    assert settings.untied_generator_embeddings == ("of its own" in name)
+    assert settings.untied_generator == (name != "the same encoder")
+
+
+def test_what_a_run_cannot_hold_is_refused(tmp_path):
+    def refused(words, models):
+        shutil.rmtree(tmp_path / "source", ignore_errors=True)
+        for inner, model in models.items():
+            save_model(model, tmp_path / "source" / inner)
+        with pytest.raises(UserError, match=words):
+            convert.to_tfbio(str(tmp_path / "source"), str(tmp_path / "run"))
+        assert not (tmp_path / "run").exists()
+
+    def make(architecture, **settings):
+        return {"": small_model(architecture, **settings)}
+
+    refused("holds a BertModel, which has no head of pretraining", make("BertModel"))
+    refused("holds a AlbertForTokenClass", make("AlbertForTokenClassification"))
+    # Their heads have the exact form all the same.
+    refused(
+        "has hidden_act = gelu, not gelu_new", make("RobertaForMaskedLM", hidden_act="gelu_new")
+    )
+    refused(
+        "has hidden_act = gelu, not gelu_new", make("ElectraForMaskedLM", hidden_act="gelu_new")
+    )
+    pair = with_generator("embeddings in common")
+    larger = small_model("ElectraForMaskedLM", hidden_size=48)
+    refused("a generator that is larger", {**pair, "generator": larger})
+    other = small_model("ElectraForMaskedLM", vocab_size=50)
+    refused("vocab_size = 50: a generator's is its disc", {**pair, "generator": other})
+
+
+def test_what_no_class_can_hold_is_refused(tmp_path):
+    def run(**settings):
+        folder = tmp_path / "run"
+        folder.mkdir(exist_ok=True)
+        settings = config.PretrainingConfig(sequence_length=8, **settings)
+        kind = electra.Electra
+        if settings.objective == "mlm":
+            kind = masked_language_model.MaskedLanguageModel
+        tf.train.Checkpoint(model=kind(settings)).write(str(folder / "ckpt-1"))
+        (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
+        settings = {**dataclasses.asdict(settings), "lower_case": True}
+        (folder / "config.json").write_text(json.dumps(settings))
+        save_model(small_model("BertModel"), tmp_path / "bert")
+        shutil.copy(tmp_path / "bert" / "vocab.txt", folder)
+        return str(folder)
+
+    def refused(words, **settings):
+        source, target = run(**settings), tmp_path / "out"
+        with pytest.raises(UserError, match=words):
+            convert.to_hugging_face(source, str(target))
+        assert not target.exists()
+
+    shape = config.EncoderConfig(60, 12, 24, 1, 4, 48, 16)
+    offset = dataclasses.replace(shape, position_offset=2)
+    shared = dataclasses.replace(shape, share_layers=True)
+    tanh = dataclasses.replace(shape, hidden_act="gelu_new")
+    refused("of type electra .* position_offset = 0, not 2", encoder=offset)
+    refused("of type electra .* share_layers = False, not True", encoder=shared)
+    refused("of type roberta .* embedding_size = 24, not 12", objective="mlm", encoder=offset)
+    refused("of type electra .* hidden_act = gelu, not gelu_new", objective="mlm", encoder=tanh)
+    wide = dataclasses.replace(offset, embedding_size=24)
+    refused("vocab.txt has padding at 0, after which", objective="mlm", encoder=wide)
+    refused(
+        "has a classifier of sentence pairs",
+        objective="mlm",
+        encoder=shape,
+        sentence_pair_head=True,
+    )
+    for encoder in (offset, tanh):
+        with pytest.raises(UserError, match="has encoders that the original code has not"):
+            convert.to_original_electra(run(encoder=encoder), str(tmp_path / "original"))
 
 
 def load(transformers, architecture, folder):
@@ -153,8 +319,6 @@ def test_the_tokenizer_goes_along(pretrained, sentences, tmp_path):
 
 
 def test_a_converted_discriminator_can_be_fine_tuned(pretrained, tmp_path):
-    from tfbio.encoder import Encoder
-
     folder = str(tmp_path / "converted")
     convert.to_hugging_face(pretrained, folder)
     before = checkpoints.read_settings(pretrained)
@@ -210,11 +374,14 @@ def test_pretraining_goes_on_from_what_transformers_has(
     convert.to_hugging_face(run, str(tmp_path / "bert"))
     settings, model, _, _ = read(run)
     settings = dataclasses.replace(settings, learning_rate=1e-30)
-    arguments = ([str(examples_folder)], str(tmp_path / "mlm"), cpu)
-    pretraining.pretrain(settings, *arguments, init_checkpoint=str(tmp_path / "bert"))
-    _, after, _, _ = read(str(tmp_path / "mlm"))
-    for one, other in zip(model.variables, after.variables, strict=True):
-        np.testing.assert_array_equal(one, other)
+    convert.to_tfbio(str(tmp_path / "bert"), str(tmp_path / "run"))
+    for start in ("bert", "run"):
+        folder = str(tmp_path / f"from_{start}")
+        arguments = ([str(examples_folder)], folder, cpu)
+        pretraining.pretrain(settings, *arguments, init_checkpoint=str(tmp_path / start))
+        _, after, _, _ = read(folder)
+        for one, other in zip(model.variables, after.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 # --- Fine-tuned models ---------------------------------------------------------------------------
@@ -349,6 +516,20 @@ def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
     assert np.abs(moved).max() > 0
 
 
+def test_the_original_code_gets_what_came_from_transformers(pretrained, tmp_path):
+    source, run = str(tmp_path / "source"), str(tmp_path / "run")
+    convert.to_hugging_face(pretrained, source)
+    convert.to_tfbio(source, run)
+    _, model, _, _ = read(pretrained)
+    for number, folder in enumerate((source, run)):
+        path = convert.to_original_electra(folder, str(tmp_path / f"original_{number}"))
+        assert path.endswith("model.ckpt-0")
+        other = electra.Electra(model.config)
+        original_electra.load(path, other)
+        for one, two in zip(model.variables, other.variables, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
 def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
     from tfbio import hugging_face
 
@@ -386,5 +567,9 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     done = run(f"--from={pretrained}", f"--to={tmp_path}/new")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "electra"
-    done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer")
-    assert done.returncode == 1 and "is neither the --model_dir of a run_pretraining" in done.stderr
+    done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer", "--format=tfbio")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "newer" / "config.json").read_text())["objective"] == "electra"
+    (tmp_path / "newer" / "config.json").write_text('{"encoder": {}}')
+    with pytest.raises(UserError, match="is neither the --model_dir of a run_pretraining"):
+        convert.to_hugging_face(str(tmp_path / "newer"), str(tmp_path / "newest"))

