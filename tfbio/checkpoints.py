@@ -138,6 +138,26 @@ def require_weights(folder: str, shape: EncoderConfig) -> None:
         )
 
 
+def family_of(settings: dict) -> str:
+    """The family of Hugging Face's that an encoder is of, as `model_type` calls it.
+
+    It is what it came in as. Of encoders that were made here, an ELECTRA is one; others are what
+    alone can be so, or BERT's.
+
+    Args:
+      settings: see `read_settings`.
+    """
+    encoder = settings["encoder"]
+    if "family" in settings:
+        return settings["family"]
+    if encoder["share_layers"]:
+        return "albert"
+    if encoder["position_offset"]:
+        return "roberta"
+    is_bert = settings.get("objective") == "mlm"
+    return "bert" if is_bert and encoder["embedding_size"] == encoder["hidden_size"] else "electra"
+
+
 def pretraining_config(settings: dict) -> PretrainingConfig:
     """The configuration in what a pretraining run wrote to `config.json`."""
     known = PretrainingConfig.__dataclass_fields__

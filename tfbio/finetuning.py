@@ -113,6 +113,7 @@ def finetune(
         "weights_sha256": "" if from_scratch else _weights_sha256(init_checkpoint),
         "encoder": dataclasses.asdict(encoder_config),
         "lower_case": pretrained["lower_case"],
+        "family": checkpoints.family_of(pretrained),
         "vocab_sha256": records.sha256_of(found),
         "trained_on": trained_on,
     }
@@ -285,6 +286,7 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
         before = {
             **dataclasses.asdict(FinetuningConfig()),
             "trained_on": settings["trained_on"],
+            "family": settings["family"],
             **before,
         }
         if "encoder" in before:

@@ -19,6 +19,7 @@ from tfbio.config import HIDDEN_ACTS, ConfigError, EncoderConfig, PretrainingCon
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio.task_model import TaskModel
 
 # The folder in that of an ELECTRA model in which its generator is.
 GENERATOR = "generator"
@@ -114,11 +115,6 @@ def read_settings(folder: str) -> dict | None:
     return {"encoder": shape, "lower_case": lower_case, "family": _kind(folder)}
 
 
-def read_config(folder: str) -> dict:
-    """The `config.json` in a folder; nothing, if there is none."""
-    return _read_json(storage.at(folder, "config.json"))
-
-
 def read_shape(folder: str) -> dict | None:
     """The settings of an `EncoderConfig` in `config.json`; None: the folder is not Hugging Face's.
 
@@ -195,7 +191,7 @@ def read_pretraining_settings(folder: str) -> dict:
         architectures = read_config(folder).get("architectures") or ["?"]
         raise HuggingFaceError(
             f"{folder} holds a {architectures[0]}, which has no head of pretraining: give one with "
-            "such a head, as ...ForPreTraining and ...ForMaskedLM have."
+            "such a head, as ...ForPreTraining and ...ForMaskedLM have, or one that was fine-tuned."
         )
     settings["objective"] = "mlm"
     if family.sentence_pair:
@@ -240,6 +236,11 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
         if settings[name] > 1:
             raise HuggingFaceError(f"{inner} holds a generator that is larger than {folder}.")
     return settings
+
+
+def read_config(folder: str) -> dict:
+    """The `config.json` in a folder; nothing, if there is none."""
+    return _read_json(storage.at(folder, "config.json"))
 
 
 def _kind(folder: str) -> str:
@@ -315,16 +316,32 @@ def restore_electra(folder: str, model: Electra) -> None:
 
 def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
     """Gives `pooler` BERT's or ALBERT's in `folder`; where there is none, it stays as it is."""
-    tensors, family = weight_files.open_all(folder), read_config(folder)["model_type"]
-    named = weight_names.of_pooler(pooler, family)
-    first, _ = weight_names.hugging_face_name(named[0].names[0])
-    begins = f"{family}."
-    # RoBERTa's and ELECTRA's, which begin with `classifier`, belong to a task.
-    if first.startswith(begins):
-        for prefix in (begins, ""):
-            if first.replace(begins, prefix, 1) in tensors:
-                _assign(_values(folder, tensors, named, "" if prefix else begins))
-                return
+    kind, tensors = _kind(folder), weight_files.open_all(folder)
+    if not FAMILIES[kind].pooler:
+        return
+    named = weight_names.of_pooler(pooler, kind)
+    name, _ = weight_names.hugging_face_name(named[0].names[0])
+    # A model without a head has no prefix.
+    for lacking in ("", f"{kind}."):
+        if name.removeprefix(lacking) in tensors:
+            _assign(_values(folder, tensors, named, lacking))
+            return
+
+
+def restore_task_model(folder: str, model: TaskModel, kind: str, family: str) -> None:
+    """Gives `model` the fine-tuned model in `folder`.
+
+    Args:
+      folder: of one of the classes of `weight_names.of_task_model`, which has the other arguments.
+      model: of the same shape.
+      kind: of the task.
+      family: of the class.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape; the model is then unchanged.
+    """
+    named = weight_names.of_task_model(model, kind, family)
+    _assign(_values(folder, weight_files.open_all(folder), named))
 
 
 def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:

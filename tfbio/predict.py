@@ -83,7 +83,7 @@ def predict(
         raise UserError(f"{output}: --format={form} writes {kind}, which this is not.")
     if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
         raise UserError(f"--output: the folder of {output} does not exist.")
-    trial = _find_trial(model)
+    trial = find_trial(model)
     settings = _read_settings(trial)
     if settings["trained_on"]["kind"] == "tagging":
         files = annotation_formats.find_files(inputs)
@@ -114,9 +114,9 @@ def predict(
     print(f"{len(files)} file(s) read; see {output}", flush=True)
 
 
-def _read_tables(inputs: Sequence[str], pairs: bool) -> tuple[list[str], list[LabelledText]]:
-    """The files, and their texts, which are pairs or not."""
-    columns = "text and pair" if pairs else "text"
+def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], list[LabelledText]]:
+    """The files, and their texts, which are pairs or not; None: nothing is known of that."""
+    columns = {True: "text and pair", False: "text", None: "text, perhaps pair"}[pairs]
     remedy = (
         "This model labels whole texts: give tab-separated tables (.tsv) whose first line names "
         f"the columns, {columns} and perhaps id."
@@ -127,14 +127,18 @@ def _read_tables(inputs: Sequence[str], pairs: bool) -> tuple[list[str], list[La
         raise UserError(f"{error} {remedy}") from error
     examples = [text for path in files for text in task_files.read_unlabelled_table(path)]
     for example in examples:
-        if bool(example.pair) != pairs:
+        if pairs not in (None, bool(example.pair)):
             found = "two texts" if example.pair else "one text"
             raise UserError(f"{example.where[0]}, line {example.where[1]}: {found}. {remedy}")
     return files, examples
 
 
-def _find_trial(model: str) -> str:
-    """The folder of a trial."""
+def find_trial(model: str) -> str:
+    """The folder of a trial: `model` itself, or the best in that of a run on the development set.
+
+    Raises:
+      UserError: there is none.
+    """
     folder = sweep.chosen(os.path.abspath(model))
     if os.path.isfile(os.path.join(folder, "model.index")):
         return folder
@@ -143,12 +147,14 @@ def _find_trial(model: str) -> str:
         # One that is being written is `trial_SEED.unfinished`.
         if not os.path.dirname(path).endswith(".unfinished"):
             with open(path, encoding="utf-8") as file:
-                scores[os.path.dirname(path)] = json.load(file)["dev"]
+                scores[os.path.dirname(path)] = json.load(file).get("dev")
     if not scores:
         raise UserError(
             f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
             "run_finetuning.py run, or a trial_SEED in it."
         )
+    if [*scores.values()] == [None]:  # a model from elsewhere, see `fine_tuned`
+        return next(iter(scores))
     metric = next(iter(next(iter(scores.values()))))
     best = max(scores, key=lambda trial: scores[trial][metric])
     print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
@@ -217,6 +223,8 @@ class Predictor:
         encoder = checkpoints.read_encoder_config(trial)
         self.config = finetuning_config(settings, overrides)
         self.known = settings["trained_on"]
+        # A model from elsewhere with tags without a type says no more.
+        self.entity_type = self.known.get("entity_type") or "Entity"
         with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
             self.null_threshold = json.load(file).get("null_threshold")
         self.vocab = tokenization.read_vocab(os.path.join(os.path.dirname(trial), "vocab.txt"))
@@ -243,7 +251,7 @@ class Predictor:
             entities: list[list[Entity]] = [[] for _ in batch]
             tags = self._outputs([sentence for sentence, _ in found])[0]
             for number, own, (_, places) in zip(numbers, tags, found, strict=True):
-                entities[number] += predictions.entities(own, places, self.known["entity_type"])
+                entities[number] += predictions.entities(own, places, self.entity_type)
             yield from zip(batch, entities, strict=True)
 
     def label(self, examples: Sequence[LabelledText]) -> Iterator[dict]:

@@ -87,12 +87,21 @@ def of_generator_head(model: Electra) -> list[Named]:
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
 
 
-def of_outputs(model: TaskModel, scope: str) -> list[Named]:
-    """Of the dense layer on tokens or texts; `scope` is "classifier" or "qa_outputs"."""
-    return [
-        Named(model.head.kernel, [f"{scope}/kernel"]),
-        Named(model.head.bias, [f"{scope}/bias"]),
-    ]
+def of_task_model(model: TaskModel, kind: str, family: str) -> list[Named]:
+    """Of a fine-tuned model, as Hugging Face's classes of a family have it.
+
+    Args:
+      model: with `tagging_head` "linear"; if it is of texts, with the family's `text_head`, or for
+        ELECTRA's class also without one.
+      kind: see `kinds.make`.
+      family: of `TEXT_HEADS`.
+    """
+    head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
+    if model.of_tokens:
+        return names + _dense(model.head, "qa_outputs" if kind == "spans" else "classifier")
+    if model.pooler is None:
+        return names + of_text_head(model)
+    return names + of_pooler(model.pooler, family) + _dense(model.head, head.output)
 
 
 def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
@@ -101,22 +110,22 @@ def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
 
 
 def of_text_head(model: TaskModel) -> list[Named]:
-    """Of the layer on [CLS] as the second of the two that `ElectraForSequenceClassification` has.
+    """Of the layer on [CLS] as the two that `ElectraForSequenceClassification` has.
 
-    There another dense layer with gelu comes before it. It becomes the identity by a shift, which
-    the bias of the second undoes, so far that gelu leaves alone what comes: after a LayerNorm, |x|
-    is at most sqrt(size) |gamma| + |beta|; and from 6 on, gelu(x) is x in float32.
+    The first of those has gelu, and gelu(x) - gelu(-x) = x (Phi(x) + Phi(-x)) = x. So it makes the
+    logits and their opposites, of which the second takes the differences. Outputs are at most half
+    as many as the layer is wide.
     """
-    norm = model.encoder.transformer_layers[-1].output_norm
-    size = norm.gamma.shape[0]
-    shift = size**0.5 * tf.abs(norm.gamma) + tf.abs(norm.beta) + 6.0
     kernel, bias = model.head.kernel, model.head.bias
-    unshifted = bias - tf.linalg.matvec(kernel, shift, transpose_a=True)
+    size, outputs = kernel.shape
+    unused = size - 2 * outputs
+    both, one = tf.concat([kernel, -kernel], axis=1), tf.eye(outputs)
+    first = tf.pad(both, [[0, 0], [0, unused]]), tf.pad(tf.concat([bias, -bias], 0), [[0, unused]])
+    second = tf.pad(tf.concat([one, -one], axis=0), [[0, unused], [0, 0]]), tf.zeros([outputs])
     return [
-        Named(tf.eye(size), ["classifier/dense/kernel"]),
-        Named(shift, ["classifier/dense/bias"]),
-        Named(kernel, ["classifier/out_proj/kernel"]),
-        Named(unshifted, ["classifier/out_proj/bias"]),
+        Named(value, [f"classifier/{layer}/{name}"])
+        for layer, values in (("dense", first), ("out_proj", second))
+        for name, value in zip(("kernel", "bias"), values, strict=True)
     ]
 
 

@@ -20,6 +20,7 @@ from tfbio import (
     config,
     convert,
     electra,
+    fine_tuned,
     finetuning,
     masked_language_model,
     original_electra,
@@ -454,26 +455,20 @@ def test_fine_tuned_models_compute_what_ours_do(
     assert theirs.config.label2id == {label: number for number, label in enumerate(labels)}
 
 
-def test_the_layer_before_the_last_changes_nothing():
-    """Whatever scales and shifts the last LayerNorm has."""
+@pytest.mark.parametrize("outputs", [1, 3, 32])
+def test_one_layer_is_the_same_as_two_with_gelu_between(outputs):
     import torch
 
     shape = config.EncoderConfig(9, 8, 64, 1, 4, 16, 8)
-    model = task_model.TaskModel(shape, 3, False, 0.0)
+    model = task_model.TaskModel(shape, outputs, False, 0.0)
     rng = np.random.default_rng(0)
-    norm = model.encoder.transformer_layers[-1].output_norm
-    norm.gamma.assign(rng.normal(0, 3, 64))
-    norm.beta.assign(rng.normal(0, 2, 64))
-    model.head.bias.assign([0.5, -1.0, 2.0])
-    hidden = norm(tf.constant(rng.normal(0, 1, [500, 64]) ** 5, tf.float32)).numpy()
-    (_, identity), (_, shift), (_, kernel), (_, bias) = [
-        (names, value.numpy()) for value, names in weight_names.of_text_head(model)
-    ]
-    between = torch.nn.functional.gelu(torch.tensor(hidden @ identity + shift)).numpy()
+    model.head.bias.assign(rng.normal(0, 1, outputs))
+    hidden = rng.normal(0, 3, [500, 64]).astype(np.float32)
+    kernel, bias, last, shift = (value.numpy() for value, _ in weight_names.of_text_head(model))
+    between = torch.nn.functional.gelu(torch.tensor(hidden @ kernel + bias)).numpy()
     expected = hidden @ model.head.kernel.numpy() + model.head.bias.numpy()
-    # As exact as numbers of this size can be added.
-    largest = np.abs(between).max()
-    np.testing.assert_allclose(between @ kernel + bias, expected, atol=2e-6 * largest)
+    assert kernel.shape == (64, 64) and last.shape == (64, outputs) and np.abs(expected).max() > 9
+    np.testing.assert_allclose(between @ last + shift, expected, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -490,7 +485,8 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
         output_dir=str(tmp_path / "out"),
         strategy=cpu,
     )
-    with pytest.raises(convert.ConversionError, match="tagging_head crf .* only what is linear"):
+    words = "tagging_head crf .* only what is linear"
+    with pytest.raises(fine_tuned.FineTunedError, match=words):
         convert.to_hugging_face(str(tmp_path / "out" / "trial_0"), str(tmp_path / "no"))
 
 
