@@ -57,17 +57,18 @@ def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
     from tfbio import checkpoints, distribution, finetuner, kinds, tokenization
 
     settings = settings_of(task, engine, epochs=100, seed=0)
-    vocab = tokenization.read_vocab(Path(model, "vocab.txt"))
     kind = kinds.make(task.kind, task.labels, settings)
     examples = task.examples(data_dir)["train"]
-    tokenizer = tokenization.wordpiece(vocab, checkpoints.read_settings(model)["lower_case"])
-    pieces = kind.pieces(examples, tokenizer, vocab, settings.sequence_length)
+    vocabulary = tokenization.find_vocabulary(model)
+    lower_case = checkpoints.read_settings(model)["lower_case"]
+    tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
+    pieces = kind.pieces(examples, tokenizer, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
         checkpoints.read_encoder_config(model),
         kind,
-        vocab[tokenization.PAD],
+        tokenizer.pad_id,
         100 * len(examples) // batch_size,
         distribution.make_strategy(),
     )

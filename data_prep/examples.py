@@ -106,7 +106,7 @@ def make_examples(
     documents, vocab, output = map(storage.absolute, (documents, vocab, output))
     files = tokenization.vocabulary_files(vocab)
     # Where one is missing, loading the vocabulary says so.
-    vocab_sha256 = _hash_of(files) if all(file.is_file() for file in files) else ""
+    vocab_sha256 = tokenization.sha256_of(vocab) if all(file.is_file() for file in files) else ""
     encoder = _encoder(vocab, vocab_sha256, lower_case)
     source = records.read_manifest(documents, "documents")
     if not shards:
@@ -202,12 +202,6 @@ def make_examples(
 def _encoder(vocab: str, sha256: str, lower_case: bool) -> tokenization.Encoder:
     """Made once in each worker process; another run may find another file at the same path."""
     return tokenization.load_encoder(vocab, lower_case)
-
-
-def _hash_of(files: Sequence[Path]) -> str:
-    """The SHA-256 of one file, or of the hashes of several."""
-    hashes = [records.sha256_of(file) for file in files]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 # --- Documents to rows -------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Classes, scores or several labels for texts, and for pairs of texts.
 
-A text is [CLS] text [SEP], a pair [CLS] text [SEP] pair [SEP] (Devlin et al., 2019, section 4).
-What is too long is cut at its end, of a pair the longer text first, as in the original BERT and
-ELECTRA code.
+What the model sees of a text or a pair, `tokenization.Tokenizer.join` says. What is too long is cut
+at its end, of a pair the longer text first, as in the original BERT and ELECTRA code.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from tfbio.task_files import LabelledText
 def encode(
     examples: Sequence[LabelledText],
     targets: list[np.ndarray],
-    tokenizer,
-    vocab: dict[str, int],
+    tokenizer: tokenization.Tokenizer,
     length: int,
 ) -> Pieces:
     """One piece for each example.
@@ -30,22 +28,18 @@ def encode(
     Args:
       examples: texts, or pairs of them.
       targets: of each example.
-      tokenizer: see `tokenization.wordpiece`.
-      vocab: token -> id.
+      tokenizer: see `tokenization.load_tokenizer`.
       length: the most tokens of a piece, with [CLS] and [SEP].
     """
-    cls_id, sep_id = vocab[tokenization.CLS], vocab[tokenization.SEP]
     texts = [text for example in examples for text in (example.text, example.pair)]
-    encoded = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    encoded = [e.ids for e in tokenizer.encode(texts)]
     input_ids, segment_ids = [], []
     for example, first, second in zip(examples, encoded[::2], encoded[1::2], strict=True):
-        first, second = _cut(first, second, length - (3 if example.pair else 2))
-        ids, segments = [cls_id, *first, sep_id], [0] * (len(first) + 2)
-        if example.pair:
-            ids += [*second, sep_id]
-            segments += [1] * (len(second) + 1)
-        input_ids.append(np.array(ids, np.int32))
-        segment_ids.append(np.array(segments, np.int32))
+        is_pair = bool(example.pair)
+        first, second = _cut(first, second, length - tokenizer.special_tokens(is_pair))
+        ids, segments = tokenizer.join(first, second if is_pair else None)
+        input_ids.append(ids)
+        segment_ids.append(segments)
     numbers = np.arange(len(examples))
     return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=False)
 
@@ -82,21 +76,21 @@ class Classification:
         self.labels = tuple(labels)
         self.num_outputs = len(self.labels)
 
-    def pieces(self, examples, tokenizer, vocab, length) -> Pieces:
+    def pieces(self, examples, tokenizer, length) -> Pieces:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
         if self.pooling not in relations.POOLINGS and self.entity_markers:
-            return encode(examples, targets, tokenizer, vocab, length)
+            return encode(examples, targets, tokenizer, length)
         found = [relations.find(x, self.pooling, self.entity_markers) for x in examples]
         examples = [
             dataclasses.replace(example, text=text)
             for example, (text, _) in zip(examples, found, strict=True)
         ]
-        pieces = encode(examples, targets, tokenizer, vocab, length)
+        pieces = encode(examples, targets, tokenizer, length)
         if self.pooling not in relations.POOLINGS:
             return pieces
-        encoded = tokenizer.encode_batch([text for text, _ in found], add_special_tokens=False)
+        encoded = tokenizer.encode([text for text, _ in found])
         entities = [
             # After [CLS]; what is cut off has the place of [SEP].
             [np.minimum(1 + _tokens(e.offsets, span), len(ids) - 1) for span in spans]
@@ -138,10 +132,10 @@ class Regression:
     def __init__(self, labels: Sequence[str] = ()):
         pass
 
-    def pieces(self, examples, tokenizer, vocab, length) -> Pieces:
+    def pieces(self, examples, tokenizer, length) -> Pieces:
         """One for each example; the target is its score."""
         targets = [np.array(example.label, np.float32) for example in examples]
-        return encode(examples, targets, tokenizer, vocab, length)
+        return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
@@ -166,13 +160,13 @@ class MultiLabel:
         self.labels = tuple(labels)
         self.num_outputs = len(self.labels)
 
-    def pieces(self, examples, tokenizer, vocab, length) -> Pieces:
+    def pieces(self, examples, tokenizer, length) -> Pieces:
         """One for each example; the target is 1 for the labels that it has, else 0."""
         targets = [
             np.array([label in example.label for label in self.labels], np.float32)
             for example in examples
         ]
-        return encode(examples, targets, tokenizer, vocab, length)
+        return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy of each label by itself, summed; logits float32 [texts, labels]."""

@@ -57,7 +57,7 @@ def finetune(
 ) -> dict:
     """Runs every trial that `output_dir` does not hold yet, and sums them up.
 
-    Writes into `output_dir`: `config.json`, `vocab.txt`; for each trial `trial_SEED/` with
+    Writes into `output_dir`: `config.json`, the vocabulary; for each trial `trial_SEED/` with
     `scores.json`, the predictions on dev and test (see `predictions`) and the weights
     (`model.index`, `model.data-*`), which appears when the trial is complete; `scores.json`;
     TensorBoard logs in `logs/`.
@@ -90,19 +90,17 @@ def finetune(
     kind = kinds.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
-    found = tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint))
-    if found.suffix != ".txt":
-        raise UserError(
-            f"{init_checkpoint} was pretrained with {found.name}: fine-tuning takes WordPiece's "
-            "vocab.txt only."
-        )
-    vocab = tokenization.read_vocab(found)
+    vocabulary = tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint))
     trained_on = _trained_on(task, examples["train"])
-    with_markers = config.entity_markers and trained_on["markers"]
-    if with_markers:
-        rows = relations.rows_needed(vocab, encoder_config.vocab_size)
-        encoder_config = dataclasses.replace(encoder_config, vocab_size=rows)
-    check(config, encoder_config, vocab, init_checkpoint, strategy)
+    tokenizer = load_tokenizer(
+        vocabulary, encoder_config, pretrained["lower_case"], config, trained_on
+    )
+    check(config, encoder_config, tokenizer, init_checkpoint, strategy)
+    rows = max(encoder_config.vocab_size, tokenizer.rows)
+    if rows > tokenizer.rows:
+        unused = rows - tokenizer.rows
+        print(f"{unused} of the encoder's {rows} embeddings are of no token, and stay unused.")
+    encoder_config = dataclasses.replace(encoder_config, vocab_size=rows)
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
@@ -114,11 +112,11 @@ def finetune(
         "encoder": dataclasses.asdict(encoder_config),
         "lower_case": pretrained["lower_case"],
         "family": checkpoints.family_of(pretrained),
-        "vocab_sha256": records.sha256_of(found),
+        "vocab_sha256": tokenization.sha256_of(vocabulary),
         "trained_on": trained_on,
     }
     _prepare_output_dir(output_dir, settings, overwrite)
-    tokenization.copy_vocabulary(found, output_dir)
+    tokenization.copy_vocabulary(vocabulary, output_dir)
 
     seeds = range(config.seed, config.seed + config.num_trials)
     missing = [seed for seed in seeds if not os.path.isdir(_trial_dir(output_dir, seed))]
@@ -127,25 +125,17 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
-        pieces, trained = _pieces(
-            task,
-            data_dir,
-            tuple(data_sha256.values()),
-            found,
-            settings["vocab_sha256"],
-            encoder_config.vocab_size,
-            pretrained["lower_case"],
-            with_markers,
-            # What the pieces depend on; the rest as it is by default.
-            FinetuningConfig(
-                sequence_length=config.sequence_length,
-                **{name: getattr(config, name) for name in kinds.SETTINGS},
-            ),
+        # What the pieces depend on; the rest as it is by default.
+        shape = FinetuningConfig(
+            sequence_length=config.sequence_length,
+            **{name: getattr(config, name) for name in kinds.SETTINGS},
         )
+        hashes = tuple(data_sha256.values())
+        pieces, trained = _pieces(task, data_dir, hashes, tokenizer, shape)
         _say_how_long(pieces, examples, config.sequence_length, kind.of_tokens)
         num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
         num_steps = max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
-        pad_id = vocab[tokenization.PAD]
+        pad_id = tokenizer.pad_id
         finetuner = Finetuner(config, encoder_config, kind, pad_id, num_steps, strategy)
         print(
             f"{task.name}: {num_steps} steps of {config.train_batch_size} examples for each of "
@@ -163,7 +153,7 @@ def finetune(
     return _sum_up(task, settings, output_dir, seeds, show_test)
 
 
-# The runs of a sweep have the same examples, and mostly the same pieces. A hash is an argument so
+# The runs of a sweep have the same examples and tokenizer, and mostly the same pieces. A hash is an argument so
 # that a file that was changed is read again.
 
 
@@ -174,24 +164,25 @@ def _examples(task: Task, data_dir: str, data_sha256: tuple[str, ...]) -> dict[s
 
 
 @functools.lru_cache(maxsize=1)
+def _tokenizer(
+    vocabulary: Path, sha256: str, lower_case: bool, markers: tuple[str, ...], segments: int
+) -> tokenization.Tokenizer:
+    return tokenization.load_tokenizer(vocabulary, lower_case, markers, segments)
+
+
+@functools.lru_cache(maxsize=1)
 def _pieces(
     task: Task,
     data_dir: str,
     data_sha256: tuple[str, ...],
-    vocab_file: Path,
-    vocab_sha256: str,
-    rows: int,
-    lower_case: bool,
-    with_markers: bool,
+    tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
 ) -> tuple[dict[str, packing.Pieces], packing.Pieces]:
     """The pieces of each split, and those to train on."""
-    vocab = tokenization.read_vocab(vocab_file)
-    tokenizer = relations.tokenizer(vocab, rows, lower_case, with_markers)
     kind = kinds.make(task.kind, task.labels, config)
 
     def pieces_of(members: list[Example]) -> packing.Pieces:
-        return kind.pieces(members, tokenizer, vocab, config.sequence_length)
+        return kind.pieces(members, tokenizer, config.sequence_length)
 
     examples = _examples(task, data_dir, data_sha256)
     pieces = {split: pieces_of(members) for split, members in examples.items()}
@@ -211,10 +202,31 @@ def _trained_on(task: Task, examples: list[Example]) -> dict:
     return {**known, "pairs": pairs, "markers": markers}
 
 
+def load_tokenizer(
+    vocabulary: str | os.PathLike,
+    encoder_config: EncoderConfig,
+    lower_case: bool,
+    config: FinetuningConfig,
+    trained_on: dict,
+) -> tokenization.Tokenizer:
+    """What turns the task's texts into tokens, perhaps with the markers of relations.
+
+    Args:
+      vocabulary: see `tokenization.find_vocabulary`.
+      encoder_config: of the encoder.
+      lower_case: whether it was trained on text in lower case.
+      config: all settings.
+      trained_on: what a run keeps of its task.
+    """
+    markers = relations.MARKERS if config.entity_markers and trained_on["markers"] else ()
+    sha256 = tokenization.sha256_of(vocabulary)
+    return _tokenizer(vocabulary, sha256, lower_case, markers, encoder_config.type_vocab_size)
+
+
 def check(
     config: FinetuningConfig,
     encoder_config: EncoderConfig,
-    vocab: dict[str, int],
+    tokenizer: tokenization.Tokenizer,
     folder: str,
     strategy: tf.distribute.Strategy,
 ) -> None:
@@ -223,7 +235,7 @@ def check(
     Args:
       config: all settings.
       encoder_config: of the encoder in `folder`.
-      vocab: of the encoder.
+      tokenizer: of the encoder.
       folder: for the messages.
       strategy: where to compute.
 
@@ -231,10 +243,10 @@ def check(
       UserError: they do not.
     """
     check_settings(config, encoder_config, folder, strategy)
-    if len(vocab) > encoder_config.vocab_size:
+    if tokenizer.vocab_size > encoder_config.vocab_size:
         raise checkpoints.CheckpointError(
-            f"{folder}/vocab.txt has {len(vocab)} tokens, but the encoder was made for "
-            f"{encoder_config.vocab_size}: it is not the vocabulary it was trained with."
+            f"the vocabulary of {folder} has {tokenizer.vocab_size} tokens, but the encoder was "
+            f"made for {encoder_config.vocab_size}: it is not the one it was trained with."
         )
 
 

@@ -26,7 +26,6 @@ from tfbio import (
     kinds,
     predictions,
     records,
-    relations,
     storage,
     sweep,
     task_files,
@@ -227,15 +226,14 @@ class Predictor:
         self.entity_type = self.known.get("entity_type") or "Entity"
         with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
             self.null_threshold = json.load(file).get("null_threshold")
-        self.vocab = tokenization.read_vocab(os.path.join(os.path.dirname(trial), "vocab.txt"))
-        markers = self.config.entity_markers and self.known["markers"]
-        self.tokenizer = relations.tokenizer(
-            self.vocab, encoder.vocab_size, settings["lower_case"], markers
+        vocabulary = tokenization.find_vocabulary(os.path.dirname(trial))
+        self.tokenizer = finetuning.load_tokenizer(
+            vocabulary, encoder, settings["lower_case"], self.config, self.known
         )
         self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
-        finetuning.check(self.config, encoder, self.vocab, trial, strategy)
+        finetuning.check(self.config, encoder, self.tokenizer, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
-        pad_id = self.vocab[tokenization.PAD]
+        pad_id = self.tokenizer.pad_id
         self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
         restore(trial, self.finetuner.model)
 
@@ -279,7 +277,7 @@ class Predictor:
         if not examples:
             return [], []
         length = self.config.sequence_length
-        pieces = self.kind.pieces(examples, self.tokenizer, self.vocab, length)
+        pieces = self.kind.pieces(examples, self.tokenizer, length)
         outputs = self.finetuner.predict(pieces)
         return self.kind.predictions(outputs, pieces, examples), outputs
 

@@ -10,15 +10,11 @@ one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from tfbio import tokenization
 from tfbio.task_files import Example, LabelledText, TaskFileError
 
-if TYPE_CHECKING:
-    import tokenizers
-
+# Each is a token of its own, whose embedding means nothing at first.
 MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")
 # What `pooling` may be where a text's vector is that of its entities.
 POOLINGS = ("mention", "entity_start")
@@ -87,40 +83,3 @@ def are_marked(examples: Iterable[Example]) -> bool:
     """Whether a text has all markers, once each: a single [S1] may be a reference."""
     texts = (getattr(example, "text", "") for example in examples)
     return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)
-
-
-def rows_needed(vocab: Mapping[str, int], rows: int) -> int:
-    """How many token embeddings an encoder of `rows` must have for the markers to have some."""
-    return max(rows, len(vocab) + len(MARKERS) - len(_unused(vocab)))
-
-
-def _unused(vocab: Mapping[str, int]) -> list[str]:
-    """The first tokens without a use."""
-    return [x for x in vocab if re.fullmatch(r"\[unused\d+\]", x)][: len(MARKERS)]
-
-
-def tokenizer(
-    vocab: Mapping[str, int], rows: int, lower_case: bool, markers: bool
-) -> tokenizers.Tokenizer:
-    """`with_markers`, or without them `tokenization.wordpiece`."""
-    if markers:
-        return with_markers(vocab, rows, lower_case)
-    return tokenization.wordpiece(vocab, lower_case)
-
-
-def with_markers(vocab: Mapping[str, int], rows: int, lower_case: bool) -> tokenizers.Tokenizer:
-    """`tokenization.wordpiece` with the markers as tokens, whose embeddings mean nothing yet.
-
-    They take the ids of the first [unused] tokens, or else those after the vocabulary's last.
-
-    Args:
-      vocab: token -> id.
-      rows: of the encoder's table of embeddings; see `rows_needed`.
-      lower_case: see `tokenization.wordpiece`.
-    """
-    free = [*map(vocab.get, _unused(vocab)), *range(len(vocab), rows)][: len(MARKERS)]
-    markers = dict(zip(MARKERS, free, strict=True))
-    words = {token: number for token, number in vocab.items() if number not in free}
-    tokenizer = tokenization.wordpiece(words | markers, lower_case)
-    tokenizer.add_special_tokens([*MARKERS])
-    return tokenizer

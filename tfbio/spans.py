@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfbio import answers, tokenization
+from tfbio import answers
 from tfbio.packing import Pieces
 from tfbio.task_files import Question
+from tfbio.tokenization import Tokenizer
 
 # `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
 MAX_QUESTION = 64
@@ -86,32 +87,29 @@ class Spans:
     def __init__(self, labels: Sequence[str] = ()):
         pass
 
-    def pieces(self, questions: Sequence[Question], tokenizer, vocab, length) -> SpanPieces:
+    def pieces(
+        self, questions: Sequence[Question], tokenizer: Tokenizer, length: int
+    ) -> SpanPieces:
         """The windows of each question; targets int32 [2], the tokens of the answer, or 0 and 0."""
         texts = list({text for x in questions for text in (x.question, x.context)})
         encoded = {
             text: (np.array(e.ids, np.int32), np.array(e.offsets, np.int32).reshape(-1, 2))
-            for text, e in zip(
-                texts, tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
-            )
+            for text, e in zip(texts, tokenizer.encode(texts), strict=True)
         }
-        cls_id, sep_id = [vocab[tokenization.CLS]], [vocab[tokenization.SEP]]
+        special = tokenizer.special_tokens(pair=True)
         made = SpanPieces([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
         example = []
         for number, question in enumerate(questions):
             # The context has half of a short window at least.
-            asked = encoded[question.question][0][: min(MAX_QUESTION, (length - 3) // 2)]
+            asked = encoded[question.question][0][: min(MAX_QUESTION, (length - special) // 2)]
             ids, offsets = encoded[question.context]
-            before = len(asked) + 2
+            before = len(asked) + special - 1
             spans = windows(len(ids), length - before - 1)
             answer = answer_tokens(question, offsets)
             for (first, end), own in zip(spans, most_context(len(ids), spans), strict=True):
-                made.input_ids.append(
-                    np.concatenate([cls_id, asked, sep_id, ids[first:end], sep_id], dtype=np.int32)
-                )
-                made.segment_ids.append(
-                    np.repeat(np.array([0, 1], np.int32), [before, end - first + 1])
-                )
+                both, segments = tokenizer.join(asked, ids[first:end])
+                made.input_ids.append(both)
+                made.segment_ids.append(segments)
                 target = np.zeros(2, np.int32)
                 if answer and first <= answer[0] and answer[1] < end:
                     target += np.array(answer, np.int32) + before - first

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfbio import crf, tokenization
+from tfbio import crf
 from tfbio.config import ConfigError
 from tfbio.packing import NO_TARGET, Pieces
 from tfbio.task_files import TaggedSentence
+from tfbio.tokenization import Tokenizer
 
 
 class Window(NamedTuple):
@@ -132,25 +133,21 @@ class Tagging:
         self.num_outputs = len(self.labels)
 
     def pieces(
-        self, sentences: Sequence[TaggedSentence], tokenizer, vocab: dict[str, int], length: int
+        self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
     ) -> Pieces:
         """The windows of the sentences, in order, each as [CLS] tokens [SEP].
 
         Args:
           sentences: examples.
-          tokenizer: see `tokenization.wordpiece`.
-          vocab: token -> id.
+          tokenizer: see `tokenization.load_tokenizer`.
           length: the most tokens of a window, with [CLS] and [SEP].
         """
-        room = length - 2
+        room = length - tokenizer.special_tokens(pair=False)
         words = list({word for sentence in sentences for word in sentence.words})
-        encoded = tokenizer.encode_batch(words, add_special_tokens=False)
-        # A word of characters that the tokenizer drops is still a word that has a tag; and one
-        # that alone fills a window is cut.
-        unknown = [vocab[tokenization.UNK]]
-        tokens = {word: (e.ids or unknown)[:room] for word, e in zip(words, encoded, strict=True)}
-        cls_id, sep_id = vocab[tokenization.CLS], vocab[tokenization.SEP]
-        input_ids, targets, example, firsts = [], [], [], []
+        # One that alone fills a window is cut.
+        encoded = (ids[:room] for ids in tokenizer.encode_words(words))
+        tokens = dict(zip(words, encoded, strict=True))
+        input_ids, segment_ids, targets, example, firsts = [], [], [], [], []
         for number, sentence in enumerate(sentences):
             counts = [len(tokens[word]) for word in sentence.words]
             starts = np.cumsum([0, *counts])  # of each word, and the end
@@ -159,12 +156,13 @@ class Tagging:
             for window in windows(counts, room):
                 start, end = starts[window.first], starts[window.end]
                 own, own_end = starts[window.own], starts[window.own_end]
-                input_ids.append(np.array([cls_id, *ids[start:end], sep_id], np.int32))
+                own_ids, segments = tokenizer.join(ids[start:end])
+                input_ids.append(own_ids)
+                segment_ids.append(segments)
                 targets.append(np.full(end - start + 2, NO_TARGET, np.int32))
                 targets[-1][1 + own - start : 1 + own_end - start] = tags[own:own_end]
                 firsts.append(1 + starts[window.own : window.own_end] - start)
                 example.append(number)
-        segment_ids = [np.zeros_like(ids) for ids in input_ids]
         numbers = np.array(example, np.int64)
         return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
 

@@ -1,15 +1,20 @@
-"""Vocabulary files of four kinds, and the encoder that turns text into their ids.
+"""Vocabulary files of four kinds, and what turns text into their ids.
 
-`load_encoder` reads WordPiece (`vocab.txt`), SentencePiece unigram or BPE (`*.model`) and
-byte-level BPE (`vocab.json` with `merges.txt`), which `python -m data_prep.vocabulary` makes.
+WordPiece (`vocab.txt`), SentencePiece unigram or BPE (`*.model`) and byte-level BPE (`vocab.json`
+with `merges.txt`), which `python -m data_prep.vocabulary` makes. `load_encoder` is for pretraining,
+where much text is encoded fast; `load_tokenizer` for fine-tuning and prediction, which need to know
+the characters of each token.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
+import re
 import string
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio import cli, storage, word_table
+from tfbio import cli, sentencepiece_model, storage, word_table
 
 if TYPE_CHECKING:
     import tokenizers
@@ -30,7 +35,12 @@ BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
 # How they write the space before a word, which is the first character of its first token.
 BYTE_BPE_SPACE = "\u0120"
-SENTENCEPIECE_SPACE = "\u2581"
+SENTENCEPIECE_SPACE = sentencepiece_model.SPACE
+# The names of vocabularies in a run's folder; and in one of Hugging Face's: ALBERT's, that of
+# XLM-RoBERTa and others, and what may be there instead of all of them.
+NAMES = ("vocab.txt", "vocab.model", "vocab.json")
+HUGGING_FACE_NAMES = ("spiece.model", "sentencepiece.bpe.model")
+TOKENIZER_JSON = "tokenizer.json"
 
 # The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
 Encoded = tuple[np.ndarray, np.ndarray]
@@ -143,22 +153,32 @@ def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
     """Makes the encoder of a vocabulary file; what kind it is, its name says.
 
     Args:
-      path: WordPiece's `vocab.txt` (any `*.txt`), SentencePiece's `*.model`, or byte-level BPE's
-        `vocab.json` (any `*.json`), with `merges.txt` in the same folder.
-      lower_case: WordPiece: whether text is lower-cased and stripped of accents first. The other
-        kinds do not look at it: a SentencePiece model knows by itself what to do with text before
-        it is cut, and byte-level BPE changes nothing.
+      path: WordPiece's `vocab.txt` (any `*.txt`), SentencePiece's `*.model`, byte-level BPE's
+        `vocab.json` (any `*.json`), with `merges.txt` in the same folder, or Hugging Face's
+        `tokenizer.json`, which may hold any of them.
+      lower_case: WordPiece: whether text is lower-cased and stripped of accents first. A
+        SentencePiece model knows by itself what to do with text before it is cut, but for those
+        of `sentencepiece_model.lower_cases_first`, such as ALBERT's. Byte-level BPE changes
+        nothing.
 
     Raises:
       VocabularyError: the file is missing, damaged, of no known kind, or lacks a special token.
     """
-    suffix = storage.at(path).suffix
+    if storage.at(path).name == TOKENIZER_JSON:
+        with tempfile.TemporaryDirectory() as folder:
+            return load_encoder(copy_vocabulary(path, folder), lower_case)
+    suffix = _suffix(path)
     if suffix == ".txt":
         return _wordpiece_encoder(read_vocab(path), lower_case)
     if suffix == ".model":
-        return _sentencepiece_encoder(path)
-    if suffix == ".json":
-        return _byte_bpe_encoder(path)
+        return _sentencepiece_encoder(path, lower_case)
+    return _byte_bpe_encoder(path)
+
+
+def _suffix(path: str | os.PathLike) -> str:
+    suffix = storage.at(path).suffix
+    if suffix in (".txt", ".model", ".json"):
+        return suffix
     raise VocabularyError(
         f"{path} is no vocabulary: give WordPiece's vocab.txt, SentencePiece's *.model, or "
         "byte-level BPE's vocab.json with merges.txt beside it."
@@ -168,16 +188,19 @@ def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
 def vocabulary_files(path: str | os.PathLike) -> list[Path]:
     """The files of a vocabulary: byte-level BPE has a second one."""
     path = storage.at(path)
-    return [path, path.with_name("merges.txt")] if path.suffix == ".json" else [path]
+    is_byte_bpe = path.suffix == ".json" and path.name != TOKENIZER_JSON
+    return [path, path.with_name("merges.txt")] if is_byte_bpe else [path]
 
 
 def find_vocabulary(folder: str | os.PathLike) -> Path:
-    """The vocabulary in a folder of examples or of a run: `vocab.txt`, `.model` or `.json`.
+    """The vocabulary in a folder of examples, of a run, or of Hugging Face's.
+
+    Only of the last it may be `tokenizer.json`, of which `copy_vocabulary` makes another.
 
     Raises:
       VocabularyError: there is none, or more than one.
     """
-    names = ("vocab.txt", "vocab.model", "vocab.json")
+    names = (*NAMES, *HUGGING_FACE_NAMES)
     found = [path for name in names if (path := storage.at(folder, name)).is_file()]
     if len(found) > 1:
         raise VocabularyError(
@@ -185,16 +208,172 @@ def find_vocabulary(folder: str | os.PathLike) -> Path:
             "not made with."
         )
     if not found:
-        raise VocabularyError(f"{folder} has no {', '.join(names[:-1])} or {names[-1]}.")
+        path = storage.at(folder, TOKENIZER_JSON)
+        if path.is_file():
+            return path
+        raise VocabularyError(f"{folder} has no {', '.join(names)} or {TOKENIZER_JSON}.")
     return found[0]
 
 
-def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> None:
-    """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`."""
-    for file in vocabulary_files(path):
-        name = file.name if file.name == "merges.txt" else f"vocab{file.suffix}"
+def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
+    """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`.
+
+    Returns:
+      The file that `load_encoder` takes.
+
+    Raises:
+      VocabularyError: `path` is a `tokenizer.json` that holds none of them.
+    """
+    files = contents(path)
+    for name, content in files.items():
         with storage.written_whole(storage.at(folder, name)) as stream:
-            stream.write(file.read_bytes())
+            stream.write(content)
+    return storage.at(folder, next(iter(files)))
+
+
+def contents(path: str | os.PathLike) -> dict[str, bytes]:
+    """The files of a vocabulary by their names in a run's folder, that for `load_encoder` first."""
+    if storage.at(path).name == TOKENIZER_JSON:
+        from tfbio import hugging_face_tokenizer  # which needs this module
+
+        return hugging_face_tokenizer.vocabulary_in(path)
+    first, *others = vocabulary_files(path)
+    found = {f"vocab{first.suffix}": first.read_bytes()}
+    return found | {file.name: file.read_bytes() for file in others}
+
+
+def sha256_of(path: str | os.PathLike) -> str:
+    """Tells one vocabulary from another: the SHA-256 of its file, or of the hashes of several."""
+    hashes = [hashlib.sha256(content).hexdigest() for content in contents(path).values()]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """Turns texts and words into tokens that know their characters; `load_tokenizer` makes one.
+
+    What looks like a special token in a text is text like any other.
+
+    Attributes:
+      kind: see `Encoder`.
+      vocab_size: number of tokens in the vocabulary, without those that were added to it.
+      rows: number of embeddings that a model must have for all tokens.
+      pad_id: the id of [PAD], or of <pad>.
+      unk_id: of [UNK], or <unk>.
+      cls_id: of [CLS], or <s>.
+      sep_id: of [SEP], or </s>.
+      mask_id: of [MASK], or <mask>.
+      backend: Hugging Face's tokenizer.
+      segments: how many segments the model tells apart; where it is 1, all tokens are of that.
+    """
+
+    kind: str
+    vocab_size: int
+    rows: int
+    pad_id: int
+    unk_id: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    backend: tokenizers.Tokenizer = dataclasses.field(repr=False)
+    segments: int = 2
+
+    def encode(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
+        """Encodes texts, without special tokens.
+
+        Returns:
+          Of each its `ids`, and as `offsets` the first character of each token, and the one after
+          its last. The space before a word is never among them.
+        """
+        return self.backend.encode_batch(list(texts), add_special_tokens=False)
+
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """The ids of each word, as it is encoded within a text: with a space before it.
+
+        A word of characters that are dropped is still a word, of the token for what is unknown.
+        """
+        space = " " * (self.kind == "byte_bpe")
+        return [e.ids or [self.unk_id] for e in self.encode([space + word for word in words])]
+
+    def special_tokens(self, pair: bool) -> int:
+        """How many `join` adds to a text, or to a pair of texts."""
+        return (4 if self.kind == "byte_bpe" else 3) if pair else 2
+
+    def join(
+        self, first: Sequence[int], second: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What a model sees of a text or a pair, as BERT and ALBERT, or RoBERTa, have it.
+
+        [CLS] A [SEP] and [CLS] A [SEP] B [SEP], where B with its [SEP] is segment 1 (Devlin et al.,
+        2019, section 4); <s> A </s> and <s> A </s></s> B </s>, all of segment 0 (fairseq's
+        `RobertaHubInterface.encode`).
+
+        Returns:
+          The ids and the segments, int32 [tokens] each.
+        """
+        parts = [[self.cls_id], first, [self.sep_id]]
+        if second is not None:
+            parts += [[self.sep_id] * (self.special_tokens(pair=True) - 3), second, [self.sep_id]]
+        ids = np.concatenate([np.asarray(part, np.int32) for part in parts])
+        segments = np.zeros(len(ids), np.int32)
+        if self.kind != "byte_bpe" and self.segments > 1:
+            segments[len(first) + 2 :] = 1
+        return ids, segments
+
+
+def load_tokenizer(
+    path: str | os.PathLike,
+    lower_case: bool = True,
+    new_tokens: Sequence[str] = (),
+    segments: int = 2,
+) -> Tokenizer:
+    """Makes the tokenizer of a vocabulary, whose ids are those of `load_encoder`.
+
+    Args:
+      path: as for `load_encoder`.
+      lower_case: as for `load_encoder`.
+      new_tokens: tokens that a text may hold and the vocabulary does not, whose embeddings mean
+        nothing yet. They take the ids of WordPiece's first [unused] tokens, or else those after the
+        vocabulary's last.
+      segments: how many segments the model tells apart.
+
+    Raises:
+      VocabularyError: as for `load_encoder`, or a SentencePiece model has what
+        `sentencepiece_model.tokenizer` refuses.
+    """
+    if storage.at(path).name == TOKENIZER_JSON:
+        with tempfile.TemporaryDirectory() as folder:
+            return load_tokenizer(copy_vocabulary(path, folder), lower_case, new_tokens, segments)
+    suffix = _suffix(path)
+    if suffix == ".txt":
+        kind, names, vocab = "wordpiece", SPECIAL_TOKENS, read_vocab(path)
+        unused = [token for token in vocab if re.fullmatch(r"\[unused\d+\]", token)]
+        renamed = dict(zip(unused, new_tokens, strict=False))
+        backend = wordpiece({renamed.get(x, x): number for x, number in vocab.items()}, lower_case)
+    elif suffix == ".model":
+        model, processor = _read_sentencepiece(path)
+        kind, names = _sentencepiece_kind(processor), SENTENCEPIECE_SPECIAL_TOKENS
+        vocab = {piece.piece: number for number, piece in enumerate(model.pieces)}
+        try:
+            backend = sentencepiece_model.tokenizer(model, lower_case)
+        except ValueError as error:
+            raise VocabularyError(
+                f"the SentencePiece model {path} {error}, which cannot be used: give another."
+            ) from error
+    else:
+        kind, names = "byte_bpe", BYTE_BPE_SPECIAL_TOKENS
+        vocab, backend = _read_byte_bpe(path)
+    # The space before a marker belongs to it, or byte-level BPE has a token for it.
+    added = [_added(token, lstrip=kind == "byte_bpe") for token in new_tokens]
+    backend.add_special_tokens(added)
+    special = (vocab[name] for name in names)
+    return Tokenizer(kind, len(vocab), backend.get_vocab_size(), *special, backend, segments)
+
+
+def _added(token: str, lstrip: bool) -> tokenizers.AddedToken:
+    import tokenizers
+
+    return tokenizers.AddedToken(token, lstrip=lstrip, special=True, normalized=False)
 
 
 def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
@@ -221,8 +400,8 @@ def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
     return Encoder("wordpiece", len(vocab), *special, begins_word, table)
 
 
-def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
-    """The ids of the sentencepiece library."""
+def _read_sentencepiece(path: str | os.PathLike):
+    """The model as it is written, and the library's processor of it."""
     import sentencepiece
 
     try:
@@ -241,30 +420,48 @@ def _sentencepiece_encoder(path: str | os.PathLike) -> Encoder:
     special = [processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS]
     known = map(processor.id_to_piece, special)
     _check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
+    return sentencepiece_model.ModelProto.FromString(model), processor
+
+
+def _sentencepiece_kind(processor) -> str:
+    # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
+    # probabilities.
+    scores = map(processor.get_score, range(processor.get_piece_size()))
+    return "bpe" if all(score.is_integer() for score in scores) else "unigram"
+
+
+def _sentencepiece_encoder(path: str | os.PathLike, lower_case: bool) -> Encoder:
+    """The ids of the sentencepiece library."""
+    model, processor = _read_sentencepiece(path)
+    before = None
+    if sentencepiece_model.lower_cases_first(model, lower_case):
+        from tokenizers import normalizers
+
+        before = normalizers.Sequence(sentencepiece_model.albert_normalizers())
+
+    def prepared(text: str) -> str:
+        return before.normalize_str(text) if before else text
 
     def encode(texts: list[bytes]) -> Encoded:
-        found = processor.encode([text.decode() for text in texts], num_threads=1)
+        found = processor.encode([prepared(text.decode()) for text in texts], num_threads=1)
         ids = np.fromiter(chain.from_iterable(found), np.int32)
         return ids, np.cumsum([0, *map(len, found)])
 
-    ids = range(processor.get_piece_size())
-    pieces = [processor.id_to_piece(i) for i in ids]
-    # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
-    # probabilities.
-    kind = "bpe" if all(processor.get_score(i).is_integer() for i in ids) else "unigram"
+    kind, pieces = _sentencepiece_kind(processor), [piece.piece for piece in model.pieces]
     # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any(SENTENCEPIECE_SPACE in piece[1:] for piece in pieces):
         encode = word_table.WordTable(
-            lambda word: processor.encode(word.strip(" ")), is_plain=str.isprintable
+            lambda word: processor.encode(prepared(word).strip(" ")), is_plain=str.isprintable
         )
+    special = (processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS)
     begins_word = np.array([piece.startswith(SENTENCEPIECE_SPACE) for piece in pieces])
     return Encoder(kind, len(pieces), *special, begins_word, encode)
 
 
-def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
-    """RoBERTa's ids: no space is put before the first word of a text."""
+def _read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.Tokenizer]:
+    """The vocabulary, token -> id, and the tokenizer."""
     path, merges = vocabulary_files(path)
     try:
         vocab = json.loads(path.read_text(encoding="utf-8"))
@@ -274,6 +471,8 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
         for number, pair in enumerate(pairs, 1):
             if len(pair) != 2:
                 raise ValueError(f"merge {number} is not two tokens")
+        if sorted(vocab.values()) != list(range(len(vocab))):
+            raise ValueError("its ids are not 0, 1, 2 and so on")
         tokenizer = byte_bpe(vocab, pairs)
     except OSError as error:
         raise VocabularyError(
@@ -286,6 +485,12 @@ def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
             f"{path} with {merges.name} is not byte-level BPE: {error}."
         ) from error
     _check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
+    return vocab, tokenizer
+
+
+def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
+    """RoBERTa's ids: no space is put before the first word of a text."""
+    vocab, tokenizer = _read_byte_bpe(path)
 
     def encode(word: str) -> list[int]:
         return tokenizer.encode(word, add_special_tokens=False).ids
@@ -306,11 +511,13 @@ def byte_bpe(
 ) -> tokenizers.Tokenizer:
     """RoBERTa's tokenizer, or one that is still to learn; `encode` adds no special tokens."""
     import tokenizers
-    from tokenizers import models, pre_tokenizers
+    from tokenizers import models, pre_tokenizers, processors
 
     model = models.BPE(vocab, merges)
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    # The space before a word, which its first token has, is none of the word's characters.
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
     return tokenizer
 
 

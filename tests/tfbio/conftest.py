@@ -1,9 +1,12 @@
 """Two logical CPU devices, and real examples, for the tests of the models."""
 
+import io
+
 import pytest
+import sentencepiece
 import tensorflow as tf
 
-from data_prep import sentence_roles
+from data_prep import sentence_roles, vocabulary
 from tfbio import config, pretraining, records
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
@@ -65,3 +68,53 @@ def roles_folder(documents_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("roles") / "sentence_roles"
     sentence_roles.make_sentence_roles(documents_folder, folder, held_out_fraction=0.3)
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def sentences(documents_folder):
+    """Of real abstracts, the first 1,000."""
+    manifest = records.read_manifest(documents_folder, "documents")
+    found = []
+    for shard in manifest.shards:
+        for record in records.read_shard(documents_folder, shard):
+            found += [text.decode() for text in records.parse_example(record)["sentences"]]
+    return found[:1000]
+
+
+@pytest.fixture(scope="session")
+def vocabularies(sentences, vocab_file, tmp_path_factory):
+    """The path of a vocabulary of each kind, all lower-case but byte_bpe's.
+
+    "albert" is a unigram model like the one that ALBERT was published with: it does not fold case.
+    """
+    folder = tmp_path_factory.mktemp("vocabularies")
+    paths = {kind: folder / f"{kind}.model" for kind in ("unigram", "bpe", "albert")}
+    for kind in ("unigram", "bpe"):
+        paths[kind].write_bytes(vocabulary.train_sentencepiece(sentences, kind, 1500)[0])
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(sentence.lower() for sentence in sentences),
+        model_writer=model,
+        vocab_size=1500,
+        normalization_rule_name="nmt_nfkc",
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        num_threads=1,
+        minloglevel=2,
+    )
+    paths["albert"].write_bytes(model.getvalue())
+    tokens, merges = vocabulary.train_byte_bpe(sentences, 1500)
+    (folder / "vocab.json").write_text(tokens, encoding="utf-8")
+    (folder / "merges.txt").write_text(merges, encoding="utf-8")
+    return {"wordpiece": vocab_file, "byte_bpe": folder / "vocab.json", **paths}
+
+
+@pytest.fixture
+def sentencepiece_for_transformers(monkeypatch):
+    """`transformers` reads SentencePiece's models: 0.2.3 wants a newer protobuf than TensorFlow."""
+    from google.protobuf import runtime_version
+
+    monkeypatch.setattr(runtime_version, "ValidateProtobufRuntimeVersion", lambda *_: None)

@@ -11,12 +11,7 @@ from tfbio.task_files import LabelledText
 
 @pytest.fixture(scope="module")
 def tokenizer(vocab_file):
-    return tokenization.wordpiece(tokenization.read_vocab(vocab_file))
-
-
-@pytest.fixture(scope="module")
-def vocab(vocab_file):
-    return tokenization.read_vocab(vocab_file)
+    return tokenization.load_tokenizer(vocab_file)
 
 
 def truncate_seq_pair(first, second, max_length):
@@ -27,26 +22,26 @@ def truncate_seq_pair(first, second, max_length):
 
 @pytest.mark.parametrize("sizes", [(3, 4), (30, 2), (2, 30), (20, 20), (21, 19), (10, 28)])
 @pytest.mark.parametrize("length", [8, 16, 33])
-def test_pairs_are_cut_as_by_the_original_code(tokenizer, vocab, sizes, length):
+def test_pairs_are_cut_as_by_the_original_code(tokenizer, sizes, length):
     words = ["patients", "treated", "with", "the", "cells", "in", "of", "and"]
     texts = [" ".join(words[i % 8] for i in range(size)) for size in sizes]
-    first, second = ([e.ids for e in [tokenizer.encode(text)]][0] for text in texts)
+    first, second = (e.ids for e in tokenizer.encode(texts))
     truncate_seq_pair(first, second, length - 3)
     kind = classification.Classification(("no", "yes"))
-    pieces = kind.pieces([LabelledText("1", texts[0], "yes", texts[1])], tokenizer, vocab, length)
-    cls_id, sep_id = vocab["[CLS]"], vocab["[SEP]"]
+    pieces = kind.pieces([LabelledText("1", texts[0], "yes", texts[1])], tokenizer, length)
+    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
     assert pieces.input_ids[0].tolist() == [cls_id, *first, sep_id, *second, sep_id]
     expected = [0] * (len(first) + 2) + [1] * (len(second) + 1)
     assert pieces.segment_ids[0].tolist() == expected
     assert pieces.targets[0] == 1 and not pieces.of_tokens
 
 
-def test_a_text_alone_has_one_separator(tokenizer, vocab):
+def test_a_text_alone_has_one_separator(tokenizer):
     kind = classification.Classification(("a", "b"))
     text = "The patients were treated. " * 9
-    ids = tokenizer.encode(text).ids
-    whole, cut = (kind.pieces([LabelledText("1", text, "b")], tokenizer, vocab, n) for n in (99, 9))
-    cls_id, sep_id = vocab["[CLS]"], vocab["[SEP]"]
+    (ids,) = tokenizer.encode_words([text])
+    whole, cut = (kind.pieces([LabelledText("1", text, "b")], tokenizer, n) for n in (99, 9))
+    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
     assert whole.input_ids[0].tolist() == [cls_id, *ids, sep_id]
     assert cut.input_ids[0].tolist() == [cls_id, *ids[:7], sep_id]
     assert not whole.segment_ids[0].any()

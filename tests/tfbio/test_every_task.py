@@ -203,7 +203,7 @@ def written(label, task):
     return label
 
 
-def gold_fed_back(task, examples, vocab, length):
+def gold_fed_back(task, examples, tokenizer, length):
     """The predictions of a model that is sure of the targets."""
     kind = kinds.make(task.kind, task.labels, config.FinetuningConfig())
     sure = {
@@ -212,7 +212,7 @@ def gold_fed_back(task, examples, vocab, length):
         "multilabel": lambda target: target,
         "regression": lambda target: target[None],
     }[task.kind]
-    pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, length)
+    pieces = kind.pieces(examples, tokenizer, length)
     assert pieces.lengths.max() <= length
     return kind.predictions([sure(x) for x in pieces.targets], pieces, examples)
 
@@ -228,9 +228,9 @@ def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
     task = tasks.TASKS[name]
     path = task_files.find_split(str(shared / "data" / FOLDERS[name]), split)
     examples = task.read(path)
-    vocab = tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
+    tokenizer = tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
     for length in LENGTHS[split] if task.kind == "tagging" else (16,):
-        predicted = gold_fed_back(task, examples, vocab, length)
+        predicted = gold_fed_back(task, examples, tokenizer, length)
         assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0)
         if task.kind == "regression":
             np.testing.assert_allclose(predicted, np.float32(raw_labels(path, task)))
@@ -246,10 +246,10 @@ LABELLED = [x for x in sorted([*MADE_UP, "pubmedqa"]) if tasks.TASKS[x].kind != 
 @pytest.mark.parametrize("name", LABELLED)
 def test_gold_fed_back_scores_100_for_the_others_too(shared, name, data_of):
     task = tasks.TASKS[name]
-    vocab = tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
+    tokenizer = tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
     for split, examples in task.examples(data_of(name)).items():
         for length in (8, 16, 128):
-            predicted = gold_fed_back(task, examples, vocab, length)
+            predicted = gold_fed_back(task, examples, tokenizer, length)
             scores = task.score(examples, predicted)
             assert next(iter(scores.values())) == pytest.approx(1.0), (split, length)
 

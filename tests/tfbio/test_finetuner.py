@@ -132,11 +132,11 @@ def test_a_part_of_the_examples_is_drawn_by_the_seed():
 def learner(pretrained, roles_folder, cpu):
     """A Finetuner without dropout, real pieces, and what it logged in 150 steps."""
     encoder_config = checkpoints.read_encoder_config(pretrained)
-    vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task = tasks.TASKS["sentence_roles"]
     kind = Classification(task.labels)
     examples = task.examples(roles_folder)["train"][:41]
-    pieces = kind.pieces(examples, tokenization.wordpiece(vocab), vocab, 32)
+    pieces = kind.pieces(examples, tokenizer, 32)
     made = finetuner.Finetuner(SETTINGS, encoder_config, kind, 0, 150, cpu)
     made.initialize(0, pretrained)
     logged = []
@@ -330,7 +330,7 @@ def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
 @pytest.fixture(scope="module")
 def tagged(roles_folder, pretrained):
     """Tagging, and sentences of real words, some longer than a window; tags by first letters."""
-    vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     kind = Tagging(("O", "B", "I"))
     texts = [x.text for x in tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]]
     sentences = []
@@ -338,7 +338,7 @@ def tagged(roles_folder, pretrained):
         words = tuple(text.split()[: 3 + 2 * number])
         tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
         sentences.append(TaggedSentence(str(number), words, tags))
-    pieces = kind.pieces(sentences, tokenization.wordpiece(vocab), vocab, 32)
+    pieces = kind.pieces(sentences, tokenizer, 32)
     assert len(pieces.input_ids) > len(sentences)
     return kind, sentences, pieces
 

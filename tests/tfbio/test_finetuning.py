@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import checkpoints, config, curves, finetuning, packing, tasks, tokenization
+from data_prep import examples as pretraining_examples
+from tfbio import (
+    checkpoints,
+    config,
+    curves,
+    finetuning,
+    packing,
+    predict,
+    pretraining,
+    tasks,
+    tokenization,
+)
 from tfbio.classification import Classification
 from tfbio.cli import UserError
 from tfbio.task_model import TaskModel
@@ -202,11 +213,11 @@ def scripted(values, test_set):
 def accuracy_of_saved(trial, pretrained, test_set):
     """What the saved weights do on the test set, padded and in one batch."""
     task = tasks.TASKS["sentence_roles"]
-    vocab = tokenization.read_vocab(f"{pretrained}/vocab.txt")
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     kind = Classification(task.labels)
     model = TaskModel(checkpoints.read_encoder_config(pretrained), len(task.labels), False, 0.0)
     tf.train.Checkpoint(model=model).read(str(trial / "model")).assert_consumed()
-    pieces = kind.pieces(test_set, tokenization.wordpiece(vocab), vocab, 32)
+    pieces = kind.pieces(test_set, tokenizer, 32)
     count = len(test_set)
     (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
     logits = model({name: tf.constant(array) for name, array in part.arrays.items()}).numpy()
@@ -306,7 +317,7 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     shutil.copytree(pretrained, model)
     with open(model / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("onemoretoken\n")
-    with pytest.raises(UserError, match=r"vocab\.txt has \d+ tokens"):
+    with pytest.raises(UserError, match=r"the vocabulary of .* has \d+ tokens"):
         run(output, init_checkpoint=str(model))
     shutil.copyfile(os.path.join(pretrained, "vocab.txt"), model / "vocab.txt")
     for checkpoint in (*model.glob("ckpt-*"), model / "checkpoint"):
@@ -336,8 +347,8 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
 
     def pieces(data="0", vocab="0", **settings):
         data_sha256, shape = (data,) * 3, config.FinetuningConfig(**settings)
-        arguments = (task, str(tmp_path), data_sha256, vocab_file, vocab, 2000, True, False)
-        return finetuning._pieces(*arguments, shape)[0]
+        tokenizer = finetuning._tokenizer(vocab_file, vocab, True, (), 2)
+        return finetuning._pieces(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
 
     first = pieces(sequence_length=32)
     assert pieces(sequence_length=32) is first and len(read) == 3
@@ -352,3 +363,79 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
         first = other
     # The files were changed.
     assert pieces(data="1", vocab="1") is not first and len(read) == 6
+
+
+# --- Vocabularies of other kinds ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["byte_bpe", "albert"])
+def other_run(request, documents_folder, vocabularies, cpu, tmp_path_factory):
+    """A pretraining run with another vocabulary than WordPiece's, with its files' names."""
+    kind, folder = request.param, tmp_path_factory.mktemp("other")
+    examples, model = folder / "examples", str(folder / "model")
+    made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
+    vocab = str(vocabularies[kind])
+    pretraining_examples.make_examples(
+        documents_folder, vocab, examples, shards=1, workers=1, **made
+    )
+    settings = config.PretrainingConfig(
+        objective="mlm",
+        encoder=config.EncoderConfig(1500, 48, 48, 2, 4, 96, 64),
+        sequence_length=64,
+        train_batch_size=8,
+        num_train_steps=2,
+        run=config.PretrainingRun(num_eval_batches=1),
+    )
+    pretraining.pretrain(settings, [str(examples)], model, cpu)
+    names = {"byte_bpe": {"vocab.json", "merges.txt"}, "albert": {"vocab.model"}}
+    return model, names[kind]
+
+
+TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"
+PAIRS = "text\tpair\tlabel\nIt works .\tIt does .\tyes\nIt works .\tIt fails .\tno\n"
+MARKED = "text\tlabel\n[S1] Abc [E1] cuts [S2] Def [E2]\tyes\n[S1] A [E1] or [S2] D [E2]\tno\n"
+ASKED = {"id": "1", "question": "What works?"}
+ASKED["answers"] = [{"text": "Aspirin", "answer_start": 3}]
+ASKED = json.dumps({"data": [{"paragraphs": [{"context": "An Aspirin works.", "qas": [ASKED]}]}]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text", "given", "expected"),
+    [
+        ("ner", TAGGED, ("new.txt", "Give IL-2 receptor ."), '"IL-2 receptor"'),
+        ("classification", PAIRS, ("new.tsv", PAIRS.replace("label", "note")), '"no"'),
+        ("classification", MARKED, ("new.tsv", MARKED.replace("label", "note")), '"no"'),
+        ("qa", ASKED, ("new.json", ASKED), '"Aspirin"'),
+    ],
+    ids=["tagging", "pairs", "markers", "spans"],
+)
+def test_other_vocabularies_are_trained_on_and_predicted_with(
+    name, text, given, expected, other_run, cpu, tmp_path
+):
+    model, files = other_run
+    for split in tasks.SPLITS:
+        (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
+    settings = config.FinetuningConfig(
+        sequence_length=32,
+        train_batch_size=2,
+        num_trials=1,
+        num_train_epochs=60.0,
+        learning_rate=2e-3,
+        pooling="entity_start" if text == MARKED else "first",
+    )
+    scores = finetuning.finetune(
+        settings,
+        task=tasks.find(name, str(tmp_path)),
+        data_dir=str(tmp_path),
+        init_checkpoint=model,
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
+    assert scores["mean"] == 1.0
+    found = {path.name for path in (tmp_path / "out").glob("*") if path.is_file()}
+    assert found == {"config.json", "scores.json", *files}
+    (tmp_path / given[0]).write_text(given[1])
+    inputs, output = [str(tmp_path / given[0])], str(tmp_path / "found")
+    predict.predict(str(tmp_path / "out"), inputs, output, strategy=cpu)
+    assert expected in (tmp_path / "found").read_text()

@@ -69,29 +69,36 @@ def test_what_is_missing_is_named(text, pooling, keep_markers):
         relations.find(example(text), pooling, keep_markers)
 
 
-def test_markers_take_ids_that_mean_nothing():
+def with_markers(words, folder):
+    """WordPiece's tokenizer of a vocabulary of these words, with the markers."""
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    return tokenization.load_tokenizer(folder / "vocab.txt", True, relations.MARKERS)
+
+
+def test_markers_take_ids_that_mean_nothing(tmp_path):
     words = [*tokenization.SPECIAL_TOKENS, "[unused0]", "the", "gene", "##s", "[", "]", "s", "##1"]
     text = "the [S1] GENES [E1] gene [S2] the [E2]"
     unused = [f"[unused{n}]" for n in range(1, 9)]
-    for own, rows, markers in (
-        (words + unused, 21, [5, 13, 14, 15]),
-        (words, 20, [5, 13, 14, 15]),
-        ([word for word in words if "unused" not in word], 20, [12, 13, 14, 15]),
+    for own, markers in (
+        (words + unused, [5, 13, 14, 15]),
+        (words, [5, 13, 14, 15]),
+        ([word for word in words if "unused" not in word], [12, 13, 14, 15]),
     ):
         vocab = {word: number for number, word in enumerate(own)}
-        tokenizer = relations.with_markers(vocab, rows, lower_case=True)
+        tokenizer = with_markers(own, tmp_path)
         the, gene, s = vocab["the"], vocab["gene"], vocab["##s"]
         s1, e1, s2, e2 = markers
-        assert tokenizer.encode(text).ids == [the, s1, gene, s, e1, gene, s2, the, e2]
+        assert tokenizer.encode([text])[0].ids == [the, s1, gene, s, e1, gene, s2, the, e2]
         # As many embeddings are needed as the last of these has.
-        assert relations.rows_needed(vocab, 1) == max(len(vocab), max(markers) + 1)
-        assert relations.rows_needed(vocab, 99) == 99
+        assert tokenizer.rows == max(len(own), max(markers) + 1)
+        assert tokenizer.vocab_size == len(own)
 
 
 @pytest.fixture(scope="module")
-def vocab():
+def tokenizer(tmp_path_factory):
     words = ["the", "gene", "##s", "binds", "a", "drug", "[", "]", "s1", ",", "mek"]
-    return {word: n for n, word in enumerate((*tokenization.SPECIAL_TOKENS, *words))}
+    words = [*tokenization.SPECIAL_TOKENS, *words]
+    return with_markers(words, tmp_path_factory.mktemp("vocabulary"))
 
 
 TEXTS = ("the [S1] genes [E1] binds a [S2] drug [E2]", "[S1] a [S2] genes [E2] mek [E1] , the drug")
@@ -107,25 +114,23 @@ TEXTS = ("the [S1] genes [E1] binds a [S2] drug [E2]", "[S1] a [S2] genes [E2] m
         ("mention", False, [[{2, 3}, {6}], [{1, 2, 3, 4}, {2, 3}]]),
     ],
 )
-def test_the_tokens_of_the_entities(pooling, keep, expected, vocab):
+def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
     kind = Classification(("no", "yes"), pooling, keep)
-    tokenizer = relations.with_markers(vocab, 99, lower_case=True)
     examples = [example(text) for text in TEXTS]
-    pieces = kind.pieces(examples, tokenizer, vocab, 32)
+    pieces = kind.pieces(examples, tokenizer, 32)
     assert [[set(tokens) for tokens in both] for both in pieces.entities] == expected
     assert len({both.shape for both in pieces.entities}) == 1
     # What is cut off is seen as [SEP], the fifth token.
-    cut = kind.pieces(examples, tokenizer, vocab, 5)
+    cut = kind.pieces(examples, tokenizer, 5)
     found = [[set(tokens) for tokens in both] for both in cut.entities]
     assert found == [[{min(n, 4) for n in own} for own in both] for both in expected]
 
 
 @pytest.mark.parametrize("pooling", ["mention", "entity_start"])
-def test_the_head_sees_the_entities_side_by_side(pooling, vocab):
+def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
     kind = Classification(("no", "yes"), pooling)
-    tokenizer = relations.with_markers(vocab, 99, lower_case=True)
-    pieces = kind.pieces([example(text) for text in TEXTS], tokenizer, vocab, 32)
+    pieces = kind.pieces([example(text) for text in TEXTS], tokenizer, 32)
     model = TaskModel(SHAPE, 2, False, 0.1, pooling)
     (part,) = packing.Packer(pieces, 2, 1, pad_id=0).batch(np.array([1, 0]))
     assert part.arrays["input_ids"].shape[0] == 1

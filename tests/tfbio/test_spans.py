@@ -27,8 +27,8 @@ FILES = ("cs224n_half_dev-v2.0.json.gz", "xquad.en.json.gz")
 
 
 @pytest.fixture(scope="module")
-def vocab(shared):
-    return tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
+def tokenizer(shared):
+    return tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
 
 
 def question(context, *found, text="What?", name="q"):
@@ -76,18 +76,16 @@ def test_the_answer_is_all_tokens_with_a_character_of_it():
     assert spans.answer_tokens(question("Japan Japaneseis"), offsets) is None
 
 
-def test_a_window_without_the_answer_has_cls_for_a_target(vocab):
+def test_a_window_without_the_answer_has_cls_for_a_target(tokenizer):
     context = "protein " * 40 + "naloxone " + "protein " * 40
-    tokenizer = tokenization.wordpiece(vocab)
     asked = question(context, "naloxone", text="what " * 100)
-    pieces = KIND.pieces([asked], tokenizer, vocab, 40)
-    names = {number: token for token, number in vocab.items()}
+    pieces = KIND.pieces([asked], tokenizer, 40)
     assert len(pieces.input_ids) > 3 and not pieces.of_tokens
     held = 0
     for ids, segments, target in zip(
         pieces.input_ids, pieces.segment_ids, pieces.targets, strict=True
     ):
-        tokens = [names[i] for i in ids]
+        tokens = [*map(tokenizer.backend.id_to_token, ids)]
         # Half of a short window is for the question.
         assert tokens[:20] == ["[CLS]"] + ["what"] * 18 + ["[SEP]"] and len(ids) <= 40
         assert segments.tolist() == [0] * 20 + [1] * (len(ids) - 20)
@@ -103,14 +101,14 @@ def test_a_window_without_the_answer_has_cls_for_a_target(vocab):
 
 
 @pytest.fixture(scope="module")
-def long_contexts(shared, vocab, tmp_path_factory):
+def long_contexts(shared, tokenizer, tmp_path_factory):
     """The questions on the longest contexts of SQuAD v2.0, as a file with one answer for each."""
     with gzip.open(shared / "data" / "squad" / FILES[0], "rt", encoding="utf-8") as file:
         articles = json.load(file)["data"]
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     # From tokens back to the text Google's code gives up at [UNK].
     contexts = [paragraph["context"] for paragraph in paragraphs]
-    encoded = tokenization.wordpiece(vocab).encode_batch(contexts, add_special_tokens=False)
+    encoded = tokenizer.encode(contexts)
     known = ["[UNK]" not in encoding.tokens for encoding in encoded]
     paragraphs = [own for own, is_known in zip(paragraphs, known, strict=True) if is_known]
     paragraphs = sorted(paragraphs, key=lambda own: -len(own["context"]))[:12]
@@ -123,23 +121,23 @@ def long_contexts(shared, vocab, tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=[256, 384])
-def both(request, shared, vocab, long_contexts):
+def both(request, shared, tokenizer, long_contexts):
     """Our questions and pieces, and Google's examples and features."""
     from official.nlp.data import squad_lib
     from official.nlp.tools import tokenization as google
 
     length = request.param
     examples = squad_lib.read_squad_examples(long_contexts, True, True)
-    tokenizer = google.FullTokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
+    googles = google.FullTokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
     features = []
     squad_lib.convert_examples_to_features(
-        examples, tokenizer, length, min(128, length // 3), 64, True, features.append
+        examples, googles, length, min(128, length // 3), 64, True, features.append
     )
     questions = task_files.read_squad(long_contexts)
     assert [x.id for x in questions] == [x.qas_id for x in examples]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "STRIDE", min(128, length // 3))
-        pieces = KIND.pieces(questions, tokenization.wordpiece(vocab), vocab, length)
+        pieces = KIND.pieces(questions, tokenizer, length)
     return questions, pieces, examples, features
 
 
@@ -202,10 +200,9 @@ def test_answers_are_googles(both):
     ],
     ids=["v2.0", "xquad"],
 )
-def test_gold_fed_back_is_the_answer(shared, vocab, name, inside, too_long, length):
+def test_gold_fed_back_is_the_answer(shared, tokenizer, name, inside, too_long, length):
     questions = task_files.read_squad(str(shared / "data" / "squad" / name))
-    tokenizer = tokenization.wordpiece(vocab)
-    pieces = KIND.pieces(questions, tokenizer, vocab, length)
+    pieces = KIND.pieces(questions, tokenizer, length)
     assert pieces.lengths.max() == length and len(pieces.input_ids) > len(questions)
     outputs = []
     for ids, (start, end) in zip(pieces.input_ids, pieces.targets, strict=True):
@@ -221,7 +218,7 @@ def test_gold_fed_back_is_the_answer(shared, vocab, name, inside, too_long, leng
         assert text in own.context
         if text != (own.answers or ("",))[0]:
             answer = own.answers[0]
-            count = len(tokenizer.encode(answer, add_special_tokens=False).ids)
+            count = len(tokenizer.encode([answer])[0].ids)
             if count > 30:
                 long += 1
             else:
@@ -244,10 +241,10 @@ def test_gold_fed_back_is_the_answer(shared, vocab, name, inside, too_long, leng
     ],
     ids=["composed", "combining", "dotted", "greek", "invisible"],
 )
-def test_an_answer_is_cut_from_the_original_text(vocab, lower_case, context, answer):
-    pieces = KIND.pieces(
-        [question(context, answer)], tokenization.wordpiece(vocab, lower_case), vocab, 64
-    )
+def test_an_answer_is_cut_from_the_original_text(shared, lower_case, context, answer):
+    path = shared / "vocab" / "pubmedbert_uncased.txt"
+    tokenizer = tokenization.load_tokenizer(path, lower_case)
+    pieces = KIND.pieces([question(context, answer)], tokenizer, 64)
     logits = np.zeros([len(pieces.input_ids[0]), 2], np.float32)
     start, end = pieces.targets[0]
     logits[start, 0] = logits[end, 1] = 9
@@ -275,15 +272,15 @@ def made_up(count, seed=0):
     return found
 
 
-def pieces_of(questions, vocab):
-    pieces = KIND.pieces(questions, tokenization.wordpiece(vocab), vocab, 32)
+def pieces_of(questions, tokenizer):
+    pieces = KIND.pieces(questions, tokenizer, 32)
     assert len(pieces.input_ids) > len(questions)
     return pieces
 
 
 @pytest.mark.parametrize("padded_length", [0, 32], ids=["packed", "padded"])
-def test_the_loss_is_the_cross_entropy_of_each_piece_by_itself(vocab, padded_length):
-    pieces = pieces_of(made_up(64), vocab)
+def test_the_loss_is_the_cross_entropy_of_each_piece_by_itself(tokenizer, padded_length):
+    pieces = pieces_of(made_up(64), tokenizer)
     chosen = np.arange(24)
     (part,) = packing.Packer(pieces, 24, 1, 0, padded_length).batch(chosen)
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
@@ -306,8 +303,8 @@ def test_the_loss_is_the_cross_entropy_of_each_piece_by_itself(vocab, padded_len
         assert weights.numpy().tolist() == [1.0] * 24
 
 
-def test_the_gradient_is_finite_and_none_of_padding(vocab):
-    pieces = pieces_of(made_up(64), vocab)
+def test_the_gradient_is_finite_and_none_of_padding(tokenizer):
+    pieces = pieces_of(made_up(64), tokenizer)
     (part,) = packing.Packer(pieces, 5, 1, 0).batch(np.arange(5))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     documents = part.arrays["document_ids"].ravel()
@@ -340,7 +337,7 @@ SETTINGS = config.FinetuningConfig(
 def own(pretrained):
     """Made-up questions and their pieces, for the pretrained encoder."""
     questions = made_up(64)
-    return questions, pieces_of(questions, tokenization.read_vocab(f"{pretrained}/vocab.txt"))
+    return questions, pieces_of(questions, tokenization.load_tokenizer(f"{pretrained}/vocab.txt"))
 
 
 def trained(own, pretrained, strategy, steps, pack=True):

@@ -12,8 +12,8 @@ CORPORA = ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba")
 
 
 @pytest.fixture(scope="module")
-def vocab(shared):
-    return tokenization.read_vocab(shared / "vocab" / "pubmedbert_uncased.txt")
+def tokenizer(shared):
+    return tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
 
 
 def test_windows_own_every_word_once_and_overlap():
@@ -39,16 +39,14 @@ def test_a_word_is_owned_where_it_has_more_around_it():
     assert found[1][:3] == (6, 14, 7)
 
 
-def test_the_first_token_of_a_word_has_its_tag(shared, vocab):
+def test_the_first_token_of_a_word_has_its_tag(shared, tokenizer):
     kind = tagging.Tagging(("O", "B", "I"))
     sentence = task_files.TaggedSentence("s", ("Naloxone", "\u200b", "reverses"), ("B", "O", "I"))
-    tokenizer = tokenization.wordpiece(vocab)
-    pieces = kind.pieces([sentence], tokenizer, vocab, 32)
-    tokens = [tokenizer.encode(word).tokens for word in sentence.words]
+    pieces = kind.pieces([sentence], tokenizer, 32)
+    tokens = [e.tokens for e in tokenizer.encode(sentence.words)]
     assert tokens[1] == []  # a word of nothing that is printed is [UNK]
-    names = {number: token for token, number in vocab.items()}
     expected = ["[CLS]", *tokens[0], "[UNK]", *tokens[2], "[SEP]"]
-    assert [names[number] for number in pieces.input_ids[0]] == expected
+    assert [*map(tokenizer.backend.id_to_token, pieces.input_ids[0])] == expected
     rest = [[packing.NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
     assert pieces.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
 
@@ -65,7 +63,7 @@ LABELS = ("O", "B", "I", "B-x", "I-x", "B-y", "I-y")
 
 
 @pytest.mark.parametrize(("scheme", "expected"), [("BIO", BIO), ("IO", IO), ("BIOUL", BIOUL)])
-def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, vocab):
+def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
     kind = tagging.Tagging(LABELS, scheme)
     assert set(kind.labels) >= set(expected.split()) and kind.labels[0] == "O"
     assert len(kind.labels) == {"BIO": 7, "IO": 4, "BIOUL": 13}[scheme] == kind.num_outputs
@@ -73,7 +71,7 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, vocab):
     sentence = task_files.TaggedSentence("s", words, tuple(BIO.split()))
     # In windows of few tokens, too: a window's end must not make an I an L.
     for length in (128, 8):
-        pieces = kind.pieces([sentence], tokenization.wordpiece(vocab), vocab, length)
+        pieces = kind.pieces([sentence], tokenizer, length)
         found = [kind.labels[t] for own in pieces.targets for t in own[own != NO_TARGET]]
         assert found == expected.split()
         (back,) = kind.predictions(pieces.targets, pieces, [sentence])
@@ -82,11 +80,11 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, vocab):
         assert list(back) == touch.split()
 
 
-def test_invalid_bioul_is_turned_tag_by_tag(vocab):
+def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):
     kind = tagging.Tagging(("O", "B-x", "I-x"), "BIOUL")
     predicted = ["I-x", "L-x", "L-x", "O", "B-x", "O", "U-x", "I-x", "L-x", "B-x", "B-x"]
     sentence = task_files.TaggedSentence("s", ("w",) * 11, ("O",) * 11)
-    pieces = kind.pieces([sentence], tokenization.wordpiece(vocab), vocab, 32)
+    pieces = kind.pieces([sentence], tokenizer, 32)
     outputs = np.full(pieces.input_ids[0].shape, kind.labels.index("O"))
     outputs[pieces.words[0]] = [kind.labels.index(tag) for tag in predicted]
     (found,) = kind.predictions([outputs], pieces, [sentence])
@@ -103,13 +101,12 @@ def test_other_schemes_need_bio():
     ("scheme", "expected"),
     [("BIO", "B I I I I O O"), ("IO", "I I I I I O O"), ("BIOUL", "B I I I L O O")],
 )
-def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, vocab):
+def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
     kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
-    tokenizer = tokenization.wordpiece(vocab)
     words = ("xylazolid", "zzqx", "qqz")
-    counts = [len(tokenizer.encode(word).tokens) for word in words]
+    counts = [len(e.tokens) for e in tokenizer.encode(words)]
     sentence = task_files.TaggedSentence("s", words, ("B", "I", "O"))
-    pieces = kind.pieces([sentence], tokenizer, vocab, 32)
+    pieces = kind.pieces([sentence], tokenizer, 32)
     names = expected.split()
     expected = names[:1] + names[1:2] * (counts[0] + counts[1] - 2) + names[4:5] + ["O"] * counts[2]
     found = [kind.labels[target] for target in pieces.targets[0][1:-1]]
@@ -124,12 +121,12 @@ def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, vocab):
 
 @pytest.mark.parametrize("scheme", ["BIOUL", "IO"])
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_what_a_scheme_loses_of_the_gold_tags(shared, vocab, corpus, scheme):
+def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme):
     """Counted in the tags themselves: IO has what stands between other tags as one entity."""
     folder = shared / "data" / corpus / "blurb"
     sentences = task_files.read_tagged_words(task_files.find_split(str(folder), "test"))
     kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
-    pieces = kind.pieces(sentences, tokenization.wordpiece(vocab), vocab, 128)
+    pieces = kind.pieces(sentences, tokenizer, 128)
     predicted = kind.predictions(pieces.targets, pieces, sentences)
     f1 = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
     runs = " ".join("".join(x.tags).replace("O", " ") for x in sentences).split()
@@ -138,6 +135,26 @@ def test_what_a_scheme_loses_of_the_gold_tags(shared, vocab, corpus, scheme):
     expected = 2 * whole / (len(runs) + entities) if scheme == "IO" else 1.0
     assert f1 == pytest.approx(expected)
     assert round(f1, 4) == (IO_F1[corpus] if scheme == "IO" else 1.0)
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
+def test_no_tag_is_lost_with_other_vocabularies(shared, vocabularies, kind):
+    """In windows of 16 tokens, of which these vocabularies' words take many."""
+    path = task_files.find_split(str(shared / "data" / "bc5cdr_chem" / "blurb"), "dev")
+    sentences = task_files.read_tagged_words(path)[:400]
+    other = tokenization.load_tokenizer(vocabularies[kind], kind != "byte_bpe")
+    learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)
+    pieces = learnt.pieces(sentences, other, 16)
+    assert len(pieces.input_ids) > 3 * len(sentences) and pieces.lengths.max() == 16
+    predicted = learnt.predictions(pieces.targets, pieces, sentences)
+    assert predicted == [sentence.tags for sentence in sentences]
+    gold = [sentence.tags for sentence in sentences]
+    assert metrics.entity_scores(gold, predicted)["f1"] == 1.0
+    # The words are in the windows, with the space before each.
+    both = zip(pieces.input_ids, pieces.words, strict=True)
+    ids = np.concatenate([own[firsts] for own, firsts in both])
+    words = [word for sentence in sentences for word in sentence.words]
+    assert ids.tolist() == [own[0] for own in other.encode_words(words)]
 
 
 # --- Losses --------------------------------------------------------------------------------------

@@ -321,8 +321,13 @@ def test_wordpiece_says_which_tokens_begin_a_word(pubmedbert_vocab):
 
 
 def test_the_vocabulary_of_a_folder_is_found(pubmedbert_vocab, tmp_path):
-    with pytest.raises(tokenization.VocabularyError, match="has no vocab.txt, vocab.model or"):
+    with pytest.raises(
+        tokenization.VocabularyError, match="has no vocab.txt, .* or tokenizer.json"
+    ):
         tokenization.find_vocabulary(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    found = tokenization.find_vocabulary(tmp_path)
+    assert tokenization.vocabulary_files(found) == [tmp_path / "tokenizer.json"]
     (tmp_path / "vocab.json").write_text("{}")
     found = tokenization.find_vocabulary(tmp_path)
     assert tokenization.vocabulary_files(found) == [found, tmp_path / "merges.txt"]
@@ -339,3 +344,159 @@ def test_encoding_does_not_need_tensorflow(pubmedbert_vocab):
         "assert len(ids) == 3 and not {'tensorflow', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+# --- The tokenizer of fine-tuning ----------------------------------------------------------------
+
+KINDS = ["wordpiece", "byte_bpe", "unigram", "bpe", "albert"]
+
+
+def tokenizer_of(vocabularies, kind, *new_tokens):
+    return tokenization.load_tokenizer(vocabularies[kind], kind != "byte_bpe", new_tokens)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabularies, sentences):
+    """Of SentencePiece's kinds the encoder is the library itself."""
+    import sentencepiece
+
+    path = vocabularies[kind]
+    encoder = tokenization.load_encoder(path, kind != "byte_bpe")
+    tokenizer = tokenizer_of(vocabularies, kind)
+    names = ("kind", "vocab_size", "pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
+    for name in names:
+        assert getattr(tokenizer, name) == getattr(encoder, name)
+    assert tokenizer.rows == tokenizer.vocab_size
+    texts = [*sentences, "", " ", "  two  spaces ", "[MASK] [SEP][PAD] <s> </s> <mask> <pad>"]
+    encoded = tokenizer.encode(texts)
+    differs = differing(encoder, texts, (encoding.ids for encoding in encoded))
+    # Two ways to cut a word can be equally likely, but for the last bit of the sum.
+    assert len(differs) <= (2 if encoder.kind == "unigram" else 0), differs
+    for text in differs:
+        score = sentencepiece.SentencePieceProcessor(model_file=str(path)).get_score
+        ours, theirs = tokenizer.encode([text])[0].ids, encoder([text])[0].tolist()
+        assert sum(map(score, ours)) == pytest.approx(sum(map(score, theirs)), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_have_the_characters_of_the_text(kind, vocabularies, sentences):
+    tokenizer = tokenizer_of(vocabularies, kind)
+    marks = {"wordpiece": "##", "byte_bpe": tokenization.BYTE_BPE_SPACE}
+    mark = marks.get(kind, tokenization.SENTENCEPIECE_SPACE)
+    texts = [text for text in sentences if text.isascii() and "''" not in text]
+    assert len(texts) > 900
+    for text, encoding in zip(texts, tokenizer.encode(texts), strict=True):
+        for token, number, (start, end) in zip(
+            encoding.tokens, encoding.ids, encoding.offsets, strict=True
+        ):
+            own, found = token.removeprefix(mark), text[start:end]
+            found = found if kind == "byte_bpe" else found.lower()
+            # The space before a word that the vocabulary lacks is a token; it has no characters, or
+            # as `tokenizers` has it the first of the word's.
+            assert found == own or number == tokenizer.unk_id or not own, (text, token)
+        seen = {place for start, end in encoding.offsets for place in range(start, end)}
+        assert seen == {place for place, char in enumerate(text) if not char.isspace()}
+
+
+def test_offsets_are_of_the_characters_before_they_were_changed(vocabularies):
+    text = "Sjo\u0308gren  (\ufb01ne) \u03b2-Caf\u00e9"
+    for kind in KINDS:
+        encoding = tokenizer_of(vocabularies, kind).encode([text])[0]
+        starts, ends = map(list, zip(*encoding.offsets, strict=True))
+        assert starts == sorted(starts) and starts[0] == 0 and ends[-1] == len(text), kind
+        for word in text.split():
+            first = text.index(word)
+            assert first in starts and first + len(word) in ends, (kind, word)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "albert"])
+def test_words_are_those_of_transformers(
+    kind, vocabularies, sentences, tmp_path, sentencepiece_for_transformers
+):
+    """With `is_split_into_words`, and `add_prefix_space` where there is such a thing."""
+    import transformers
+
+    path = vocabularies[kind]
+    if kind == "wordpiece":
+        theirs = transformers.BertTokenizer(str(path))
+    elif kind == "byte_bpe":
+        theirs = transformers.RobertaTokenizer.from_pretrained(path.parent, add_prefix_space=True)
+    else:
+        (tmp_path / "spiece.model").write_bytes(path.read_bytes())
+        theirs = transformers.AlbertTokenizer.from_pretrained(tmp_path)
+    words = [text.split() for text in sentences]
+    encoded = theirs(words, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    tokenizer = tokenizer_of(vocabularies, kind)
+    for own, expected in zip(words, encoded, strict=True):
+        assert sum(tokenizer.encode_words(own), []) == expected
+    # A word of a character that is dropped is one; byte-level BPE drops none.
+    (ids,) = tokenizer.encode_words(["\u200b"])
+    assert (ids == [tokenizer.unk_id]) == (kind != "byte_bpe") and ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_tokens_are_tokens(kind, vocabularies):
+    markers = ("[S1]", "[E1]", "[S2]", "[E2]")
+    tokenizer = tokenizer_of(vocabularies, kind, *markers)
+    size = tokenizer.vocab_size
+    assert tokenizer.rows == size + 4
+    text = "Both [S1] aspirin [E1] and [S2] COX-1 [E2] inhibit"
+    (encoding,) = tokenizer.encode([text])
+    for number, marker in enumerate(markers, size):
+        place = encoding.ids.index(number)
+        start = text.index(marker)
+        assert encoding.offsets[place] == (start, start + 4)
+    # The others are as they would be without them.
+    (without,) = tokenizer_of(vocabularies, kind).encode(["Both aspirin and COX-1 inhibit"])
+    assert [number for number in encoding.ids if number < size] == without.ids
+
+
+def test_albert_s_text_is_lower_cased_first(
+    vocabularies, sentences, tmp_path, sentencepiece_for_transformers
+):
+    """As by `AlbertTokenizer`, in pretraining and in fine-tuning; and never where it is not due."""
+    import transformers
+
+    path = vocabularies["albert"]
+    (tmp_path / "spiece.model").write_bytes(path.read_bytes())
+    theirs = transformers.AlbertTokenizer.from_pretrained(tmp_path)
+    texts = [*sentences, "Sj\u00f6gren's ``naive'' \u00c9tude", "\u0130stanbul CAF\u00c9"]
+    expected = theirs(texts, add_special_tokens=False)["input_ids"]
+    assert [e.ids for e in tokenizer_of(vocabularies, "albert").encode(texts)] == expected
+    assert len(differing(tokenization.load_encoder(path, True), texts, expected)) <= 2
+    # Not where it is not asked for, nor with a model that folds case itself: accents stay.
+    for kind, lower_case in (("albert", False), ("unigram", True)):
+        encoder = tokenization.load_encoder(vocabularies[kind], lower_case)
+        tokenizer = tokenization.load_tokenizer(vocabularies[kind], lower_case)
+        texts = ["caf\u00e9", "cafe", "DNA", "dna"]
+        parts = np.split(encoder(texts)[0], encoder(texts)[1][1:-1])
+        for ids in ([x.tolist() for x in parts], [e.ids for e in tokenizer.encode(texts)]):
+            assert ids[0] != ids[1]
+            assert (ids[2] == ids[3]) == (kind == "unigram")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"byte_fallback": True}, "has pieces for bytes"),
+        ({"add_dummy_prefix": False}, "has no space before a text"),
+        ({"remove_extra_whitespaces": False}, "keeps all spaces"),
+        ({"model_type": "char"}, "is neither a unigram nor a BPE model"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_other_sentencepiece_models_are_refused(sentences, tmp_path, settings, words):
+    import sentencepiece
+
+    model = io.BytesIO()
+    options = {"vocab_size": 600, "hard_vocab_limit": False, "minloglevel": 2, **settings}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences[:200]),
+        model_writer=model,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]", "<pad>"],
+        **options,
+    )
+    path = tmp_path / "a.model"
+    path.write_bytes(model.getvalue())
+    with pytest.raises(tokenization.VocabularyError, match=f"a.model {words}, which cannot"):
+        tokenization.load_tokenizer(path)

@@ -1,0 +1,196 @@
+"""SentencePiece's `*.model` files: what is in them, and the same as a Hugging Face tokenizer.
+
+They are protocol buffers. The messages are those of `sentencepiece_model.proto`
+(google/sentencepiece), with the fields that are used here; the library's own Python module for
+them wants a newer protobuf than TensorFlow takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+if TYPE_CHECKING:
+    import tokenizers
+
+# How the space before a word is written, which is the first character of the word's first piece.
+SPACE = "\u2581"
+
+# `ModelProto.SentencePiece.Type`.
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+# `TrainerSpec.ModelType`.
+UNIGRAM, BPE = 1, 2
+
+# Of each message the fields: name, number, type, and what it is where a file does not have it.
+_MESSAGES = {
+    "Piece": [
+        ("piece", 1, "string", ""),
+        ("score", 2, "float", "0"),
+        ("type", 3, "int32", str(NORMAL)),
+    ],
+    "TrainerSpec": [
+        ("model_type", 3, "int32", str(UNIGRAM)),
+        ("vocab_size", 4, "int32", "8000"),
+        ("treat_whitespace_as_suffix", 24, "bool", "false"),
+        ("unk_id", 40, "int32", "0"),
+        ("bos_id", 41, "int32", "1"),
+        ("eos_id", 42, "int32", "2"),
+        ("pad_id", 43, "int32", "-1"),
+        ("unk_piece", 45, "string", "<unk>"),
+        ("pad_piece", 48, "string", "<pad>"),
+    ],
+    "NormalizerSpec": [
+        ("name", 1, "string", ""),
+        ("precompiled_charsmap", 2, "bytes", ""),
+        ("add_dummy_prefix", 3, "bool", "true"),
+        ("remove_extra_whitespaces", 4, "bool", "true"),
+    ],
+    "ModelProto": [
+        ("pieces", 1, "Piece", None),
+        ("trainer_spec", 2, "TrainerSpec", ""),
+        ("normalizer_spec", 3, "NormalizerSpec", ""),
+    ],
+}
+
+
+def _class_of(message: str) -> type:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="tfbio/sentencepiece_model.proto", package="tfbio.sentencepiece", syntax="proto2"
+    )
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for name, fields in _MESSAGES.items():
+        described = file.message_type.add(name=name)
+        for field, number, kind, default in fields:
+            own = described.field.add(name=field, number=number, label=kinds.LABEL_OPTIONAL)
+            if default is None:
+                own.label = kinds.LABEL_REPEATED
+            if kind in _MESSAGES:
+                own.type, own.type_name = kinds.TYPE_MESSAGE, f".tfbio.sentencepiece.{kind}"
+            else:
+                own.type = getattr(kinds, f"TYPE_{kind.upper()}")
+                own.default_value = default
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(
+        pool.FindMessageTypeByName(f"tfbio.sentencepiece.{message}")
+    )
+
+
+# A model: `ModelProto.FromString(bytes)` reads one.
+ModelProto = _class_of("ModelProto")
+
+
+def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
+    """Whether text is to be lower-cased by ALBERT's rules before it goes into a model.
+
+    Such a model has no piece with a capital letter, and its own normalizer leaves capital letters
+    as they are: without that, each would be unknown.
+
+    Args:
+      model: a model.
+      lower_case: whether text is wanted in lower case.
+    """
+    pieces = (piece.piece for piece in model.pieces if piece.type == NORMAL)
+    if not lower_case or any(char.isupper() for piece in pieces for char in piece):
+        return False
+    return not folds_case(model)
+
+
+def folds_case(model: ModelProto) -> bool:
+    """Whether a model's own normalizer takes capital letters for small ones."""
+    return any(own.normalize_str("A") == "a" for own in _own_normalizers(model))
+
+
+def albert_normalizers() -> list[tokenizers.normalizers.Normalizer]:
+    """What ALBERT's code does to text first (`preprocess_text` in google-research/albert).
+
+    With the quotation marks that `transformers.AlbertTokenizer` replaces.
+    """
+    from tokenizers import normalizers
+
+    quotes = [normalizers.Replace(quote, '"') for quote in ("``", "''")]
+    return [*quotes, normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+
+
+def _own_normalizers(model: ModelProto) -> list[tokenizers.normalizers.Normalizer]:
+    from tokenizers import normalizers
+
+    charsmap = model.normalizer_spec.precompiled_charsmap
+    return [normalizers.Precompiled(charsmap)] if charsmap else []
+
+
+def tokenizer(
+    model: ModelProto, lower_case: bool, special_names: bool = False
+) -> tokenizers.Tokenizer:
+    """Cuts text as the library does, and knows the characters of each token.
+
+    Words are cut one by one. Of two ways to cut one that are equally likely to the last bit, such
+    as "66" + "6" and "6" + "66", the library may take the other one.
+
+    Args:
+      model: a model.
+      lower_case: whether text is wanted in lower case; see `lower_cases_first`.
+      special_names: whether tokens such as [CLS], which no text gives, have their names, for which
+        a unigram model must then never look in text.
+
+    Raises:
+      ValueError: the model has what Hugging Face's tokenizers do not; the message names it.
+    """
+    import tokenizers
+    from tokenizers import models, normalizers, pre_tokenizers
+
+    spec, kind = model.normalizer_spec, model.trainer_spec.model_type
+    pieces = [piece.piece for piece in model.pieces]
+    for problem, is_so in (
+        ("is neither a unigram nor a BPE model", kind not in (UNIGRAM, BPE)),
+        ("has pieces for bytes", any(piece.type == BYTE for piece in model.pieces)),
+        ("has pieces that go over spaces", any(SPACE in piece[1:] for piece in pieces)),
+        ("writes the space after a word", model.trainer_spec.treat_whitespace_as_suffix),
+        ("has no space before a text", not spec.add_dummy_prefix),
+        ("keeps all spaces", not spec.remove_extra_whitespaces),
+    ):
+        if is_so:
+            raise ValueError(problem)
+    if kind == UNIGRAM:
+        own = models.Unigram(_scores(model, special_names), unk_id=model.trainer_spec.unk_id)
+    else:
+        vocab = {piece: number for number, piece in enumerate(pieces)}
+        unknown = pieces[model.trainer_spec.unk_id]
+        own = models.BPE(vocab, _merges(model), unk_token=unknown, fuse_unk=True)
+    made = tokenizers.Tokenizer(own)
+    before = albert_normalizers() if lower_cases_first(model, lower_case) else []
+    made.normalizer = normalizers.Sequence([*before, *_own_normalizers(model)])
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always"),
+        ]
+    )
+    return made
+
+
+def _scores(model: ModelProto, special_names: bool) -> list[tuple[str, float]]:
+    """Each piece with its score; those that a user defined have SentencePiece's score for them."""
+    best = max((piece.score for piece in model.pieces if piece.type == NORMAL), default=0.0)
+    found = []
+    for piece in model.pieces:
+        name, score = piece.piece, piece.score
+        if piece.type == USER_DEFINED:
+            # `unigram_model.cc`, Model::EncodeOptimized: it wins against any other way.
+            score = len(name.encode()) * best - 0.1
+        elif piece.type != NORMAL and not special_names:
+            name = f" {name}"  # words have no spaces
+        found.append((name, score))
+    return found
+
+
+def _merges(model: ModelProto) -> list[tuple[str, str]]:
+    """The pairs of pieces that make a piece, in the order in which the library merges them."""
+    known = {piece.piece for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
+    merges = []
+    by_score = sorted((x for x in model.pieces if x.type == NORMAL), key=lambda x: -x.score)
+    for piece in (x.piece for x in by_score):
+        pairs = ((piece[:end], piece[end:]) for end in range(1, len(piece)))
+        merges += [pair for pair in pairs if known.issuperset(pair)]
+    return merges
