@@ -7,7 +7,7 @@ import os
 
 import tensorflow as tf
 
-from tfbio import cost, hugging_face, records, storage, tokenization, weight_files
+from tfbio import cost, hugging_face, storage, tokenization, weight_files
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
@@ -271,11 +271,15 @@ def _like_a_run(folder: str, settings: dict) -> dict:
                 f"{inner} holds another generator than the settings ask for, which is "
                 f"{_shape(wanted.generator)}, not {found}."
             )
+    vocabulary = tokenization.find_vocabulary(folder)
+    lower_case = read_settings(folder)["lower_case"]
+    if tokenization.load_encoder(vocabulary).kind == "byte_bpe":
+        lower_case = settings["lower_case"]  # which that kind does not look at
     return {
         **settings,
         "encoder": dataclasses.asdict(read_encoder_config(folder)),
-        "lower_case": read_settings(folder)["lower_case"],
-        "vocab_sha256": records.sha256_of(tokenization.find_vocabulary(folder)),
+        "lower_case": lower_case,
+        "vocab_sha256": tokenization.sha256_of(vocabulary),
     }
 
 

@@ -71,11 +71,6 @@ def to_hugging_face(source: str, target: str) -> None:
         return
     settings = _settings(source)
     vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
-    if vocab_file.suffix != ".txt":
-        raise ConversionError(
-            f"{source} was pretrained with {vocab_file.name}: only a vocab.txt of WordPiece has a "
-            "place in a model of this kind."
-        )
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
 

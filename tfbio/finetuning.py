@@ -153,8 +153,8 @@ def finetune(
     return _sum_up(task, settings, output_dir, seeds, show_test)
 
 
-# The runs of a sweep have the same examples and tokenizer, and mostly the same pieces. A hash is an argument so
-# that a file that was changed is read again.
+# The runs of a sweep have the same examples and tokenizer, and mostly the same pieces. A hash is an
+# argument so that a file that was changed is read again.
 
 
 @functools.lru_cache(maxsize=1)

@@ -13,7 +13,14 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import records, storage, tokenization, weight_files, weight_names
+from tfbio import (
+    hugging_face_tokenizer,
+    records,
+    storage,
+    tokenization,
+    weight_files,
+    weight_names,
+)
 from tfbio.cli import UserError
 from tfbio.config import HIDDEN_ACTS, ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
@@ -103,15 +110,7 @@ def read_settings(folder: str) -> dict | None:
     shape = read_shape(folder)
     if shape is None:
         return None
-    tokenizer = _read_json(storage.at(folder, "tokenizer_config.json"))
-    lower_case = tokenizer.get("do_lower_case")
-    if lower_case is None:
-        lower_case = _is_uncased(storage.at(folder, "vocab.txt"))
-    if tokenizer.get("strip_accents") not in (None, lower_case):
-        raise HuggingFaceError(
-            f"{folder}/tokenizer_config.json has strip_accents = {tokenizer['strip_accents']}: it "
-            "can only be as do_lower_case is."
-        )
+    lower_case = hugging_face_tokenizer.read_lower_case(folder)
     return {"encoder": shape, "lower_case": lower_case, "family": _kind(folder)}
 
 
@@ -122,7 +121,7 @@ def read_shape(folder: str) -> dict | None:
       HuggingFaceError: it is of a model that no `Encoder` can be.
     """
     path = storage.at(folder, "config.json")
-    settings = _read_json(path)
+    settings = hugging_face_tokenizer.read_json(path)
     kind = settings.get("model_type")
     if kind is None:
         return None
@@ -240,31 +239,11 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
 
 def read_config(folder: str) -> dict:
     """The `config.json` in a folder; nothing, if there is none."""
-    return _read_json(storage.at(folder, "config.json"))
+    return hugging_face_tokenizer.read_json(storage.at(folder, "config.json"))
 
 
 def _kind(folder: str) -> str:
     return read_config(folder)["model_type"]
-
-
-def _read_json(path: Path) -> dict:
-    """What a file of settings holds; nothing, if there is none or it is no JSON object."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_uncased(path: Path) -> bool:
-    """Whether no token of a vocabulary has a capital letter, but for such as [CLS]."""
-    if not path.is_file():
-        raise HuggingFaceError(
-            f"{path} is missing: save the tokenizer with save_vocabulary(folder), which writes it."
-        )
-    # What is not UTF-8 is named by `tokenization.read_vocab`.
-    tokens = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    return all(token == token.lower() for token in tokens if not token.startswith("["))
 
 
 def restore_encoder(folder: str, encoder: Encoder) -> None:
@@ -460,7 +439,7 @@ def write(
       architecture: the class that is to load it, such as "ElectraForPreTraining".
       encoder: the encoder's shape.
       weights: of all that the class has, by their original names.
-      vocab_file: WordPiece's vocab.txt.
+      vocab_file: the vocabulary.
       lower_case: whether text is lower-cased.
       settings: others for config.json.
 
@@ -477,52 +456,28 @@ def write(
         for original, part in zip(names, parts, strict=True):
             name, transposed = weight_names.hugging_face_name(original)
             tensors[name] = np.ascontiguousarray(part.T if transposed else part)
-    vocab = tokenization.read_vocab(vocab_file)
     kind = next(kind for kind in FAMILIES if architecture.lower().startswith(kind))
-    pad_id = vocab[tokenization.PAD]
-    if kind == "roberta" and encoder.position_offset != pad_id + 1:
+    tokenizer = tokenization.load_tokenizer(vocab_file, lower_case)
+    if kind == "roberta" and encoder.position_offset != tokenizer.pad_id + 1:
         raise HuggingFaceError(
-            f"{vocab_file} has padding at {pad_id}, after which RoBERTa's positions begin: a model "
-            f"with encoder.position_offset = {encoder.position_offset} has no place there."
+            f"{vocab_file} has padding at {tokenizer.pad_id}, after which RoBERTa's positions "
+            f"begin: a model with encoder.position_offset = {encoder.position_offset} has no place "
+            "there."
         )
     shape = dataclasses.asdict(encoder)
     del shape["position_offset"], shape["share_layers"]
     if not FAMILIES[kind].has_embedding_size:
         del shape["embedding_size"]
-    shape |= {"pad_token_id": pad_id, "dtype": "float32"}
+    shape |= {"pad_token_id": tokenizer.pad_id, "dtype": "float32"}
     if kind in ("roberta", "albert"):
-        ids = (vocab[tokenization.CLS], vocab[tokenization.SEP])
-        shape |= zip(("bos_token_id", "eos_token_id"), ids, strict=True)
+        shape |= {"bos_token_id": tokenizer.cls_id, "eos_token_id": tokenizer.sep_id}
     shape |= {"model_type": kind, "architectures": [architecture], **settings}
     # `transformers` asks for the framework that the tensors are of.
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    _write_tokenizer(folder, vocab, lower_case, encoder.max_sequence_length)
+    length = encoder.max_sequence_length
+    hugging_face_tokenizer.write(folder, vocab_file, lower_case, kind, length)
     # Last: without it the folder is none.
     _write_json(folder / "config.json", shape)
-
-
-def _write_tokenizer(folder: Path, vocab: dict[str, int], lower_case: bool, length: int) -> None:
-    from tokenizers import decoders, processors
-
-    tokenizer = tokenization.wordpiece(vocab, lower_case)
-    tokenizer.add_special_tokens(list(tokenization.SPECIAL_TOKENS))
-    tokenizer.post_processor = processors.BertProcessing(
-        (tokenization.SEP, vocab[tokenization.SEP]), (tokenization.CLS, vocab[tokenization.CLS])
-    )
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    tokens = sorted(vocab, key=vocab.get)
-    records.write_text(folder / "vocab.txt", "\n".join(tokens) + "\n")
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    settings = {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": lower_case,
-        "strip_accents": None,  # as do_lower_case says
-        "tokenize_chinese_chars": True,
-        "model_max_length": length,
-        **dict(zip(names, tokenization.SPECIAL_TOKENS, strict=True)),
-    }
-    _write_json(folder / "tokenizer_config.json", settings)
 
 
 def _write_json(path: Path, settings: dict) -> None:

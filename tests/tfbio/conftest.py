@@ -71,17 +71,6 @@ def roles_folder(documents_folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def sentences(documents_folder):
-    """Of real abstracts, the first 1,000."""
-    manifest = records.read_manifest(documents_folder, "documents")
-    found = []
-    for shard in manifest.shards:
-        for record in records.read_shard(documents_folder, shard):
-            found += [text.decode() for text in records.parse_example(record)["sentences"]]
-    return found[:1000]
-
-
-@pytest.fixture(scope="session")
 def vocabularies(sentences, vocab_file, tmp_path_factory):
     """The path of a vocabulary of each kind, all lower-case but byte_bpe's.
 
