@@ -258,18 +258,17 @@ def _like_a_run(folder: str, settings: dict) -> dict:
     """What `config.json` would say if a run with these settings had made Hugging Face's model."""
     wanted = pretraining_config(settings)
     if wanted.objective == "electra" and not wanted.uniform_generator:
-        inner = os.path.join(folder, hugging_face.GENERATOR)
-        found = hugging_face.read_shape(inner)
-        if found is None:
+        generator = hugging_face.read_generator(folder)
+        if generator is None and not wanted.generator_warmup_steps:
             raise CheckpointError(
-                f"{folder} holds no generator: put the folder of one into it, by the name of "
-                f"{hugging_face.GENERATOR}."
+                f"{folder} holds no generator: put one into it, in the folder "
+                f"{hugging_face.GENERATOR}, or give --set generator_warmup_steps=N, and a new one "
+                "first learns alone."
             )
-        found = _shape(load(EncoderConfig, json.dumps(found)))
-        if found != _shape(wanted.generator):
+        if generator is not None and _shape(generator) != _shape(wanted.generator):
             raise CheckpointError(
-                f"{inner} holds another generator than the settings ask for, which is "
-                f"{_shape(wanted.generator)}, not {found}."
+                f"{folder} holds another generator than the settings ask for, which is "
+                f"{_shape(wanted.generator)}, not {_shape(generator)}."
             )
     vocabulary = tokenization.find_vocabulary(folder)
     lower_case = read_settings(folder)["lower_case"]

@@ -179,6 +179,11 @@ class PretrainingConfig:
     sentence_pair_head: bool = False
     generator_weight: float = 1.0
     discriminator_weight: float = 50.0
+    # Above 0: for so many steps, the first of num_train_steps, the generator learns alone, and the
+    # discriminator with the embeddings that they share stays as it is. So a new generator catches
+    # up with a discriminator whose --init_checkpoint has none. Then the learning rate begins anew,
+    # see optimization.GeneratorWarmup.
+    generator_warmup_steps: int = 0
 
     # Start the output biases where training would take them first: the generator's at the words'
     # log frequencies, the discriminator's at the share of masked tokens. The paper starts at 0, and
@@ -281,6 +286,17 @@ class PretrainingConfig:
         _require(
             self.objective == "mlm" or not self.sentence_pair_head,
             "sentence_pair_head goes with objective = mlm",
+        )
+        _require(
+            0 <= self.generator_warmup_steps < self.num_train_steps,
+            "generator_warmup_steps must be 0 (none) or more, and less than num_train_steps",
+        )
+        _require(
+            not self.generator_warmup_steps
+            or (self.objective == "electra" and self.untied_generator)
+            and not self.uniform_generator,
+            "generator_warmup_steps needs a generator with layers of its own: objective = electra, "
+            "untied_generator, and no uniform_generator",
         )
         _require(0 <= self.final_phase_fraction <= 1, "final_phase_fraction must be in [0, 1]")
         for length in (self.sequence_length, self.final_sequence_length):

@@ -89,8 +89,13 @@ def encoder_parameters(shape: EncoderConfig) -> int:
     return _embeddings(shape) + _body(shape)
 
 
-def example_flops(config: PretrainingConfig, sequence_length: int) -> int:
-    """FLOPs of training on one example, forward and backward."""
+def example_flops(
+    config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
+) -> int:
+    """FLOPs of training on one example, forward and backward.
+
+    Where the generator learns alone, the discriminator has a forward pass, for what is logged.
+    """
     hidden_tokens = config.max_predictions(sequence_length)
     if config.objective == "mlm":
         forward = _forward(config.encoder, sequence_length)
@@ -98,6 +103,8 @@ def example_flops(config: PretrainingConfig, sequence_length: int) -> int:
     else:
         forward = _forward(config.encoder, sequence_length)
         forward += _products(_discriminator_head(config.encoder), sequence_length)
+        if generator_alone:
+            return example_flops(config, sequence_length) - 2 * forward
         if not config.uniform_generator:
             forward += _forward(config.generator, sequence_length)
             forward += _word_scores(config.generator, hidden_tokens)
@@ -109,8 +116,13 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
     last_step = config.num_train_steps if last_step is None else last_step
     flops = phase_start = 0
     for sequence_length, phase_end in config.phases():
-        steps = max(0, min(last_step, phase_end) - max(first_step, phase_start))
-        flops += steps * config.train_batch_size * example_flops(config, sequence_length)
+        first, last = max(first_step, phase_start), min(last_step, phase_end)
+        steps = max(0, last - first)
+        alone = max(0, min(last, config.generator_warmup_steps) - first)
+        examples = (steps - alone) * example_flops(config, sequence_length)
+        if alone:
+            examples += alone * example_flops(config, sequence_length, generator_alone=True)
+        flops += examples * config.train_batch_size
         phase_start = phase_end
     return flops
 
@@ -194,6 +206,8 @@ def report(
         if data:
             lines.append(f"    {_examples_seen(*data[length], steps * batch)}")
         phase_start = phase_end
+    if config.generator_warmup_steps:
+        lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")
     lines.append(f"{'on':9}  {'in':8}  {'GB of memory each':>17}  {'days':>8}")
     for each in [name] if name else DEVICES:
         device, precision = DEVICES[each], precision_on(config, each)

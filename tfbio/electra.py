@@ -64,6 +64,13 @@ class Electra(keras.layers.Layer):
             shape.hidden_size, 1, deviation, "discriminator_predictions/dense_1"
         )
 
+    @property
+    def generator_variables(self) -> list[tf.Variable]:
+        """What the generator has for itself: all that learns in `generator_warmup_steps`."""
+        shared = {id(variable) for variable in self.encoder.trainable_variables}
+        own = self.generator.trainable_variables + self.generator_head.trainable_variables
+        return [variable for variable in own if id(variable) not in shared]
+
     def call(
         self,
         batch: dict[str, tf.Tensor],

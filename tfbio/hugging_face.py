@@ -202,15 +202,14 @@ def read_pretraining_settings(folder: str) -> dict:
 def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> dict:
     """Of the generator of the discriminator with this encoder and these tensors."""
     inner = os.path.join(folder, GENERATOR)
-    shape = read_shape(inner)
-    if shape is None:
+    generator = read_generator(folder)
+    if generator is None:
         return {"uniform_generator": True}
-    generator = load(EncoderConfig, json.dumps(shape))
     own = ("embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-    for name in shape.keys() - {*own, "intermediate_size"}:
-        if shape[name] != getattr(encoder, name):
+    for name, value in dataclasses.asdict(generator).items():
+        if name not in (*own, "intermediate_size") and value != getattr(encoder, name):
             raise HuggingFaceError(
-                f"{inner}/config.json has {name} = {shape[name]}: a generator's is its "
+                f"{inner}/config.json has {name} = {value}: a generator's is its "
                 f"discriminator's, which is {getattr(encoder, name)}."
             )
     theirs = weight_files.open_all(inner)
@@ -253,15 +252,35 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
       HuggingFaceError: a tensor is missing or of another shape; the encoder is then unchanged.
       WeightFileError: see `weight_files`; likewise.
     """
-    kind, tensors = _kind(folder), weight_files.open_all(folder)
+    tensors = weight_files.open_all(folder)
+    _assign(_values_of_encoder(folder, tensors, encoder))
+
+
+def _values_of_encoder(
+    folder: str, tensors: dict[str, weight_files.Tensor], encoder: Encoder
+) -> list[tuple[tf.Variable, np.ndarray]]:
+    kind = _kind(folder)
     # A model without a head has no prefix.
     has_prefix = f"{kind}.embeddings.word_embeddings.weight" in tensors
     named = weight_names.of_encoder(encoder, kind)
-    _assign(_values(folder, tensors, named, "" if has_prefix else f"{kind}."))
+    return _values(folder, tensors, named, "" if has_prefix else f"{kind}.")
+
+
+def read_generator(folder: str) -> EncoderConfig | None:
+    """The generator in the folder of a discriminator; None: there is none.
+
+    Raises:
+      HuggingFaceError: see `read_shape`.
+    """
+    shape = read_shape(os.path.join(folder, GENERATOR))
+    return shape and load(EncoderConfig, json.dumps(shape))
 
 
 def restore_electra(folder: str, model: Electra) -> None:
     """Gives `model` an `ElectraForPreTraining`, and as its generator an `ElectraForMaskedLM`.
+
+    Of a discriminator alone the encoder is enough, BERT's too: the generator stays as it is, and so
+    does the discriminator's head if the folder has none.
 
     Args:
       folder: of the first; that of the second is in it and is called `generator`.
@@ -273,9 +292,11 @@ def restore_electra(folder: str, model: Electra) -> None:
       WeightFileError: see `weight_files`; likewise.
     """
     tensors = weight_files.open_all(folder)
-    named = weight_names.of_encoder(model.encoder, "electra")
-    values = _values(folder, tensors, named + weight_names.of_discriminator_head(model))
-    if model.generator_head is not None:
+    values = _values_of_encoder(folder, tensors, model.encoder)
+    has_generator = model.generator_head is not None and read_generator(folder) is not None
+    if has_generator or DISCRIMINATOR_HEAD in tensors:
+        values += _values(folder, tensors, weight_names.of_discriminator_head(model))
+    if has_generator:
         folder = os.path.join(folder, GENERATOR)
         tensors = _read_with_word_head(folder, "electra")
         named = weight_names.of_encoder(model.generator, "electra")

@@ -39,7 +39,7 @@ class Progress:
     ):
         self.config, self.peak, self.silent = config, peak, silent
         self.total, self.batch_size = config.num_train_steps, config.train_batch_size
-        self.num_warmup_steps = config.num_warmup_steps
+        self.num_warmup_steps = config.generator_warmup_steps + config.num_warmup_steps
         # Without a generator that learns, its loss never changes.
         self.learns_words = config.objective == "mlm" or not config.uniform_generator
         self.global_step, self.frequencies_loss = global_step, frequencies_loss

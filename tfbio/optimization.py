@@ -32,6 +32,29 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return vars(self)
 
 
+class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """Rates of a run of ELECTRA whose generator learns alone for the first `num_steps`.
+
+    For the generator alone: the linear warm-up of `both` to its peak, where it stays. Then `both`
+    begins, with its warm-up from 0, as if the run did: for the discriminator it does. Adam's
+    averages of its gradients are still 0, which makes the first updates large, and at the peak they
+    would undo what its weights have been trained for elsewhere.
+    """
+
+    def __init__(self, num_steps: int, both: WarmupLinearDecay):
+        self.num_steps, self.both = num_steps, both
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        rise = tf.cast(step + 1, tf.float32) / max(1, self.both.num_warmup_steps)
+        alone = self.both.peak * tf.minimum(1.0, rise)
+        return tf.where(step < self.num_steps, alone, self.both(step - self.num_steps))
+
+    def get_config(self) -> dict:
+        """For Keras."""
+        return vars(self)
+
+
 class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
     """A linear rise from `peak` / 32 to `peak`, then a linear fall back (Howard & Ruder, 2018).
 

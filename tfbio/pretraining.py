@@ -67,10 +67,12 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
                 self.model, make_metrics = Electra(config), ElectraMetrics
             else:
                 self.model, make_metrics = MaskedLanguageModel(config), MaskedLanguageModelMetrics
+            alone = config.generator_warmup_steps
+            rate = optimization.WarmupLinearDecay(
+                config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
+            )
             self.optimizer = optimization.Adam(
-                optimization.WarmupLinearDecay(
-                    config.learning_rate, config.num_train_steps, config.num_warmup_steps
-                ),
+                optimization.GeneratorWarmup(alone, rate) if alone else rate,
                 beta_1=config.adam_beta_1,
                 beta_2=config.adam_beta_2,
                 epsilon=config.adam_epsilon,
@@ -85,11 +87,13 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             # Steps that were skipped (see `optimization.Adam`) since the start, and the last one.
             self.skipped_steps, self.last_skipped_step = _counter(), _counter()
             self.eval_batches = _counter()
-        self._step = self._replica_train_step
-        if config.run.jit_compile and not isinstance(strategy, tf.distribute.TPUStrategy):
-            if strategy.num_replicas_in_sync > 1:
-                raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
-            self._step = tf.function(self._replica_train_step, jit_compile=True)
+        self._jit_compile = config.run.jit_compile
+        if isinstance(strategy, tf.distribute.TPUStrategy):
+            self._jit_compile = False  # it always does
+        elif self._jit_compile and strategy.num_replicas_in_sync > 1:
+            raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
+        # Whether the next loop of steps is of `generator_warmup_steps`.
+        self._generator_alone = False
 
     @property
     def global_step(self) -> tf.Variable:
@@ -100,10 +104,22 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """See orbit."""
         for metric in self.logged:
             metric.reset_state()
+        if self.config.generator_warmup_steps:
+            step = int(self.global_step.numpy())
+            self._generator_alone = step < self.config.generator_warmup_steps
+
+    def create_train_loop_fn(self) -> Callable:
+        """See orbit. Steps of the generator alone have a graph of their own."""
+        # Each is traced when it is first called, and sees then what `train_loop_begin` has set.
+        loops = [orbit.StandardTrainer.create_train_loop_fn(self) for _ in range(2)]
+        return lambda *arguments: loops[self._generator_alone](*arguments)
 
     def train_step(self, iterator) -> None:
         """See orbit."""
-        self.strategy.run(self._step, args=(next(iterator),))
+        step = self._replica_train_step
+        if self._jit_compile:
+            step = tf.function(step, jit_compile=True)
+        self.strategy.run(step, args=(next(iterator),))
 
     # Graph code as it stands: looking for Python's `if` and `for` in it only makes starting slower.
     @tf.autograph.experimental.do_not_convert
@@ -112,7 +128,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
         mask_seed, model_seed = randomness.split(step_seed, 2)
         masked = self._mask(batch, mask_seed, step)
-        variables = self.model.trainable_variables
+        if self._generator_alone:
+            variables = self.model.generator_variables
+        else:
+            variables = self.model.trainable_variables
 
         def gradients_of(
             batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
@@ -218,8 +237,9 @@ def pretrain(
       example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
       model_dir: made if need be. All folders may be on `gs://`, see `storage`.
       strategy: where to compute; the batch must divide by its replicas.
-      init_checkpoint: the `model_dir` of another run, whose weights a new run starts with; its
-        steps and its optimizer's averages are not taken over. "": new weights.
+      init_checkpoint: the `model_dir` of another run, or what others saved (see `checkpoints`),
+        whose weights a new run starts with; its steps and its optimizer's averages are not taken
+        over. "": new weights.
 
     Raises:
       UserError: if the examples do not fit the settings, or `model_dir` holds another run.
@@ -323,11 +343,19 @@ def pretrain(
         f"device(s) in {precision}; encoder of "
         f"{count_parameters(trainer.model.encoder) / 1e6:.1f} M parameters.",
     )
-    if init_checkpoint and not step:
-        checkpoints.restore_model(init_checkpoint, trainer.model)
-    elif config.frequency_biases and not step:
-        with strategy.scope():
-            trainer.model.set_frequency_biases(counts)
+    alone = config.generator_warmup_steps
+    if step < alone:
+        say(
+            f"until step {alone} the generator learns alone: the discriminator, with the "
+            "embeddings that they share, stays as it is."
+        )
+    if newest is None:
+        if config.frequency_biases:
+            with strategy.scope():
+                trainer.model.set_frequency_biases(counts)
+        # After them, for a discriminator without a generator gets a new one that may have them.
+        if init_checkpoint:
+            checkpoints.restore_model(init_checkpoint, trainer.model)
     progress.start()
     phase_start = 0
     try:
@@ -394,7 +422,8 @@ def _train_phase(
 ) -> None:
     """Trains on one sequence length from the current step to `phase_end`; evaluates, and saves.
 
-    Ends sooner, between two loops of steps, where the process is to end.
+    Ends sooner, between two loops of steps, where the process is to end. No loop has steps both
+    of the generator alone and after.
     """
     config, strategy = trainer.config, trainer.strategy
     step = int(trainer.global_step.numpy())
@@ -417,8 +446,10 @@ def _train_phase(
     with monitoring.without_orbit_lines():
         while step < phase_end and not preemption.sent:
             end = min(phase_end, (step // every + 1) * every)
-            before = step
-            controller.train(min(step + loop, end), checkpoint_at_completion=False)
+            before, loop_end = step, min(step + loop, end)
+            if step < config.generator_warmup_steps:
+                loop_end = min(loop_end, config.generator_warmup_steps)
+            controller.train(loop_end, checkpoint_at_completion=False)
             step = int(trainer.global_step.numpy())
             if step == end:
                 controller.evaluate()

@@ -183,6 +183,12 @@ def test_a_mistake_in_how_to_train_is_named(changes, words):
         ("", ["learning_rate"], ["--set learning_rate", "name=value"]),
         ("", ["seed.x=1"], ["seed"]),
         ("", ["run.precision=half"], ["run.precision must be", "'half'"]),
+        ("", ["generator_warmup_steps=-1"], ["generator_warmup_steps must be 0 (none) or more"]),
+        ("", ["generator_warmup_steps=1000000"], ["less than num_train_steps"]),
+        *(
+            ("", ["generator_warmup_steps=9", other], ["needs a generator with layers of its own"])
+            for other in ("objective=mlm", "untied_generator=false", "uniform_generator=true")
+        ),
     ],
 )
 def test_a_mistake_is_named(hparams, overrides, words):

@@ -141,6 +141,19 @@ def test_a_run_is_the_sum_of_its_steps():
     assert cost.run_flops(made, 95) == 5 * long
 
 
+def test_a_generator_that_learns_alone_takes_no_backward_pass_of_the_discriminator():
+    made = settings(num_train_steps=100, generator_warmup_steps=30)
+    step = 128 * cost.example_flops(made, 40)
+    # All but the generator, forward and backward: the latter is two thirds.
+    discriminator = 128 * cost.example_flops(settings(uniform_generator=True), 40)
+    alone = step - discriminator * 2 // 3
+    assert cost.run_flops(made) == 30 * alone + 70 * step
+    assert cost.run_flops(made, 28, 33) == 2 * alone + 3 * step
+    assert cost.run_flops(made, 50, 60) == 10 * step
+    assert "in the first 30 the generator learns alone" in cost.report(made, "v100")
+    assert "alone" not in cost.report(settings(uniform_generator=True), "v100")
+
+
 V2, V3 = (2 * cost.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
 PHASES = {"sequence_length": 128, "final_sequence_length": 512}
 ONLY_512 = {"sequence_length": 512}

@@ -3,7 +3,13 @@
 import numpy as np
 import tensorflow as tf
 
-from tfbio.optimization import Adam, SlantedTriangular, WarmupLinearDecay, apply_clipped
+from tfbio.optimization import (
+    Adam,
+    GeneratorWarmup,
+    SlantedTriangular,
+    WarmupLinearDecay,
+    apply_clipped,
+)
 
 
 def test_warmup_and_decay():
@@ -17,6 +23,14 @@ def test_warmup_and_decay():
 
 def rates(schedule, steps):
     return [float(schedule(tf.constant(step - 1, tf.int64))) for step in steps]
+
+
+def test_after_the_generator_alone_the_rate_begins_anew():
+    both = WarmupLinearDecay(peak=1e-3, num_steps=20, num_warmup_steps=4)
+    schedule = GeneratorWarmup(10, both)
+    alone = [1e-3 * share for share in (0.25, 0.5, 0.75, 1, 1, 1, 1, 1, 1, 1)]
+    np.testing.assert_allclose(rates(schedule, range(1, 11)), alone, rtol=1e-6)
+    assert rates(schedule, range(11, 31)) == rates(both, range(1, 21))
 
 
 def test_slanted_triangular():

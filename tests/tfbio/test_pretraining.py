@@ -16,7 +16,9 @@ from data_prep import examples, vocabulary
 from tfbio import (
     checkpoints,
     config,
+    convert,
     monitoring,
+    optimization,
     pretraining,
     pretraining_data,
     records,
@@ -24,6 +26,7 @@ from tfbio import (
 )
 from tfbio import encoder as encoders
 from tfbio.cli import UserError
+from tfbio.electra import Electra
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +253,113 @@ def test_a_batch_may_be_divided(without_dropout, examples_folder, cpu, request, 
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
 
 
+ALONE, STEPS = 4, 8  # steps of the generator alone, and all
+
+
+@pytest.fixture(scope="module")
+def warmed_up(settings, finished, examples_folder, cpu, tmp_path_factory):
+    """A run that began with a discriminator alone: settings, its folder, what it began with."""
+    folder = tmp_path_factory.mktemp("warmed_up")
+    convert.to_hugging_face(finished, str(folder / "discriminator"))
+    shutil.rmtree(folder / "discriminator" / "generator")
+    # Loops of three steps, one of which must end sooner, at the border.
+    run = dataclasses.replace(settings.run, steps_per_loop=3)
+    settings = dataclasses.replace(
+        settings, generator_warmup_steps=ALONE, frequency_biases=True, seed=1, run=run
+    )
+    arguments = (str(folder / "model"), cpu, str(folder / "discriminator"))
+    pretraining.pretrain(settings, [str(examples_folder)], *arguments)
+    return settings, *arguments
+
+
+def shared_and_own(settings, path):
+    """Two models' worth of variables, each with Adam's averages, by place: the generator's own."""
+    model = Electra(settings)
+    optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
+    optimizer._create_all_weights(model.trainable_variables)
+    tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    tree.read(path).expect_partial().assert_existing_objects_matched()
+    own = {id(variable) for variable in model.generator_variables}
+    parts = [], []
+    for variable in model.trainable_variables:
+        slots = [optimizer.get_slot(variable, name).numpy() for name in ("m", "v")]
+        parts[id(variable) in own].append((variable.numpy(), *slots))
+    return parts
+
+
+def test_a_discriminator_alone_waits_for_its_generator(warmed_up, finished):
+    settings, folder, _, start = warmed_up
+    encoder = encoders.Encoder(settings.encoder)
+    checkpoints.restore_encoder(start, encoder)
+    head = [v.numpy() for v in Electra(settings).discriminator_dense.variables]
+    assert [path.name for path in sorted(Path(folder).glob("*.index"))] == [
+        "ckpt-4.index",
+        "ckpt-8.index",
+    ]
+    before, _ = shared_and_own(settings, f"{finished}/ckpt-8")
+    shared, own = shared_and_own(settings, f"{folder}/ckpt-4")
+    assert len(shared) == len(encoder.variables) + len(head) + 2
+    for (value, m, v), (expected, *_) in zip(shared, before, strict=True):
+        np.testing.assert_array_equal(value, expected)
+        assert not m.any() and not v.any()
+    assert all(m.any() and v.any() for _, m, v in own)
+    moved, moved_own = shared_and_own(settings, f"{folder}/ckpt-8")
+    for (value, m, _), (expected, *_) in zip(moved + moved_own, shared + own, strict=True):
+        assert (value != expected).any() and m.any()
+    losses = dict(scalars(folder, "train")["generator_loss"])
+    assert losses[4] < losses[3]
+    rates = dict(scalars(folder, "train")["learning_rate"])
+    # Of the next step: the second and last of the warm-up before and after the border, then less.
+    assert rates[4] < rates[3] and rates == pytest.approx({3: 1e-3, 4: 3.75e-4, 7: 0.0, 8: 0.0})
+
+
+def test_a_run_that_stopped_before_the_border_continues_with_the_same_weights(
+    warmed_up, examples_folder, tmp_path
+):
+    settings, folder, cpu, start = warmed_up
+    stopped = str(tmp_path / "model")
+    # At step 2, by a run of which the last step was never reached.
+    run = dataclasses.replace(settings.run, save_checkpoints_steps=1, steps_per_loop=2)
+    shutil.copytree(folder, stopped)
+    for path in Path(stopped).glob("ckpt-*"):
+        path.unlink()
+    Path(stopped, "checkpoint").unlink()
+    every = dataclasses.replace(settings, run=run)
+    pretraining.pretrain(every, [str(examples_folder)], stopped, cpu, start)
+    for newest in (2, 4, 6):
+        again = str(tmp_path / f"from_{newest}")
+        shutil.copytree(stopped, again)
+        for path in Path(again).glob("ckpt-*.index"):
+            if int(path.stem[5:]) > newest:
+                for part in Path(again).glob(f"{path.stem}.*"):
+                    part.unlink()
+        Path(again, "checkpoint").write_text(f'model_checkpoint_path: "ckpt-{newest}"\n')
+        pretraining.pretrain(settings, [str(examples_folder)], again, cpu, start)
+        expected, continued = weights(folder), weights(again)
+        assert expected.keys() == continued.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(continued[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("devices", "run"),
+    [
+        ("two_devices", {"gradient_accumulation_steps": 2}),
+        ("cpu", {"jit_compile": True}),
+    ],
+)
+def test_a_generator_alone_learns_the_same_on_any_devices(
+    without_dropout, examples_folder, cpu, request, devices, run
+):
+    settings = dataclasses.replace(without_dropout, generator_warmup_steps=2)
+    strategy = request.getfixturevalue(devices)
+    one, one_weights = step_losses(settings, examples_folder, cpu, steps=4)
+    divided, its_weights = step_losses(settings, examples_folder, strategy, steps=4, **run)
+    np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
+    for mine, other in zip(one_weights, its_weights, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
+
+
 def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_path, capsys):
     """With whole-word masking, BERT's shares and a growing rate, as PubMedBERT has them."""
     plain = dataclasses.replace(
@@ -349,6 +459,10 @@ def test_a_collapse_is_named(settings, capsys):
     progress.start()
     progress.evaluated(good | {"generator_loss": 6.1})
     progress.global_step.assign(2)  # while it warms up, nothing is said
+    progress.evaluated(good | {"discriminator_auc": 0.5})
+    settings = dataclasses.replace(settings, uniform_generator=False, generator_warmup_steps=4)
+    progress = monitoring.Progress(settings, tf.Variable(6, dtype=tf.int64), frequencies_loss=6.0)
+    progress.start()
     progress.evaluated(good | {"discriminator_auc": 0.5})
     assert "warning" not in capsys.readouterr().out
 
