@@ -42,9 +42,10 @@ flags.DEFINE_string("data_dir", "", "Folder with the task's files.")
 flags.DEFINE_string(
     "init_checkpoint",
     "",
-    "The --model_dir of a run_pretraining.py run, a trial_SEED of a run of this one, or a folder "
-    "with a BERT or ELECTRA encoder of Hugging Face's: config.json, model.safetensors (or, where "
-    "PyTorch is installed, pytorch_model.bin), vocab.txt.",
+    "The --model_dir of a run_pretraining.py run, a trial_SEED of a run of this one, a folder of "
+    "Hugging Face's with an encoder of BERT, ELECTRA, RoBERTa or ALBERT (config.json, weights and "
+    "tokenizer), or a TensorFlow 1 checkpoint of BERT, ELECTRA or ALBERT, with its vocabulary "
+    "beside it.",
 )
 flags.DEFINE_bool(
     "from_scratch",

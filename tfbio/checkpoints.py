@@ -1,13 +1,14 @@
-"""What `run_pretraining.py` saved, read back."""
+"""What `run_pretraining.py` saved, read back; and what others did, by their own modules."""
 
 import dataclasses
 import glob
 import json
 import os
+from types import ModuleType
 
 import tensorflow as tf
 
-from tfbio import cost, hugging_face, storage, tokenization, weight_files
+from tfbio import cost, hugging_face, storage, tensorflow1, tokenization, weight_files
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
@@ -37,8 +38,11 @@ class CheckpointError(UserError):
 def run_of(folder: str) -> str:
     """The folder with the settings and the vocabulary of the weights in `folder`.
 
-    It is the same for a pretraining run; a trial of a fine-tuning run has them one above.
+    It is the same for a pretraining run; a trial of a fine-tuning run has them one above, and the
+    prefix of a TensorFlow 1 checkpoint beside it.
     """
+    if storage.at(f"{folder}.index").is_file():
+        return os.path.dirname(folder) or "."
     if storage.at(folder, f"{TRIAL_WEIGHTS}.index").is_file():
         return os.path.dirname(folder.rstrip("/")) or "."
     return folder
@@ -50,6 +54,8 @@ def newest_weights(folder: str) -> str:
     Raises:
       CheckpointError: there is none.
     """
+    if (prefix := tensorflow1.find(folder)) is not None:
+        return prefix
     if run_of(folder) != folder:
         return os.path.join(folder, TRIAL_WEIGHTS)
     path = tf.train.latest_checkpoint(folder)
@@ -61,24 +67,34 @@ def newest_weights(folder: str) -> str:
     return path
 
 
+def _reader(folder: str) -> ModuleType | None:
+    """The module that reads what others saved in `folder`; None: a run did."""
+    for module in (tensorflow1, hugging_face):
+        if module.read_settings(folder) is not None:
+            return module
+    return None
+
+
 def read_settings(folder: str) -> dict:
     """The `config.json` of the run whose checkpoints are in `folder` (see `run_of`).
 
-    Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form, and `family`.
+    Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form, and `family`. Of a
+    checkpoint of TensorFlow 1 also what it tells of the objective, see `tensorflow1.read_settings`.
 
     Raises:
       CheckpointError: if there is none, or it cannot be read.
       HuggingFaceError: see `hugging_face.read_settings`.
+      TensorFlow1Error: see `tensorflow1.read_settings`.
     """
-    settings = hugging_face.read_settings(folder)
-    if settings is not None:
-        return settings
+    reader = _reader(folder)
+    if reader is not None:
+        return reader.read_settings(folder)
     path = storage.at(run_of(folder), "config.json")
     if not path.is_file():
         raise CheckpointError(
             f"{folder} holds no config.json: give the --model_dir of a run_pretraining.py run (to "
-            "fine-tune, also a trial_SEED of run_finetuning.py, or a BERT or ELECTRA folder of "
-            "Hugging Face's)."
+            "fine-tune, also a trial_SEED of run_finetuning.py), or a BERT or ELECTRA of Hugging "
+            "Face's or of TensorFlow 1's."
         )
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
@@ -125,7 +141,7 @@ def require_weights(folder: str, shape: EncoderConfig) -> None:
       CheckpointError: there are none, or too few.
       WeightFileError: see `weight_files.open_all`.
     """
-    if hugging_face.read_settings(folder) is not None:
+    if _reader(folder) is hugging_face:
         paths = {tensor.path for tensor in weight_files.open_all(folder).values()}
     else:
         paths = storage.find(f"{glob.escape(newest_weights(folder))}.data-*")
@@ -228,8 +244,9 @@ def require_same_model(folder: str, settings: dict) -> None:
       CheckpointError: it is of another model or vocabulary, or no run.
     """
     before = read_settings(folder)
-    if hugging_face.read_settings(folder) is not None:
-        before = _like_a_run(folder, settings)
+    reader = _reader(folder)
+    if reader is not None:
+        before = _like_a_run(reader, folder, settings)
     if before.get("vocab_sha256") != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
@@ -254,23 +271,22 @@ def _of_model(settings: dict) -> dict:
     return {**found, "encoder": _shape(config.encoder)}
 
 
-def _like_a_run(folder: str, settings: dict) -> dict:
-    """What `config.json` would say if a run with these settings had made Hugging Face's model."""
+def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
+    """What `config.json` would say if a run with these settings had made another's model."""
     wanted = pretraining_config(settings)
     if wanted.objective == "electra" and not wanted.uniform_generator:
-        generator = hugging_face.read_generator(folder)
+        generator = reader.read_generator(folder)
         if generator is None and not wanted.generator_warmup_steps:
-            raise CheckpointError(
-                f"{folder} holds no generator: put one into it, in the folder "
-                f"{hugging_face.GENERATOR}, or give --set generator_warmup_steps=N, and a new one "
-                "first learns alone."
-            )
+            remedy = "give --set generator_warmup_steps=N, and a new one first learns alone"
+            if reader is hugging_face:
+                remedy = f"put one into it, in the folder {hugging_face.GENERATOR}, or {remedy}"
+            raise CheckpointError(f"{folder} holds no generator: {remedy}.")
         if generator is not None and _shape(generator) != _shape(wanted.generator):
             raise CheckpointError(
                 f"{folder} holds another generator than the settings ask for, which is "
                 f"{_shape(wanted.generator)}, not {_shape(generator)}."
             )
-    vocabulary = tokenization.find_vocabulary(folder)
+    vocabulary = tokenization.find_vocabulary(run_of(folder))
     lower_case = read_settings(folder)["lower_case"]
     if tokenization.load_encoder(vocabulary).kind == "byte_bpe":
         lower_case = settings["lower_case"]  # which that kind does not look at
@@ -292,19 +308,24 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
     """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
 
     Args:
-      folder: a run's `--model_dir`, or one of Hugging Face's, see `require_same_model`.
+      folder: a run's `--model_dir`, or what others saved, see `require_same_model`.
       model: `Electra` or `MaskedLanguageModel`, as the run had it.
-      optimizer: gets its averages and its step; None: they are not wanted.
+      optimizer: gets its averages and its step; None: they are not wanted. Hugging Face's folders
+        have none.
 
     Raises:
       CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
       HuggingFaceError: see `hugging_face.restore_electra`.
+      TensorFlow1Error: see `tensorflow1.restore_electra`.
     """
-    if hugging_face.read_shape(folder) is not None:
-        if isinstance(model, Electra):
-            hugging_face.restore_electra(folder, model)
+    reader = _reader(folder)
+    if reader is not None:
+        if reader is tensorflow1 and optimizer is not None:
+            tensorflow1.load(tensorflow1.find(folder), model, optimizer)
+        elif isinstance(model, Electra):
+            reader.restore_electra(folder, model)
         else:
-            hugging_face.restore_masked_language_model(folder, model)
+            reader.restore_masked_language_model(folder, model)
         return
     path = find_newest(folder, repair=False)
     if path is None:
@@ -325,7 +346,8 @@ def restore_encoder(
     """Gives `encoder` the discriminator's weights of the newest checkpoint in `folder`.
 
     Args:
-      folder: a run's `--model_dir`, a trial of a fine-tuning run, or a folder of Hugging Face's.
+      folder: a run's `--model_dir`, a trial of a fine-tuning run, a folder of Hugging Face's, or a
+        checkpoint of TensorFlow 1.
       encoder: of the same shape.
       head: the head of a `TaskModel` of the same shape as the trial's, to restore it too.
       new_tokens: by how many the encoder has more token embeddings, whose last are left alone.
@@ -333,6 +355,7 @@ def restore_encoder(
     Raises:
       CheckpointError: if there is no checkpoint, a damaged one, or one of another shape.
       HuggingFaceError: see `hugging_face.restore_encoder`.
+      TensorFlow1Error: see `tensorflow1.restore_encoder`.
     """
     if new_tokens:
         size = encoder.config.vocab_size - new_tokens
@@ -343,8 +366,9 @@ def restore_encoder(
                 value = tf.concat([value, variable[size:]], axis=0)
             variable.assign(value)
         return
-    if hugging_face.read_settings(folder) is not None:
-        hugging_face.restore_encoder(folder, encoder)
+    reader = _reader(folder)
+    if reader is not None:
+        reader.restore_encoder(folder, encoder)
         return
     path = newest_weights(folder)
     # The tree by which the trainers save: Checkpoint(model=Electra), or that of a TaskModel.
@@ -367,12 +391,13 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
     """Gives BERT's pooler the weights in `folder`, or leaves it as it is where there are none.
 
     Args:
-      folder: as `restore_encoder` takes it. There are some in a folder of Hugging Face's with
-        BERT's or ALBERT's, and in a trial that had `text_head` "tanh".
+      folder: as `restore_encoder` takes it. There are some in a BERT or ALBERT of Hugging Face's or
+        of TensorFlow 1, and in a trial that had `text_head` "tanh".
       pooler: of a `TaskModel` with that, whose encoder was restored from there.
     """
-    if hugging_face.read_settings(folder) is not None:
-        hugging_face.restore_pooler(folder, pooler)
+    reader = _reader(folder)
+    if reader is not None:
+        reader.restore_pooler(folder, pooler)
     elif read_settings(folder).get("text_head") == "tanh":
         tree = tf.train.Checkpoint(model=tf.train.Checkpoint(pooler=pooler))
         tree.read(newest_weights(folder)).expect_partial().assert_existing_objects_matched()

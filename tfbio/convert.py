@@ -5,10 +5,13 @@ r"""Takes a pretrained or a fine-tuned model to where it is wanted.
   python -m tfbio.convert --from=roberta-base --to=out/roberta --format=tfbio
   python -m tfbio.convert --from=BertForTokenClassification --to=out/tagger --format=tfbio
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
+  python -m tfbio.convert --from=electra/model.ckpt-1000 --to=out/model --format=tfbio \
+      --hparams=hparams/base.json
 
 --from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken, a
-trial of a run_finetuning.py run, or a folder of Hugging Face's with a head of pretraining or
-fine-tuning.
+trial of a run_finetuning.py run, a folder of Hugging Face's with a head of pretraining or
+fine-tuning, or a TensorFlow 1 checkpoint of google-research's electra, bert or albert: its prefix,
+or the folder that it is in.
 
 hugging_face: a folder that `transformers` loads, with the tokenizer. ELECTRA's discriminator
 (ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`.
@@ -24,6 +27,9 @@ run_finetuning.py run leaves: for --mode=predict, and for --init_checkpoint.
 
 original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
 the optimizer's averages.
+
+tfbio: of a TensorFlow 1 checkpoint, a --model_dir with which run_pretraining.py, given the same
+--hparams and --set, goes on exactly where that code was: weights, optimizer's averages and step.
 """
 
 from __future__ import annotations
@@ -55,7 +61,8 @@ def to_hugging_face(source: str, target: str) -> None:
     """Writes what `transformers` loads.
 
     Args:
-      source: the `--model_dir` of a run, a trial, or a folder of Hugging Face's.
+      source: the `--model_dir` of a run, a trial, a folder of Hugging Face's, or a TensorFlow 1
+        checkpoint.
       target: a new folder.
 
     Raises:
@@ -120,7 +127,7 @@ def to_tfbio(source: str, target: str) -> None:
     """
     import tensorflow as tf
 
-    from tfbio import fine_tuned, hugging_face, optimization, records, tokenization
+    from tfbio import checkpoints, fine_tuned, hugging_face, optimization, records, tokenization
 
     if fine_tuned.is_one(source):
         if hugging_face.read_shape(source) is None:
@@ -129,12 +136,12 @@ def to_tfbio(source: str, target: str) -> None:
         return
     settings = _settings(source)
     config, model = _read_run(source)
-    vocab_file = tokenization.find_vocabulary(source)
+    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
     settings = {
         **dataclasses.asdict(config),
         "comment": f"The weights of {source}, which were not trained with the settings here.",
         "lower_case": settings["lower_case"],
-        "vocab_sha256": records.sha256_of(vocab_file),
+        "vocab_sha256": tokenization.sha256_of(vocab_file),
         "init_checkpoint": source,
         # A masked language model goes out as what it came in as.
         **{name: settings[name] for name in ("family",) if name in settings},
@@ -182,7 +189,7 @@ def to_original_electra(source: str, target: str) -> str:
       CheckpointError: there is no run in `source`.
       ConversionError: the run is not ELECTRA's, or its encoders are not that code's.
     """
-    from tfbio import checkpoints, optimization, original_electra, tokenization
+    from tfbio import checkpoints, optimization, tensorflow1, tokenization
     from tfbio.config import EncoderConfig
 
     settings = _settings(source)
@@ -208,8 +215,9 @@ def to_original_electra(source: str, target: str) -> str:
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
     name = f"model.ckpt-{int(optimizer.iterations)}"
-    original_electra.write(os.path.join(unfinished, name), model, optimizer)
-    tokenization.copy_vocabulary(tokenization.find_vocabulary(source), unfinished)
+    tensorflow1.write(os.path.join(unfinished, name), model, optimizer)
+    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
+    tokenization.copy_vocabulary(vocab_file, unfinished)
     os.rename(unfinished, target)
     return os.path.join(target, name)
 
@@ -224,7 +232,7 @@ def _settings(source: str) -> dict:
     if "objective" not in settings:
         raise ConversionError(
             f"{source} is neither the --model_dir of a run_pretraining.py run nor a trial of a "
-            "run_finetuning.py run."
+            "run_finetuning.py run, nor a pretrained model of TensorFlow 1."
         )
     return settings
 
@@ -301,11 +309,19 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "from",
         None,
-        "The --model_dir of a pretraining run, a trial's folder, or a folder of Hugging Face's.",
+        "The --model_dir of a pretraining run, a trial's folder, a folder of Hugging Face's, or a "
+        "TensorFlow 1 checkpoint.",
         required=True,
     )
     flags.DEFINE_string("to", None, "The new folder.", required=True)
     flags.DEFINE_enum("format", FORMATS[0], FORMATS, "What is to read it.")
+    flags.DEFINE_string(
+        "hparams",
+        "",
+        "With --format=tfbio: the settings that the run is to go on with, as for "
+        "run_pretraining.py; empty, without --set: the checkpoint's shape, and the defaults.",
+    )
+    flags.DEFINE_multi_string("set", [], "With --format=tfbio: changes one setting, name=value.")
 
 
 def main(argv: list[str]) -> None:
@@ -314,12 +330,30 @@ def main(argv: list[str]) -> None:
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
     if os.path.exists(target):
         raise UserError(f"--to={target} is there already: give a new folder, or remove it.")
-    if flags.FLAGS.format == "hugging_face":
-        to_hugging_face(source, target)
-        print(f"{target}: load it with transformers' from_pretrained.")
-    elif flags.FLAGS.format == "tfbio":
+    given = flags.FLAGS.hparams or flags.FLAGS["set"].value
+    if given and flags.FLAGS.format != "tfbio":
+        raise UserError("--hparams and --set go with --format=tfbio: they are of a run to go on.")
+    if flags.FLAGS.format == "tfbio":
+        from tfbio import config, tensorflow1
+
+        if tensorflow1.has_state(source):
+            settings = None
+            if given:
+                overrides = flags.FLAGS["set"].value
+                settings = config.load(config.PretrainingConfig, flags.FLAGS.hparams, overrides)
+            step = tensorflow1.write_run(source, target, settings)
+            print(f"{target}: run_pretraining.py with this --model_dir goes on at step {step}.")
+            return
+        if given:
+            raise UserError(
+                f"--hparams and --set are of a run to go on: {source} has no state of one, give it "
+                "to run_pretraining.py as --init_checkpoint."
+            )
         to_tfbio(source, target)
         print(f"{target}: give it (or its trial_0) as --init_checkpoint, or as --model.")
+    elif flags.FLAGS.format == "hugging_face":
+        to_hugging_face(source, target)
+        print(f"{target}: load it with transformers' from_pretrained.")
     else:
         print(f"{to_original_electra(source, target)}: the prefix of the checkpoint.")
 

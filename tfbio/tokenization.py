@@ -36,10 +36,10 @@ SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
 # How they write the space before a word, which is the first character of its first token.
 BYTE_BPE_SPACE = "\u0120"
 SENTENCEPIECE_SPACE = sentencepiece_model.SPACE
-# The names of vocabularies in a run's folder; and in one of Hugging Face's: ALBERT's, that of
-# XLM-RoBERTa and others, and what may be there instead of all of them.
+# The names of vocabularies in a run's folder; and in one of Hugging Face's or Google's: ALBERT's,
+# that of XLM-RoBERTa and others, ALBERT's again; and what may be there instead of all of them.
 NAMES = ("vocab.txt", "vocab.model", "vocab.json")
-HUGGING_FACE_NAMES = ("spiece.model", "sentencepiece.bpe.model")
+OTHER_NAMES = ("spiece.model", "sentencepiece.bpe.model", "30k-clean.model")
 TOKENIZER_JSON = "tokenizer.json"
 
 # The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
@@ -200,7 +200,7 @@ def find_vocabulary(folder: str | os.PathLike) -> Path:
     Raises:
       VocabularyError: there is none, or more than one.
     """
-    names = (*NAMES, *HUGGING_FACE_NAMES)
+    names = (*NAMES, *OTHER_NAMES)
     found = [path for name in names if (path := storage.at(folder, name)).is_file()]
     if len(found) > 1:
         raise VocabularyError(

@@ -201,6 +201,32 @@ def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:
     ]
 
 
+# What Hugging Face calls the parts of ALBERT's layer -> what google-research/albert does.
+ORIGINAL_ALBERT = {
+    "attention/query": "attention_1/self/query",
+    "attention/key": "attention_1/self/key",
+    "attention/value": "attention_1/self/value",
+    "attention/dense": "attention_1/output/dense",
+    "attention/LayerNorm": "LayerNorm",
+    "ffn": "ffn_1/intermediate/dense",
+    "ffn_output": "ffn_1/intermediate/output/dense",
+    "full_layer_layer_norm": "LayerNorm_1",
+}
+
+
+def original_albert_name(name: str) -> str:
+    """The original name of a weight of ALBERT's encoder, for Hugging Face's."""
+    name = name.replace("albert/", "bert/", 1)
+    layer, layer_in_original = (
+        "bert/encoder/albert_layer_groups/0/albert_layers/0/",
+        "bert/encoder/transformer/group_0/inner_group_0/",
+    )
+    if not name.startswith(layer):
+        return name
+    part, _, kind = name.removeprefix(layer).rpartition("/")
+    return f"{layer_in_original}{ORIGINAL_ALBERT[part]}/{kind}"
+
+
 def _dense(dense: Dense | keras.layers.Dense, *scopes: str) -> list[Named]:
     return [
         Named(dense.kernel, [f"{scope}/kernel" for scope in scopes]),

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.parity import FOLDER, Recording, needs_recording, recorded_config
-from tfbio import electra, optimization, original_electra, randomness, weight_names
+from tfbio import electra, optimization, randomness, tensorflow1, weight_names
 
 NO_SEED = tf.constant([0, 0])
 
@@ -20,7 +20,7 @@ def recording():
 @pytest.fixture
 def model():
     model = electra.Electra(recorded_config())
-    original_electra.load(str(FOLDER / "model.ckpt-0"), model)
+    tensorflow1.load(str(FOLDER / "model.ckpt-0"), model)
     return model
 
 
@@ -85,7 +85,7 @@ def test_gradients_of_the_original_code(model, recording):
     query = slice(0, model.config.encoder.hidden_size)
     raced = before.copy()
     raced[:, query] = first.kernel.numpy()[:, query]
-    original_electra.load(str(FOLDER / "model.ckpt-0"), model)
+    tensorflow1.load(str(FOLDER / "model.ckpt-0"), model)
 
     @tf.custom_gradient
     def race(rows):
