@@ -5,6 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.encoder import shape_of
+
 
 class BiLSTM(keras.layers.Layer):
     """Reads every text from both sides, and nothing of its neighbours in the row.
@@ -49,6 +51,7 @@ def _read(
         kept = [tf.where(begins_here[:, None], 0.0, part) for part in state]
         return tuple(cell(vector, kept)[1])
 
-    start = tf.zeros([vectors.shape[1], cell.units])
+    _, rows, _ = shape_of(vectors)
+    start = tf.zeros([rows, cell.units])
     outputs, _ = tf.scan(step, (vectors, begins), (start, start), reverse=reverse)
     return outputs

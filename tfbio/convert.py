@@ -5,6 +5,7 @@ r"""Takes a pretrained or a fine-tuned model to where it is wanted.
   python -m tfbio.convert --from=roberta-base --to=out/roberta --format=tfbio
   python -m tfbio.convert --from=BertForTokenClassification --to=out/tagger --format=tfbio
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
+  python -m tfbio.convert --from=out/bc5cdr_chem/trial_0 --to=out/serving --format=saved_model
   python -m tfbio.convert --from=electra/model.ckpt-1000 --to=out/model --format=tfbio \
       --hparams=hparams/base.json
 
@@ -22,14 +23,15 @@ and BertForMaskedLM otherwise; BERT and ALBERT with their classifier of sentence
 ForQuestionAnswering; of which family, tfbio/fine_tuned.py says.
 
 tfbio: what a run_pretraining.py run leaves, with an optimizer that has done no step: pretraining
-goes on from it (--init_checkpoint), and fine-tuning. Of a fine-tuned model, what a
-run_finetuning.py run leaves: for --mode=predict, and for --init_checkpoint.
+goes on from it (--init_checkpoint), and fine-tuning. Of a TensorFlow 1 checkpoint with the
+optimizer's averages, a --model_dir with which run_pretraining.py, given the same --hparams and
+--set, goes on exactly where that code was. Of a fine-tuned model, what a run_finetuning.py run
+leaves: for --mode=predict, and for --init_checkpoint.
 
 original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
 the optimizer's averages.
 
-tfbio: of a TensorFlow 1 checkpoint, a --model_dir with which run_pretraining.py, given the same
---hparams and --set, goes on exactly where that code was: weights, optimizer's averages and step.
+saved_model: a SavedModel that takes strings, for TensorFlow Serving (see tfbio/saved_model.py).
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from absl import flags
 from tfbio import cli
 from tfbio.cli import UserError
 
-FORMATS = ("hugging_face", "tfbio", "original_electra")
+FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
 # By how much outputs may differ after what was written is read back. The weights are the same, bit
 # for bit, but where one layer is written as two that round a little (`weight_names.of_text_head`).
@@ -322,6 +324,12 @@ def define_flags() -> None:
         "run_pretraining.py; empty, without --set: the checkpoint's shape, and the defaults.",
     )
     flags.DEFINE_multi_string("set", [], "With --format=tfbio: changes one setting, name=value.")
+    flags.DEFINE_integer(
+        "max_sequence_length",
+        0,
+        "Of a saved_model: tokens that a text is cut to, with [CLS] and [SEP]; 0: as many as a "
+        "trial was trained with, or as an encoder has positions for.",
+    )
 
 
 def main(argv: list[str]) -> None:
@@ -330,6 +338,8 @@ def main(argv: list[str]) -> None:
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
     if os.path.exists(target):
         raise UserError(f"--to={target} is there already: give a new folder, or remove it.")
+    if flags.FLAGS.max_sequence_length and flags.FLAGS.format != "saved_model":
+        raise UserError("--max_sequence_length goes with --format=saved_model.")
     given = flags.FLAGS.hparams or flags.FLAGS["set"].value
     if given and flags.FLAGS.format != "tfbio":
         raise UserError("--hparams and --set go with --format=tfbio: they are of a run to go on.")
@@ -354,6 +364,11 @@ def main(argv: list[str]) -> None:
     elif flags.FLAGS.format == "hugging_face":
         to_hugging_face(source, target)
         print(f"{target}: load it with transformers' from_pretrained.")
+    elif flags.FLAGS.format == "saved_model":
+        from tfbio import saved_model
+
+        folder = saved_model.write(source, target, flags.FLAGS.max_sequence_length)
+        print(f"{folder}: TensorFlow Serving's --model_base_path is the folder {target}.")
     else:
         print(f"{to_original_electra(source, target)}: the prefix of the checkpoint.")
 

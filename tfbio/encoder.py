@@ -50,7 +50,7 @@ class Embeddings(keras.layers.Layer):
 
         Without `position_ids`, positions count from 0.
         """
-        batch, length = input_ids.shape
+        batch, length = shape_of(input_ids)
         words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
         first = self.position_offset
         positions = tf.convert_to_tensor(self.position)[first : first + length]
@@ -107,7 +107,7 @@ class TransformerLayer(keras.layers.Layer):
         return self.output_norm(hidden + transformed)
 
     def _attend(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed) -> tf.Tensor:
-        batch, length = attention_bias.shape[0], attention_bias.shape[-1]
+        batch, _, _, length = shape_of(attention_bias)
         size = hidden.shape[-1]
         head_size = size // self.num_heads
         projected = tf.reshape(
@@ -160,7 +160,7 @@ class Encoder(keras.layers.Layer):
         """Encodes a batch.
 
         Args:
-          input_ids: int32 [batch, length], static shape.
+          input_ids: int32 [batch, length]; in training, of static shape.
           input_mask: int32 [batch, length], 1 for tokens and 0 for padding.
           segment_ids: int32 [batch, length].
           document_ids: int32 [batch, length], for examples of several documents: tokens attend to
@@ -172,7 +172,7 @@ class Encoder(keras.layers.Layer):
         Returns:
           [batch, length, hidden_size] in the policy's compute dtype.
         """
-        batch, length = input_ids.shape
+        batch, length = shape_of(input_ids)
         layers = self.transformer_layers
         if self.config.share_layers:
             layers = self.config.num_hidden_layers * list(layers)
@@ -302,6 +302,15 @@ def gelu_tanh(inputs: tf.Tensor):
 
 # By what Hugging Face calls them: `EncoderConfig.hidden_act`.
 ACTIVATIONS = {"gelu": gelu, "gelu_new": gelu_tanh}
+
+
+def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
+    """The dimensions of a tensor, as numbers where the graph knows them."""
+    known = tensor.shape.as_list()
+    if None not in known:
+        return known
+    found = tf.shape(tensor)
+    return [found[axis] if size is None else size for axis, size in enumerate(known)]
 
 
 def _weight(layer: keras.layers.Layer, name: str, shape: list[int], deviation: float):

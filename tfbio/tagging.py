@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tfbio import crf
 from tfbio.config import ConfigError
+from tfbio.encoder import shape_of
 from tfbio.packing import NO_TARGET, Pieces
 from tfbio.task_files import TaggedSentence
 from tfbio.tokenization import Tokenizer
@@ -235,5 +236,5 @@ def _in_rows(
     """The arguments of `crf.losses` and `crf.decode`."""
     emissions, transitions = logits
     targets, documents = batch["targets"], batch["document_ids"]
-    emissions = tf.reshape(emissions, [*targets.shape, emissions.shape[-1]])
+    emissions = tf.reshape(emissions, [*shape_of(targets), emissions.shape[-1]])
     return emissions, transitions, targets, documents

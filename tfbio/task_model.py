@@ -8,7 +8,7 @@ import tf_keras as keras
 from tfbio import randomness, relations
 from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
-from tfbio.encoder import Encoder, gelu
+from tfbio.encoder import Encoder, gelu, shape_of
 
 
 class TaskModel(keras.layers.Layer):
@@ -121,6 +121,6 @@ class TaskModel(keras.layers.Layer):
             return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
         if self.pooling == "first":
             return tf.gather(vectors, batch["first"])
-        texts = batch["first"].shape[0]
+        (texts,) = shape_of(batch["first"])
         text = tf.reshape(batch["document_ids"], [-1]) - 1  # that of padding, -1, is left out
         return tf.math.unsorted_segment_mean(vectors, text, texts)

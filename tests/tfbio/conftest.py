@@ -1,13 +1,16 @@
 """Two logical CPU devices, and real examples, for the tests of the models."""
 
+import dataclasses
 import io
+import json
 
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
 
 from data_prep import sentence_roles, vocabulary
-from tfbio import config, pretraining, records
+from tfbio import config, kinds, pretraining, records, task_model, tokenization
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -61,6 +64,45 @@ def sentences(documents_folder):
         for record in records.read_shard(documents_folder, shard):
             found += [text.decode() for text in records.parse_example(record)["sentences"]]
     return found[:1000]
+
+
+@pytest.fixture(scope="session")
+def small_shape(vocab_file):
+    """Of an encoder that needs no training."""
+    size = len(tokenization.read_vocab(vocab_file))
+    return config.EncoderConfig(size, 24, 32, 2, 4, 64, 64)
+
+
+@pytest.fixture
+def make_trial(vocab_file, small_shape, tmp_path):
+    """A trial of a fine-tuning run, with random weights that tell its inputs apart."""
+
+    def make(kind, labels, known, null_threshold=None, **changes):
+        settings = config.FinetuningConfig(**{"sequence_length": 48, **changes})
+        made = kinds.make(kind, labels, settings)
+        head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
+        model = task_model.TaskModel(small_shape, *head)
+        rng = np.random.default_rng(0)
+        for variable in model.variables:
+            variable.assign_add(rng.normal(0, 0.2, variable.shape))
+        model.head.bias.assign(tf.zeros_like(model.head.bias))
+        if model.lstm is not None:  # whose outputs are small
+            model.head.kernel.assign(10.0 * model.head.kernel)
+        trial = tmp_path / "out" / "trial_0"
+        trial.mkdir(parents=True)
+        tf.train.Checkpoint(model=model).write(str(trial / "model"))
+        (trial / "scores.json").write_text(json.dumps({"null_threshold": null_threshold}))
+        tokenization.copy_vocabulary(vocab_file, trial.parent)
+        written = {
+            **dataclasses.asdict(settings),
+            "encoder": dataclasses.asdict(small_shape),
+            "lower_case": True,
+            "trained_on": {"kind": kind, "labels": labels, "markers": False, **known},
+        }
+        (trial.parent / "config.json").write_text(json.dumps(written))
+        return str(trial), written
+
+    return make
 
 
 @pytest.fixture(scope="session")

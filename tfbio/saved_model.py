@@ -1,0 +1,565 @@
+r"""A model as a SavedModel that takes strings, for TensorFlow Serving or for TensorFlow alone.
+
+  python -m tfbio.convert --from=out/model --to=out/serving --format=saved_model
+
+The model is in `out/serving/1`: TensorFlow Serving wants a folder for each version, and --to is the
+--model_base_path (or `base_path`) that it is given. It needs nothing of tfbio and no other file,
+and can be moved:
+
+  import tensorflow as tf, tensorflow_text  # which has the operations that cut words
+  model = tf.saved_model.load("out/serving/1")
+  model.signatures["serving_default"](text=tf.constant(["IL-2 works."]))
+
+Texts are strings in UTF-8. The first dimension of all inputs and outputs is the batch. Places in a
+text are counted in Unicode characters and not in bytes, as Python does. What does not fit into
+max_sequence_length is cut at its end, and `truncated`, bool [batch], says of which texts. Lists are
+padded to the longest of the batch: places with -1, strings with "".
+
+The signature serving_default of
+
+- an encoder: `text` -> `sequence_output` float32 [batch, length, hidden], `cls_embedding` and
+  `mean_embedding` (over all tokens, with [CLS] and [SEP]) float32 [batch, hidden], `input_ids` and
+  `input_mask` int32 [batch, length]. Its second signature, `ids`, has `input_ids`, `input_mask` and
+  `segment_ids` as inputs;
+- a model that labels texts: `text`, of pairs also `text_pair` -> `probabilities` float32 [batch,
+  labels] and `labels`, string, their names; of one class also `label` string [batch], of several
+  labels `predicted` bool [batch, labels]; of scores only `score` float32 [batch];
+- a model that tags words: `text`, one sentence -> of words `word_start`, `word_end` int32 and
+  `tags` string [batch, words], `word_count` int32 [batch]; of entities `entity_start`,
+  `entity_end`, `entity_type`, `entity_text` [batch, entities] and `entity_count`. `--mode=predict`
+  parts documents into sentences, and sees long ones in several windows; here what does not fit has
+  the tag "";
+- a model that answers questions: `question`, `context` -> `answer` string [batch], "" for none,
+  `start` and `end` int32 [batch], `score` float32 [batch], the sum of the two logits, and
+  `null_odds`, by how much no answer scores higher. A context that is too long is seen in several
+  windows by `--mode=predict`, and here is cut.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio import (
+    answers,
+    checkpoints,
+    fine_tuned,
+    kinds,
+    packing,
+    predict,
+    records,
+    relations,
+    sentencepiece_model,
+    spans,
+    task_files,
+    tokenization,
+    words,
+)
+from tfbio.cli import UserError
+from tfbio.encoder import Encoder
+from tfbio.task_model import TaskModel
+
+# Of the folder in which a server finds the model.
+VERSION = "1"
+# By how much outputs may differ after loading.
+TOLERANCE = 1e-5
+
+_TEXTS = (
+    "IL-2 works.",
+    "No",
+    "Aspirin (0.5 mg/kg) inhibits COX-1 in Crohn's disease, p < 10\u207b\u00b2.",
+    "Na\u00efve \u03b2-cells\u2014\u65e5\u672c\u8a9e; e\u0301 [MASK] \x07 \U0001d6fc.",
+    "It was not significant. " * 200,
+)
+
+Function = Callable[..., dict[str, tf.Tensor]]
+
+
+class SavedModelError(UserError):
+    """A model that cannot be written as a SavedModel."""
+
+
+def write(source: str, target: str, max_sequence_length: int = 0) -> str:
+    """Writes a SavedModel, loads it, and compares it with the model; returns its folder.
+
+    Args:
+      source: the `--model_dir` of a pretraining run, a trial of a fine-tuning run, or an encoder of
+        Hugging Face's or of TensorFlow 1.
+      target: a new folder, in which the model is called `VERSION`.
+      max_sequence_length: the most tokens of a text, with [CLS] and [SEP]; 0: as many as a trial
+        was trained with, or as an encoder has positions for.
+
+    Raises:
+      CheckpointError: there is no model in `source`.
+      SavedModelError: it cannot be written, or gives other outputs when it is loaded.
+    """
+    try:
+        from tfbio import graph_tokenization
+    except ImportError as error:
+        raise SavedModelError(
+            f"--format=saved_model needs tensorflow-text ({error}), which is there for Linux: pip "
+            "install 'tfbio[saved_model]'."
+        ) from error
+    settings = checkpoints.read_settings(source)
+    if "trained_on" not in settings and fine_tuned.is_one(source):
+        raise SavedModelError(
+            f"{source} is a fine-tuned model of Hugging Face's: make a trial of it first, with "
+            "--format=tfbio."
+        )
+    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
+    encode = tokenization.load_encoder(vocab_file, settings["lower_case"])
+    problem = ""
+    if encode.kind == "byte_bpe":
+        problem = "tensorflow-text has no operation for byte-level BPE"
+    elif vocab_file.suffix != ".txt" and "trained_on" in settings:
+        problem = "a fine-tuned model can only be written with WordPiece"
+    elif vocab_file.suffix != ".txt":
+        model = sentencepiece_model.ModelProto.FromString(vocab_file.read_bytes())
+        if sentencepiece_model.lower_cases_first(model, settings["lower_case"]):
+            problem = "its text is lower-cased as ALBERT's, for which the graph has no operation"
+    if problem:
+        raise SavedModelError(
+            f"{source} was pretrained with {vocab_file.name}, and {problem}: give "
+            "--format=hugging_face."
+        )
+    config = checkpoints.read_encoder_config(source)
+    usual, most = config.max_sequence_length, config.max_sequence_length
+    if "trained_on" in settings:
+        usual = settings["sequence_length"]
+    length = max_sequence_length or usual
+    if not 8 <= length <= most:
+        raise SavedModelError(
+            f"--max_sequence_length={length} must be at least 8 and at most {most}, the positions "
+            f"of the encoder in {source}."
+        )
+    unfinished = f"{target.rstrip('/')}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    folder = os.path.join(unfinished, VERSION)
+    with tempfile.TemporaryDirectory() as assets:
+        if vocab_file.suffix == ".txt":
+            vocab = tokenization.read_vocab(vocab_file)
+            asset = os.path.join(assets, "vocab.txt")
+            records.write_text(asset, "\n".join(vocab) + "\n")
+            tokenizer = graph_tokenization.WordPiece(asset, settings["lower_case"], encode.unk_id)
+        else:
+            tokenizer = graph_tokenization.SentencePiece(vocab_file)
+        if "trained_on" in settings:
+            task = _Task(source, settings, tokenizer, encode, length)
+            model, functions, compare = task.model, task.functions(), task.compare
+        else:
+            model = Encoder(config)
+            checkpoints.restore_encoder(source, model)
+            functions = _encoder_functions(model, tokenizer, encode, length)
+
+            def compare(signature: Function) -> bool:
+                return _same_encoder(signature, model, encode, length)
+
+        root = tf.Module()
+        # Not the layers, of which Keras would save far more than what is needed.
+        root.weights, root.tokenizer = list(model.variables), tokenizer
+        tf.saved_model.save(root, folder, signatures=functions)
+    loaded = tf.saved_model.load(folder)
+    if not compare(loaded.signatures["serving_default"]):
+        raise SavedModelError(
+            f"the SavedModel of {source} gives other outputs than the model: nothing is kept of "
+            f"--to={target}."
+        )
+    os.rename(unfinished, target)
+    return os.path.join(target, VERSION)
+
+
+def _function(function: Function, names: Sequence[str]) -> Function:
+    """A graph of strings [batch] with these names."""
+    specs = [tf.TensorSpec([None], tf.string, name) for name in names]
+    return tf.function(function, input_signature=specs, autograph=False)
+
+
+def _rows(encode: tokenization.Encoder, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+    """[CLS] text [SEP] or [CLS] text [SEP] pair [SEP], each a row, padded to the longest.
+
+    Args:
+      encode: knows the special tokens.
+      parts: int32 ragged [batch, tokens], one or two.
+
+    Returns:
+      What `packing.fill` makes of such rows, but for targets.
+    """
+    count = tf.cast(parts[0].nrows(), tf.int32)
+
+    def column(token: int) -> tf.RaggedTensor:
+        return tf.RaggedTensor.from_tensor(tf.fill([count, 1], token))
+
+    columns = [column(encode.cls_id)]
+    for part in parts:
+        columns += [part, column(encode.sep_id)]
+    ids = tf.concat(columns, axis=1)
+    input_ids = ids.to_tensor(encode.pad_id)
+    length = tf.shape(input_ids)[1]
+    mask = tf.sequence_mask(ids.row_lengths(), length, tf.int32)
+    place = tf.range(length)[tf.newaxis]
+    in_second = place >= tf.cast(parts[0].row_lengths(), tf.int32)[:, tf.newaxis] + 2
+    return {
+        "input_ids": input_ids,
+        "segment_ids": mask * tf.cast(in_second, tf.int32),
+        "position_ids": mask * place,
+        "document_ids": mask * tf.range(1, count + 1)[:, tf.newaxis],
+        "first": length * tf.range(count),
+    }
+
+
+def _cut(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """The first tokens of each text; `lengths` int64 [texts], how many at most."""
+    place = tf.ragged.range(tokens.row_lengths()).values
+    kept = place < tf.gather(lengths, tokens.value_rowids())
+    values = tf.boolean_mask(tokens.values, kept)
+    return tf.RaggedTensor.from_row_lengths(values, tf.minimum(tokens.row_lengths(), lengths))
+
+
+# --- Encoders ------------------------------------------------------------------------------------
+
+
+def _encoder_functions(
+    model: Encoder, tokenizer: tf.Module, encode: tokenization.Encoder, length: int
+) -> dict[str, Function]:
+    """The signatures of an encoder."""
+
+    def outputs(ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor) -> dict[str, tf.Tensor]:
+        hidden = model(ids, mask, segments)
+        weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+        total = tf.maximum(tf.reduce_sum(weights, axis=1), 1.0)
+        return {
+            "sequence_output": hidden,
+            "cls_embedding": hidden[:, 0],
+            "mean_embedding": tf.reduce_sum(hidden * weights, axis=1) / total,
+        }
+
+    def of_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        tokens = tokenizer(text)
+        rows = _rows(encode, tokens[:, : length - 2])
+        ids, mask = rows["input_ids"], tf.minimum(rows["document_ids"], 1)
+        return {
+            **outputs(ids, mask, rows["segment_ids"]),
+            "input_ids": ids,
+            "input_mask": mask,
+            "truncated": tokens.row_lengths() > length - 2,
+        }
+
+    def of_ids(input_ids, input_mask, segment_ids) -> dict[str, tf.Tensor]:
+        return outputs(input_ids, input_mask, segment_ids)
+
+    names = ("input_ids", "input_mask", "segment_ids")
+    specs = [tf.TensorSpec([None, None], tf.int32, name) for name in names]
+    return {
+        "serving_default": _function(of_text, ["text"]),
+        "ids": tf.function(of_ids, input_signature=specs, autograph=False),
+    }
+
+
+def _same_encoder(
+    signature: Function, model: Encoder, encode: tokenization.Encoder, length: int
+) -> bool:
+    """Whether a signature gives what `encode` and the model do."""
+    found = {name: x.numpy() for name, x in signature(text=tf.constant(_TEXTS)).items()}
+    ids, offsets = encode(_TEXTS)
+    same = True
+    for row, own in enumerate(np.split(ids, offsets[1:-1])):
+        own = tf.constant([[encode.cls_id, *own[: length - 2], encode.sep_id]], tf.int32)
+        count = own.shape[1]
+        hidden = model(own, tf.ones_like(own), tf.zeros_like(own))[0].numpy()
+        same &= found["input_mask"][row].sum() == count
+        same &= np.array_equal(found["input_ids"][row, :count], own[0])
+        same &= _close(found["sequence_output"][row, :count], hidden)
+        same &= _close(found["mean_embedding"][row], hidden.mean(axis=0))
+    return same
+
+
+def _close(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+# --- Fine-tuned models ---------------------------------------------------------------------------
+
+
+class _Task:
+    """A trial's model: its graph, and what it must give.
+
+    Args:
+      source: the folder of the trial.
+      settings: of the run.
+      tokenizer: `graph_tokenization.WordPiece`.
+      encode: knows the special tokens.
+      length: the most tokens.
+
+    Raises:
+      SavedModelError: the model sees texts in a way that the graph cannot.
+    """
+
+    def __init__(self, source, settings, tokenizer, encode: tokenization.Encoder, length: int):
+        config, self.known = predict.finetuning_config(settings), settings["trained_on"]
+        markers = self.known.get("markers") or not config.entity_markers
+        if markers or config.pooling in relations.POOLINGS:
+            raise SavedModelError(
+                f"{source} sees relations by markers of their entities (pooling {config.pooling}, "
+                f"entity_markers {str(config.entity_markers).lower()}): a SavedModel takes texts "
+                "as they are; --mode=predict of run_finetuning.py is the way to use it."
+            )
+        self.tokenizer, self.encode, self.length = tokenizer, encode, length
+        self.kind = kinds.make(self.known["kind"], self.known["labels"], config)
+        outputs, of_tokens = self.kind.num_outputs, self.kind.of_tokens
+        encoder = checkpoints.read_encoder_config(source)
+        heads = config.pooling, config.tagging_head, config.text_head
+        self.model = TaskModel(encoder, outputs, of_tokens, 0.0, *heads)
+        predict.restore(source, self.model)
+        with open(os.path.join(source, "scores.json"), encoding="utf-8") as file:
+            self.null_threshold = json.load(file).get("null_threshold")
+        vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
+        self.python_tokenizer = tokenization.load_tokenizer(vocab_file, settings["lower_case"])
+
+    def functions(self) -> dict[str, Function]:
+        """The signature."""
+        if self.known["kind"] == "tagging":
+            function = _function(self._tag, ["text"])
+        elif self.known["kind"] == "spans":
+            function = _function(self._answer, ["question", "context"])
+        elif self.known["pairs"]:
+            function = _function(self._label, ["text", "text_pair"])
+        else:
+            function = _function(self._label, ["text"])
+        return {"serving_default": function}
+
+    def _outputs(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        return self.kind.outputs(self.model(batch), batch)
+
+    # Texts.
+
+    def _label(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        tokens = [self.tokenizer(x) for x in (text, text_pair) if x is not None]
+        room = self.length - 1 - len(tokens)
+        parts = _cut_pair(*tokens, room) if len(tokens) == 2 else [tokens[0][:, :room]]
+        outputs = self._outputs(_rows(self.encode, *parts))
+        truncated = sum(x.row_lengths() for x in tokens) > room
+        if self.known["kind"] == "regression":
+            return {"score": outputs[:, 0], "truncated": truncated}
+        labels = tf.constant(self.kind.labels)
+        found = {
+            "probabilities": outputs,
+            "labels": tf.tile(labels[tf.newaxis], [tf.shape(outputs)[0], 1]),
+            "truncated": truncated,
+        }
+        if self.known["kind"] == "multilabel":
+            return {**found, "predicted": outputs > 0.5}
+        return {**found, "label": tf.gather(labels, tf.argmax(outputs, axis=-1))}
+
+    # Words.
+
+    def _tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        found, room = self.tokenizer.words(text, self.known["words"]), self.length - 2
+        count = tf.size(text, tf.int64)
+        # By text; a word that alone is too long is cut.
+        ids = tf.RaggedTensor.from_value_rowids(found.ids[:, :room], found.text, count)
+        tokens = ids.merge_dims(1, 2)
+        batch = _rows(self.encode, tokens[:, :room])
+        lengths = ids.values.row_lengths()
+        starts = tf.cumsum(lengths) - lengths - tf.gather(tokens.row_starts(), found.text)
+        seen = starts < room
+        width = tf.shape(batch["input_ids"], tf.int64)[1]
+        places = found.text * width + 1 + tf.where(seen, starts, 0)
+        batch["targets"] = self._targets(batch, tf.boolean_mask(places, seen))
+        letters, types, names = self._bio()
+        best = tf.gather(self._outputs(batch), places)
+        inside = seen & (tf.gather(letters, best) != "O")
+        kind = tf.where(inside, tf.gather(types, best), "")
+        # The rule of `metrics.entities`, by which an I goes on with its type or begins.
+        before = tf.concat([[""], kind], axis=0)[:-1]
+        same = tf.concat([[-1], found.text], axis=0)[:-1] == found.text
+        in_before = tf.concat([[False], inside], axis=0)[:-1]
+        goes_on = inside & in_before & same & (before == kind)
+        goes_on &= tf.gather(letters, best) == "I"
+        begins = inside & ~goes_on
+        tags = tf.gather(letters, best)
+        if self.kind.scheme == "IO":
+            tags = tf.where(begins, "B", tags)
+        tags = tf.where(seen, tags + tf.where(inside, kind, ""), "")
+
+        number = tf.cumsum(tf.cast(begins, tf.int64)) - 1
+        own = tf.boolean_mask(number, inside)
+        entity_end = tf.math.segment_max(tf.boolean_mask(found.end, inside), own)
+        entity_text = tf.boolean_mask(found.text, begins)
+        entity_start = tf.boolean_mask(found.start, begins)
+        names = tf.gather(names, tf.boolean_mask(best, begins))
+        mentions = tf.strings.substr(
+            tf.gather(text, entity_text), entity_start, entity_end - entity_start, "UTF8_CHAR"
+        )
+
+        def listed(values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+            ragged = tf.RaggedTensor.from_value_rowids(values, rows, count)
+            return ragged.to_tensor("" if values.dtype == tf.string else -1)
+
+        def counted(rows: tf.Tensor) -> tf.Tensor:
+            return tf.math.bincount(tf.cast(rows, tf.int32), minlength=tf.size(text))
+
+        return {
+            "tags": listed(tags, found.text),
+            "word_start": listed(found.start, found.text),
+            "word_end": listed(found.end, found.text),
+            "word_count": counted(found.text),
+            "entity_start": listed(entity_start, entity_text),
+            "entity_end": listed(entity_end, entity_text),
+            "entity_type": listed(names, entity_text),
+            "entity_text": listed(mentions, entity_text),
+            "entity_count": counted(entity_text),
+            "truncated": tokens.row_lengths() > room,
+        }
+
+    def _targets(self, batch: dict[str, tf.Tensor], places: tf.Tensor) -> tf.Tensor:
+        """Where tokens have tags, for a CRF: 0; elsewhere NO_TARGET. int32 [batch, length]."""
+        shape = tf.shape(batch["input_ids"])
+        if self.kind.label_all_tokens:
+            ids = batch["input_ids"]
+            has = (batch["position_ids"] > 0) & (ids != self.encode.sep_id)
+        else:
+            size = tf.cast(tf.reduce_prod(shape), tf.int64)
+            ones = tf.ones_like(places, tf.int32)
+            has = tf.reshape(tf.scatter_nd(places[:, tf.newaxis], ones, [size]), shape) > 0
+        return tf.where(has, 0, packing.NO_TARGET)
+
+    def _bio(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """For each label O, B or I; the rest of it, "-Chemical" or ""; and the entities' type."""
+        labels = self.kind.labels
+        letters = [{"U": "B", "L": "I"}.get(label[0], label[0]) for label in labels]
+        names = [label[2:] or self.known["entity_type"] for label in labels]
+        types = [label[1:] for label in labels]
+        return tf.constant(letters), tf.constant(types), tf.constant(names)
+
+    # Answers.
+
+    def _answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        asked = self.tokenizer(question)[:, : min(spans.MAX_QUESTION, (self.length - 3) // 2)]
+        ids, starts, ends = self.tokenizer.with_places(context)
+        room = self.length - 3 - asked.row_lengths()
+        shown = _cut(ids, room)
+        batch = _rows(self.encode, asked, shown)
+        count, length = tf.unstack(tf.shape(batch["input_ids"]))
+        logits = tf.reshape(self._outputs(batch), [count, length, 2])
+        there = batch["document_ids"][:, :, tf.newaxis] > 0
+        # `answers._spans`, of one window.
+        by_side = tf.transpose(tf.where(there, logits, -np.inf), [0, 2, 1])
+        values, places = tf.math.top_k(by_side, tf.minimum(answers.N_BEST, length))
+        places -= tf.cast(asked.row_lengths(), tf.int32)[:, tf.newaxis, tf.newaxis] + 2
+        start, end = places[:, 0, :, tf.newaxis], places[:, 1, tf.newaxis]
+        limit = tf.cast(shown.row_lengths(), tf.int32)[:, tf.newaxis, tf.newaxis]
+        limit = tf.minimum(start + answers.MAX_ANSWER_TOKENS, limit)
+        fits = (start >= 0) & (end >= start) & (end < limit)
+        scores = values[:, 0, :, tf.newaxis] + values[:, 1, tf.newaxis]
+        scores = tf.reshape(tf.where(fits, scores, -np.inf), [count, -1])
+        best, score = tf.argmax(scores, axis=1), tf.reduce_max(scores, axis=1)
+        has_one = score > -np.inf
+        width = tf.shape(values, tf.int64)[2]
+        start = tf.gather(places[:, 0], best // width, batch_dims=1)
+        end = tf.gather(places[:, 1], best % width, batch_dims=1)
+
+        def place(ragged: tf.RaggedTensor, token: tf.Tensor) -> tf.Tensor:
+            padded = tf.pad(ragged.to_tensor(), [[0, 0], [0, 1]])
+            return tf.gather(padded, tf.where(has_one, token, 0), batch_dims=1)
+
+        start, end = place(starts, start), place(ends, end)
+        end += self.tokenizer.marks_after(context, end)
+        score = tf.where(has_one, score, 0.0)
+        null_odds = tf.where(has_one, tf.reduce_sum(logits[:, 0], axis=-1) - score, 0.0)
+        if self.null_threshold is not None:
+            has_one &= null_odds <= self.null_threshold
+        text = tf.strings.substr(context, start, end - start, "UTF8_CHAR")
+        return {
+            "answer": tf.where(has_one, text, ""),
+            "start": tf.where(has_one, start, -1),
+            "end": tf.where(has_one, end, -1),
+            "score": score,
+            "null_odds": null_odds,
+            "truncated": ids.row_lengths() > room,
+        }
+
+    # What it must give.
+
+    def compare(self, signature: Function) -> bool:
+        """Whether a signature gives what the model does, with the other tokenizer before it."""
+        if self.known["kind"] == "tagging":
+            return self._same_tags(signature)
+        if self.known["kind"] == "spans":
+            return self._same_answers(signature)
+        pairs = [*_TEXTS[1:], _TEXTS[0]] if self.known["pairs"] else [""] * len(_TEXTS)
+        label = {"regression": 0.0, "multilabel": ()}.get(self.known["kind"])
+        label = self.kind.labels[0] if label is None else label
+        examples = [
+            task_files.LabelledText("", text, label, pair)
+            for text, pair in zip(_TEXTS, pairs, strict=True)
+        ]
+        inputs = {"text": tf.constant(_TEXTS)}
+        if self.known["pairs"]:
+            inputs["text_pair"] = tf.constant(pairs)
+        found = signature(**inputs)
+        expected = np.array(self._expected(examples)[1])
+        if self.known["kind"] == "regression":
+            return _close(found["score"].numpy(), expected[:, 0])
+        return _close(found["probabilities"].numpy(), expected)
+
+    def _same_tags(self, signature: Function) -> bool:
+        examples, texts = [], []
+        for text in _TEXTS:
+            own = tuple(text[start:end] for start, end in words.spans(text, self.known["words"]))
+            examples.append(task_files.TaggedSentence("", own, ("O",) * len(own)))
+            texts.append(text)
+        found = signature(text=tf.constant(texts))
+        tags, counts = found["tags"].numpy(), found["word_count"].numpy()
+        same = True
+        for row, example in enumerate(examples):
+            same &= counts[row] == len(example.words)
+            if not found["truncated"][row]:
+                (expected,), _ = self._expected([example])
+                same &= [tag.decode() for tag in tags[row, : counts[row]]] == list(expected)
+        return bool(same)
+
+    def _same_answers(self, signature: Function) -> bool:
+        found = signature(question=tf.constant([_TEXTS[1]] * len(_TEXTS)), context=_TEXTS)
+        same = True
+        for row, context in enumerate(_TEXTS):
+            if not found["truncated"][row]:
+                question = task_files.Question("", _TEXTS[1], context, (), ())
+                predicted, _ = self._expected([question])
+                (expected,) = answers.with_threshold(predicted, self.null_threshold)
+                same &= found["answer"][row].numpy().decode() == expected.best
+                same &= _close(found["null_odds"][row].numpy(), expected.null_odds)
+        return bool(same)
+
+    def _expected(self, examples: list) -> tuple[list, list]:
+        """What is predicted of examples, and the outputs of their pieces, without the graph."""
+        pieces = self.kind.pieces(examples, self.python_tokenizer, self.length)
+        number = len(pieces.input_ids)
+        packer = packing.Packer(pieces, number, 1, self.encode.pad_id, self.length)
+        (part,) = packer.batch(np.arange(number))
+        batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+        outputs = self._outputs(batch).numpy()
+        if self.kind.of_tokens:
+            rows = outputs.reshape(number, self.length, *outputs.shape[1:])
+            outputs = [row[:n] for row, n in zip(rows, pieces.lengths, strict=True)]
+        return self.kind.predictions(list(outputs), pieces, examples), list(outputs)
+
+
+def _cut_pair(
+    first: tf.RaggedTensor, second: tf.RaggedTensor, room: int
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """`classification._cut`."""
+    lengths = first.row_lengths(), second.row_lengths()
+    over = tf.maximum(lengths[0] + lengths[1] - room, 0)
+    difference = lengths[0] - lengths[1]
+    from_longer = tf.minimum(over, tf.abs(difference))
+    rest = over - from_longer
+    from_first = tf.where(difference > 0, from_longer, tf.zeros_like(from_longer))
+    from_second = from_longer - from_first + rest - rest // 2
+    from_first += rest // 2
+    return _cut(first, lengths[0] - from_first), _cut(second, lengths[1] - from_second)
