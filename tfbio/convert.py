@@ -73,10 +73,17 @@ def to_hugging_face(source: str, target: str) -> None:
       FineTunedError: no class can be the fine-tuned model.
       HuggingFaceError: no class of `transformers` can be the model, or `source` cannot be used.
     """
-    from tfbio import checkpoints, fine_tuned, hugging_face, tokenization, weight_names
+    from tfbio import (
+        checkpoints,
+        fine_tuned,
+        hugging_face,
+        model_card,
+        tokenization,
+        weight_names,
+    )
 
     if fine_tuned.is_one(source):
-        _convert_fine_tuned(source, target, fine_tuned.write_hugging_face)
+        _convert_fine_tuned(source, target, fine_tuned.write_hugging_face, with_card=True)
         return
     settings = _settings(source)
     vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
@@ -111,6 +118,8 @@ def to_hugging_face(source: str, target: str) -> None:
         names = hugging_face.of_masked_language_model(model, family)
         write("", f"{family.capitalize()}{head}", model.encoder, names)
     _check(unfinished, model)
+    if model_card.can_be_of(source):
+        model_card.write(unfinished, source)
     os.rename(unfinished, target)
 
 
@@ -161,11 +170,13 @@ def to_tfbio(source: str, target: str) -> None:
     os.rename(unfinished, target)
 
 
-def _convert_fine_tuned(source: str, target: str, write: Callable[..., None]) -> None:
+def _convert_fine_tuned(
+    source: str, target: str, write: Callable[..., None], with_card: bool = False
+) -> None:
     """Reads, writes, and reads back: the logits must be the same."""
     import numpy as np
 
-    from tfbio import fine_tuned
+    from tfbio import fine_tuned, model_card
 
     tuned = fine_tuned.read(source)
     unfinished = f"{target.rstrip('/')}.unfinished"
@@ -177,6 +188,8 @@ def _convert_fine_tuned(source: str, target: str, write: Callable[..., None]) ->
     as_two = tuned.model.pooler is None and written.model.pooler is not None
     if not difference <= (TWO_LAYERS_TOLERANCE if as_two else TOLERANCE):
         raise ConversionError(f"{source} gives other outputs, by {difference}: nothing is kept.")
+    if with_card and model_card.can_be_of(tuned.folder):
+        model_card.write(unfinished, tuned.folder)
     os.rename(unfinished, target)
 
 

@@ -489,6 +489,14 @@ def _settings(
         "lower_case": manifest.settings["lower_case"],
         "vocab_sha256": manifest.settings["vocab_sha256"],
         "init_checkpoint": init_checkpoint or None,
+        # For the model card.
+        "data": {
+            str(length): {
+                "documents_sha256": own.settings.get("documents_sha256"),
+                **own.counts,
+            }
+            for length, (_, own) in data.items()
+        },
     }
 
 
@@ -508,8 +516,9 @@ def _prepare_model_dir(
     # A start that failed before its first checkpoint binds nobody to its settings.
     if not is_new:
         before = checkpoints.read_settings(model_dir)
-        # What only changes the speed may change when a run is continued.
-        for name in settings.keys() - {"comment", "run"}:
+        # What only changes the speed may change when a run is continued. The counts of the data are
+        # not compared: an earlier version did not write them.
+        for name in settings.keys() - {"comment", "run", "data"}:
             # A setting that is newer than the run had what is now its default.
             had = before.get(name, getattr(PretrainingConfig(), name, None))
             if settings[name] != had:
