@@ -288,7 +288,7 @@ def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
             )
     vocabulary = tokenization.find_vocabulary(run_of(folder))
     lower_case = read_settings(folder)["lower_case"]
-    if tokenization.load_encoder(vocabulary).kind == "byte_bpe":
+    if "vocab.json" in tokenization.contents(vocabulary):  # byte-level BPE's
         lower_case = settings["lower_case"]  # which that kind does not look at
     return {
         **settings,

@@ -35,7 +35,7 @@ _COUNTS = {
 
 
 def can_be_of(source: str) -> bool:
-    """Whether a model was trained here, and not brought from elsewhere, of which nothing is known."""
+    """Whether a model was trained here: of one from elsewhere nothing is known."""
     settings = checkpoints.read_settings(source)
     return "data_sha256" in settings or "vocab_sha256" in settings and "trained_on" not in settings
 

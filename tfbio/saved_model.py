@@ -42,6 +42,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -100,19 +101,29 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
       SavedModelError: it cannot be written, or gives other outputs when it is loaded.
     """
     try:
-        from tfbio import graph_tokenization
+        from tfbio import graph_tokenization  # noqa: F401
     except ImportError as error:
         raise SavedModelError(
             f"--format=saved_model needs tensorflow-text ({error}), which is there for Linux: pip "
             "install 'tfbio[saved_model]'."
         ) from error
+    with tempfile.TemporaryDirectory() as assets:
+        return _write(source, target, max_sequence_length, Path(assets))
+
+
+def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> str:
+    """`write`, with a folder for the files that go into the graph."""
+    from tfbio import graph_tokenization
+
     settings = checkpoints.read_settings(source)
     if "trained_on" not in settings and fine_tuned.is_one(source):
         raise SavedModelError(
             f"{source} is a fine-tuned model of Hugging Face's: make a trial of it first, with "
             "--format=tfbio."
         )
+    # As an ordinary file, where there is only a tokenizer.json.
     vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
+    vocab_file = tokenization.copy_vocabulary(vocab_file, assets)
     encode = tokenization.load_encoder(vocab_file, settings["lower_case"])
     problem = ""
     if encode.kind == "byte_bpe":
@@ -141,29 +152,28 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     folder = os.path.join(unfinished, VERSION)
-    with tempfile.TemporaryDirectory() as assets:
-        if vocab_file.suffix == ".txt":
-            vocab = tokenization.read_vocab(vocab_file)
-            asset = os.path.join(assets, "vocab.txt")
-            records.write_text(asset, "\n".join(vocab) + "\n")
-            tokenizer = graph_tokenization.WordPiece(asset, settings["lower_case"], encode.unk_id)
-        else:
-            tokenizer = graph_tokenization.SentencePiece(vocab_file)
-        if "trained_on" in settings:
-            task = _Task(source, settings, tokenizer, encode, length)
-            model, functions, compare = task.model, task.functions(), task.compare
-        else:
-            model = Encoder(config)
-            checkpoints.restore_encoder(source, model)
-            functions = _encoder_functions(model, tokenizer, encode, length)
+    if vocab_file.suffix == ".txt":
+        # With line ends as the graph reads them.
+        records.write_text(vocab_file, "\n".join(tokenization.read_vocab(vocab_file)) + "\n")
+        lower_case = settings["lower_case"]
+        tokenizer = graph_tokenization.WordPiece(str(vocab_file), lower_case, encode.unk_id)
+    else:
+        tokenizer = graph_tokenization.SentencePiece(vocab_file)
+    if "trained_on" in settings:
+        task = _Task(source, settings, tokenizer, encode, length)
+        model, functions, compare = task.model, task.functions(), task.compare
+    else:
+        model = Encoder(config)
+        checkpoints.restore_encoder(source, model)
+        functions = _encoder_functions(model, tokenizer, encode, length)
 
-            def compare(signature: Function) -> bool:
-                return _same_encoder(signature, model, encode, length)
+        def compare(signature: Function) -> bool:
+            return _same_encoder(signature, model, encode, length)
 
-        root = tf.Module()
-        # Not the layers, of which Keras would save far more than what is needed.
-        root.weights, root.tokenizer = list(model.variables), tokenizer
-        tf.saved_model.save(root, folder, signatures=functions)
+    root = tf.Module()
+    # Not the layers, of which Keras would save far more than what is needed.
+    root.weights, root.tokenizer = list(model.variables), tokenizer
+    tf.saved_model.save(root, folder, signatures=functions)
     loaded = tf.saved_model.load(folder)
     if not compare(loaded.signatures["serving_default"]):
         raise SavedModelError(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+import tf_keras as keras
 
 from data_prep import sentence_roles, vocabulary
 from tfbio import config, kinds, pretraining, records, task_model, tokenization
@@ -81,6 +82,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
         settings = config.FinetuningConfig(**{"sequence_length": 48, **changes})
         made = kinds.make(kind, labels, settings)
         head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
+        keras.utils.set_random_seed(0)
         model = task_model.TaskModel(small_shape, *head)
         rng = np.random.default_rng(0)
         for variable in model.variables:
