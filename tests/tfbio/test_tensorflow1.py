@@ -359,6 +359,143 @@ def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
     assert tensorflow1.find(str(tmp_path)) is None and tensorflow1.find(str(tmp_path / "x")) is None
 
 
+# --- ALBERT --------------------------------------------------------------------------------------
+
+# As google-research/albert's modeling.py and run_pretraining.py name them, by Hugging Face's.
+ALBERT_LAYER = {
+    "attention.query": "attention_1/self/query",
+    "attention.key": "attention_1/self/key",
+    "attention.value": "attention_1/self/value",
+    "attention.dense": "attention_1/output/dense",
+    "attention.LayerNorm": "LayerNorm",
+    "ffn": "ffn_1/intermediate/dense",
+    "ffn_output": "ffn_1/intermediate/output/dense",
+    "full_layer_layer_norm": "LayerNorm_1",
+}
+ALBERT_REST = {
+    "albert.embeddings.word_embeddings": "bert/embeddings/word_embeddings",
+    "albert.embeddings.position_embeddings": "bert/embeddings/position_embeddings",
+    "albert.embeddings.token_type_embeddings": "bert/embeddings/token_type_embeddings",
+    "albert.embeddings.LayerNorm": "bert/embeddings/LayerNorm",
+    "albert.encoder.embedding_hidden_mapping_in": "bert/encoder/embedding_hidden_mapping_in",
+    "albert.pooler": "bert/pooler/dense",
+    "predictions.dense": "cls/predictions/transform/dense",
+    "predictions.LayerNorm": "cls/predictions/transform/LayerNorm",
+    "sop_classifier.classifier": "cls/seq_relationship",
+}
+
+
+@pytest.fixture
+def albert(tmp_path, vocabularies):
+    """A small model of `transformers`, and its weights in a folder as Google released them."""
+    import torch
+    import transformers
+
+    shape = {
+        "vocab_size": 1500,
+        "embedding_size": 12,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 32,
+        "type_vocab_size": 2,
+    }
+    torch.manual_seed(0)
+    model = transformers.AlbertForPreTraining(transformers.AlbertConfig(**shape)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    layer = "albert.encoder.albert_layer_groups.0.albert_layers.0."
+    original = "bert/encoder/transformer/group_0/inner_group_0/"
+    names = {layer + a: original + b for a, b in ALBERT_LAYER.items()} | ALBERT_REST
+    named = {"cls/predictions/output_bias": model.predictions.bias.detach().numpy()}
+    for theirs, name in names.items():
+        module = model.get_submodule(theirs)
+        weight = module.weight.detach().numpy()
+        if "embeddings/" in name and "LayerNorm" not in name:
+            named[name] = weight
+            continue
+        bias = module.bias.detach().numpy()
+        if name == "cls/seq_relationship":
+            named |= {f"{name}/output_weights": weight, f"{name}/output_bias": bias}
+        elif "LayerNorm" in name:
+            named |= {f"{name}/gamma": weight, f"{name}/beta": bias}
+        else:
+            named |= {f"{name}/kernel": weight.T, f"{name}/bias": bias}
+    folder = tmp_path / "albert"
+    folder.mkdir()
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "model.ckpt-best"),
+        tensor_names=list(named),
+        shape_and_slices=[""] * len(named),
+        tensors=list(named.values()),
+    )
+    # It calls the form with tanh gelu.
+    (folder / "albert_config.json").write_text(json.dumps({**shape, "hidden_act": "gelu"}))
+    shutil.copy(vocabularies["albert"], folder / "30k-clean.model")
+    return model, folder
+
+
+def test_an_albert_gives_what_transformers_gives(albert, tmp_path):
+    import torch
+    import transformers
+
+    theirs, folder = albert
+    settings = checkpoints.read_settings(str(folder))
+    assert settings["lower_case"] and settings["sentence_pair_head"]
+    convert.to_tfbio(str(folder), str(tmp_path / "run"))
+    convert.to_hugging_face(str(folder), str(tmp_path / "out"))
+    again = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "out").eval()
+    for name, tensor in theirs.state_dict().items():
+        np.testing.assert_array_equal(again.state_dict()[name], tensor, name)
+
+    run = checkpoints.pretraining_config(checkpoints.read_settings(str(tmp_path / "run")))
+    model = MaskedLanguageModel(run)
+    checkpoints.restore_model(str(tmp_path / "run"), model)
+    ids = np.random.default_rng(0).integers(0, 1500, [3, 16])
+    batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": ids % 2}
+    batch = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
+    positions = tf.tile(tf.range(16)[tf.newaxis], [3, 1])
+    masked = MaskedBatch(batch["input_ids"], positions, positions, tf.ones([3, 16]))
+    ours = model(batch, masked, tf.constant([0, 0])).logits.numpy()
+    with torch.no_grad():
+        inputs = torch.tensor(ids), torch.ones(3, 16), torch.tensor(ids % 2)
+        expected = theirs(*inputs).prediction_logits.numpy()
+    np.testing.assert_allclose(ours, expected, atol=2e-5)
+
+
+def test_an_albert_without_its_settings_is_refused(albert):
+    _, folder = albert
+    path = folder / "albert_config.json"
+    stated = json.loads(path.read_text())
+    for change in ({"hidden_act": "relu"}, {"num_hidden_groups": 2}, {"inner_group_num": 2}):
+        path.write_text(json.dumps(stated | change))
+        (name,) = change
+        with pytest.raises(TensorFlow1Error, match=f"has {name} = "):
+            checkpoints.read_settings(str(folder))
+    path.unlink()
+    with pytest.raises(TensorFlow1Error, match=r"how often its one layer is used: put its albert_"):
+        checkpoints.read_settings(str(folder))
+
+
+@needs_bert
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    folder = tmp_path / "bert"
+    shutil.copytree(TINY_BERT, folder)
+    data = folder / "bert_model.ckpt.data-00000-of-00001"
+    whole = data.read_bytes()
+    settings = checkpoints.pretraining_config(checkpoints.read_settings(str(folder)))
+    for damaged in (whole[: len(whole) // 2], b"", whole[:100] + b"\0" * 50 + whole[150:]):
+        data.write_bytes(damaged)
+        model = MaskedLanguageModel(settings)
+        before = [variable.numpy() for variable in model.variables]
+        with pytest.raises(TensorFlow1Error, match="is damaged or not complete"):
+            checkpoints.restore_model(str(folder), model)
+        for variable, value in zip(model.variables, before, strict=True):
+            np.testing.assert_array_equal(variable, value)
+
+
 # --- The user's way ------------------------------------------------------------------------------
 
 
