@@ -13,9 +13,10 @@ help:  ## Lists what can be made
 demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in demo/
 	@$(BIN)/python scripts/demo.py
 
+# More processes than cores: tests often wait for processes that they have started.
 test: lint  ## Lint and every test, with one run of the whole pipeline on a slice
-	@$(BIN)/python -m pytest --durations=10 --numprocesses=auto --dist=loadfile \
-		--no-loadscope-reorder
+	@$(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-reorder \
+		--numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)')
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
