@@ -29,9 +29,9 @@ flags.DEFINE_string("model_dir", "", "Where checkpoints, logs and the configurat
 flags.DEFINE_string(
     "init_checkpoint",
     "",
-    "Another run's --model_dir, a model of Hugging Face's, or a TensorFlow 1 checkpoint of BERT or "
-    "ELECTRA, whose weights to start with (continual pretraining); the steps and the optimizer "
-    "start anew. Without a generator in it: --set generator_warmup_steps=N.",
+    "Another run's --model_dir, a model of Hugging Face's, or a TensorFlow 1 checkpoint of BERT, "
+    "ELECTRA or ALBERT, whose weights to start with (continual pretraining); the steps and the "
+    "optimizer start anew. Without a generator in it: --set generator_warmup_steps=N.",
 )
 flags.DEFINE_string(
     "hparams", "", "JSON file (see hparams/) or inline JSON object; empty: ELECTRA-small."

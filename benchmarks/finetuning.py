@@ -307,6 +307,8 @@ def main() -> None:
     try:
         task = tasks.find(flags.task, flags.data_dir)
         flags.model = flags.model or find_model()
+        if not Path(flags.model, "vocab.txt").is_file():
+            raise UserError(f"--model={flags.model} has no vocab.txt: give a BERT.")
         if flags.engine:
             (score if flags.epochs else serve)(flags.engine, flags, task)
         else:

@@ -36,6 +36,28 @@ ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("tfbio", "hugging_face")
 LOSSES = ("generator_loss", "discriminator_loss")
 POINTS = 12  # of a curve
+# What the other engine's step looks at, too.
+CHANGES = (
+    "adam_beta_1",
+    "adam_beta_2",
+    "adam_epsilon",
+    "discriminator_weight",
+    "encoder.attention_probs_dropout_prob",
+    "encoder.embedding_size",
+    "encoder.hidden_dropout_prob",
+    "encoder.hidden_size",
+    "encoder.initializer_range",
+    "encoder.intermediate_size",
+    "encoder.num_attention_heads",
+    "encoder.num_hidden_layers",
+    "generator_hidden_fraction",
+    "generator_layers_fraction",
+    "generator_weight",
+    "learning_rate",
+    "mask_prob",
+    "num_warmup_steps",
+    "weight_decay_rate",
+)
 
 
 def settings(
@@ -167,6 +189,9 @@ def main() -> None:
         own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
         serve(flags.engine, own, flags.examples)
         return
+    for change in flags.set:
+        if change.partition("=")[0] not in CHANGES:
+            sys.exit(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
     # A mistake is told here, once.
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
     manifest = records.read_manifest(flags.examples, "examples")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfbio import cost, hugging_face, storage, tensorflow1, tokenization, weight_files
 from tfbio.cli import UserError
-from tfbio.config import ConfigError, EncoderConfig, PretrainingConfig, load
+from tfbio.config import TRAINING_ONLY, ConfigError, EncoderConfig, PretrainingConfig, load
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 
@@ -24,7 +24,6 @@ MODEL_SETTINGS = (
     "uniform_generator",
     "lower_case",
 )
-TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 # More than any encoder of BERT's kind has: a number in a `config.json` is wrong.
 MOST_PARAMETERS = 10 * 10**9
 # The weights in a trial's folder of a fine-tuning run.
@@ -43,7 +42,8 @@ def run_of(folder: str) -> str:
     """
     if storage.at(f"{folder}.index").is_file():
         return os.path.dirname(folder) or "."
-    if storage.at(folder, f"{TRIAL_WEIGHTS}.index").is_file():
+    is_trial = storage.at(folder, f"{TRIAL_WEIGHTS}.index").is_file()
+    if is_trial and tensorflow1.find(folder) is None:
         return os.path.dirname(folder.rstrip("/")) or "."
     return folder
 
@@ -56,6 +56,8 @@ def newest_weights(folder: str) -> str:
     """
     if (prefix := tensorflow1.find(folder)) is not None:
         return prefix
+    if storage.at(f"{folder}.index").is_file():
+        return folder
     if run_of(folder) != folder:
         return os.path.join(folder, TRIAL_WEIGHTS)
     path = tf.train.latest_checkpoint(folder)
@@ -69,10 +71,9 @@ def newest_weights(folder: str) -> str:
 
 def _reader(folder: str) -> ModuleType | None:
     """The module that reads what others saved in `folder`; None: a run did."""
-    for module in (tensorflow1, hugging_face):
-        if module.read_settings(folder) is not None:
-            return module
-    return None
+    if tensorflow1.find(folder) is not None:
+        return tensorflow1
+    return None if hugging_face.read_shape(folder) is None else hugging_face
 
 
 def read_settings(folder: str) -> dict:
@@ -93,8 +94,8 @@ def read_settings(folder: str) -> dict:
     if not path.is_file():
         raise CheckpointError(
             f"{folder} holds no config.json: give the --model_dir of a run_pretraining.py run (to "
-            "fine-tune, also a trial_SEED of run_finetuning.py), or a BERT or ELECTRA of Hugging "
-            "Face's or of TensorFlow 1's."
+            "fine-tune, also a trial_SEED of run_finetuning.py), or a BERT, ELECTRA, RoBERTa or "
+            "ALBERT of Hugging Face's or of TensorFlow 1's."
         )
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
@@ -287,11 +288,14 @@ def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
                 f"{_shape(wanted.generator)}, not {_shape(generator)}."
             )
     vocabulary = tokenization.find_vocabulary(run_of(folder))
-    lower_case = read_settings(folder)["lower_case"]
+    own = reader.read_settings(folder)
+    lower_case = own["lower_case"]
     if "vocab.json" in tokenization.contents(vocabulary):  # byte-level BPE's
         lower_case = settings["lower_case"]  # which that kind does not look at
     return {
         **settings,
+        # Which TensorFlow 1's tell.
+        **{name: own[name] for name in MODEL_SETTINGS if "untied_" in name and name in own},
         "encoder": dataclasses.asdict(read_encoder_config(folder)),
         "lower_case": lower_case,
         "vocab_sha256": tokenization.sha256_of(vocabulary),
@@ -327,7 +331,9 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
         else:
             reader.restore_masked_language_model(folder, model)
         return
-    path = find_newest(folder, repair=False)
+    path = folder
+    if not storage.at(f"{folder}.index").is_file():
+        path = find_newest(folder, repair=False)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
     tree = tf.train.Checkpoint(model=model)
@@ -392,15 +398,21 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
 
     Args:
       folder: as `restore_encoder` takes it. There are some in a BERT or ALBERT of Hugging Face's or
-        of TensorFlow 1, and in a trial that had `text_head` "tanh".
+        of TensorFlow 1, in a pretraining run with `sentence_pair_head`, and in a trial that had
+        `text_head` "tanh".
       pooler: of a `TaskModel` with that, whose encoder was restored from there.
     """
     reader = _reader(folder)
     if reader is not None:
         reader.restore_pooler(folder, pooler)
-    elif read_settings(folder).get("text_head") == "tanh":
-        tree = tf.train.Checkpoint(model=tf.train.Checkpoint(pooler=pooler))
-        tree.read(newest_weights(folder)).expect_partial().assert_existing_objects_matched()
+        return
+    settings, model = read_settings(folder), tf.train.Checkpoint(pooler=pooler)
+    if settings.get("sentence_pair_head"):
+        model = tf.train.Checkpoint(sentence_pair_head=model)
+    elif settings.get("text_head") != "tanh":
+        return
+    tree = tf.train.Checkpoint(model=model)
+    tree.read(newest_weights(folder)).expect_partial().assert_existing_objects_matched()
 
 
 def _first_line(error: Exception) -> str:

@@ -18,6 +18,8 @@ from tfbio.cli import UserError
 
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
+# What of an `EncoderConfig` does not tell one model from another.
+TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
 # (PubMedBERT); some words in a row (SpanBERT).
 MASK_UNITS = ("token", "word", "span")

@@ -150,7 +150,8 @@ def to_tfbio(source: str, target: str) -> None:
     vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
     settings = {
         **dataclasses.asdict(config),
-        "comment": f"The weights of {source}, which were not trained with the settings here.",
+        "comment": f"The weights of {os.path.basename(source.rstrip('/'))}, which were not trained "
+        "with the settings here.",
         "lower_case": settings["lower_case"],
         "vocab_sha256": tokenization.sha256_of(vocab_file),
         "init_checkpoint": source,
@@ -187,6 +188,7 @@ def _convert_fine_tuned(
     difference = float(np.abs(fine_tuned.logits(written.model) - expected).max())
     as_two = tuned.model.pooler is None and written.model.pooler is not None
     if not difference <= (TWO_LAYERS_TOLERANCE if as_two else TOLERANCE):
+        shutil.rmtree(unfinished)
         raise ConversionError(f"{source} gives other outputs, by {difference}: nothing is kept.")
     if with_card and model_card.can_be_of(tuned.folder):
         model_card.write(unfinished, tuned.folder)
@@ -217,7 +219,11 @@ def to_original_electra(source: str, target: str) -> str:
     names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers")
     plain = dataclasses.replace(config.encoder, **{name: getattr(default, name) for name in names})
     original = dataclasses.replace(
-        config, encoder=plain, generator_intermediate_size=0, generator_num_attention_heads=0
+        config,
+        encoder=plain,
+        generator_intermediate_size=0,
+        generator_num_attention_heads=0,
+        generator_embedding_size=0,
     )
     if (original.encoder, original.generator) != (config.encoder, config.generator):
         raise ConversionError(
@@ -268,10 +274,17 @@ def _read_run(source: str, optimizer=None):
 
 def _check(folder: str, model) -> None:
     """Raises a ConversionError if what was written gives other outputs than a pretraining model."""
+    import tensorflow as tf
+
     _, written = _read_run(folder)
     inputs = _random_inputs(model.config.encoder)
-    outputs, expected = _outputs(written, inputs), _outputs(model, inputs)
-    _check_equal(folder, outputs, expected)
+    for one, other in zip(_outputs(written, inputs), _outputs(model, inputs), strict=True):
+        difference = float(tf.reduce_max(tf.abs(one - other)))
+        if not difference <= TOLERANCE:
+            shutil.rmtree(folder)
+            raise ConversionError(
+                f"{folder} gives other outputs, by {difference}: nothing is kept."
+            )
 
 
 def _random_inputs(encoder) -> tuple:
@@ -306,17 +319,6 @@ def _outputs(model, inputs: tuple) -> list:
         words = model.generator.embeddings.word
         found.append(model.generator_head(model.generator(*inputs), everywhere, words))
     return found
-
-
-def _check_equal(folder: str, outputs: list, expected: list) -> None:
-    import tensorflow as tf
-
-    for one, other in zip(outputs, expected, strict=True):
-        difference = float(tf.reduce_max(tf.abs(one - other)))
-        if not difference <= TOLERANCE:
-            raise ConversionError(
-                f"{folder} gives other outputs, by {difference}: nothing is kept."
-            )
 
 
 def define_flags() -> None:

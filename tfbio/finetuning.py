@@ -68,7 +68,8 @@ def finetune(
       task: one of `tasks.TASKS`.
       data_dir: folder with the task's files.
       init_checkpoint: the model folder of a pretraining run, a `trial_SEED` of a fine-tuning run
-        (whose head is kept if both are of the kind "spans"), or a folder of Hugging Face's.
+        (whose head is kept if both are of the kind "spans"), a folder of Hugging Face's, or a
+        TensorFlow 1 checkpoint.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
       from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
@@ -317,7 +318,8 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
             )
         if differing:
             # The scores first: nothing may sum up trials that are no longer there.
-            for pattern in ("scores.json", "trial_*", "logs"):
+            vocabulary = (*tokenization.NAMES, "merges.txt")
+            for pattern in ("scores.json", "trial_*", "logs", *vocabulary):
                 for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
                     shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
     os.makedirs(output_dir, exist_ok=True)

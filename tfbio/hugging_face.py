@@ -496,7 +496,10 @@ def write(
     # `transformers` asks for the framework that the tensors are of.
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     length = encoder.max_sequence_length
-    hugging_face_tokenizer.write(folder, vocab_file, lower_case, kind, length)
+    of_words = architecture.endswith(hugging_face_tokenizer.TAGGER)
+    hugging_face_tokenizer.write(
+        folder, vocab_file, lower_case, encoder.type_vocab_size, length, of_words
+    )
     # Last: without it the folder is none.
     _write_json(folder / "config.json", shape)
 

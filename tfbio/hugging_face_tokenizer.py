@@ -13,6 +13,8 @@ from tfbio.tokenization import VocabularyError
 
 # The roles of special tokens, in the order of `tokenization.SPECIAL_TOKENS`.
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+# What the names of classes for tags end in, whose texts come as words.
+TAGGER = "ForTokenClassification"
 # Of a vocabulary with capital letters so many tokens have some, at least. Of BERT's cased one it is
 # a third; one without may still have a few that somebody added.
 _CASED = 0.01
@@ -45,6 +47,12 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
     path = storage.at(folder, "tokenizer_config.json")
     settings = read_json(path)
     if name == "vocab.json":
+        # Words of taggers have a space before them here, too.
+        architecture = read_json(storage.at(folder, "config.json")).get("architectures") or [""]
+        if settings.get("add_prefix_space") and not architecture[0].endswith(TAGGER):
+            raise TokenizerError(
+                f"{path} has add_prefix_space = true: a text can only be without a space before it."
+            )
         return False  # bytes are taken as they are
     folds = False
     if name == "vocab.model":
@@ -131,7 +139,7 @@ def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
             "vocab.json": json.dumps(vocab, ensure_ascii=False).encode(),
             "merges.txt": lines.encode(),
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise VocabularyError(
             f"{path} holds no vocabulary that can be used ({reason}): give a folder with "
@@ -172,8 +180,9 @@ def write(
     folder: str | os.PathLike,
     vocab_file: str | os.PathLike,
     lower_case: bool,
-    model_type: str,
+    segments: int,
     max_length: int,
+    of_words: bool = False,
 ) -> None:
     """Writes what `transformers.AutoTokenizer` loads, which gives the ids of `Tokenizer.join`.
 
@@ -184,14 +193,13 @@ def write(
       folder: where the model is, or is to be.
       vocab_file: the vocabulary.
       lower_case: whether text is wanted in lower case; see `tokenization.load_encoder`.
-      model_type: "bert", "electra", "roberta" or "albert".
+      segments: how many the model tells apart.
       max_length: the longest input, in tokens.
+      of_words: whether texts come as words, each with a space before it, as a tagger's do.
     """
     import tokenizers
-    from tokenizers import decoders, processors
+    from tokenizers import decoders, pre_tokenizers, processors
 
-    # RoBERTa's has no segments to tell apart.
-    segments = 1 if model_type == "roberta" else 2
     own = tokenization.load_tokenizer(vocab_file, lower_case, segments=segments)
     contents, backend, settings = tokenization.contents(vocab_file), own.backend, {}
     names = tokenization.SPECIAL_TOKENS
@@ -204,7 +212,8 @@ def write(
     elif own.kind == "byte_bpe":
         kind, decoder = "RobertaTokenizer", decoders.ByteLevel()
         names = tokenization.BYTE_BPE_SPECIAL_TOKENS
-        settings = {"add_prefix_space": False, "bos_token": names[2], "eos_token": names[3]}
+        settings = {"add_prefix_space": of_words, "bos_token": names[2], "eos_token": names[3]}
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=of_words)
     else:
         kind, decoder = "PreTrainedTokenizerFast", decoders.Metaspace()
         names = tokenization.SENTENCEPIECE_SPECIAL_TOKENS
@@ -221,7 +230,7 @@ def write(
     sep, cls = (names[3], own.sep_id), (names[2], own.cls_id)
     backend.post_processor = processors.BertProcessing(sep, cls)
     if own.kind == "byte_bpe":
-        backend.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
+        backend.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=of_words)
     backend.decoder = decoder
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

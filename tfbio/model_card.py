@@ -37,7 +37,9 @@ _COUNTS = {
 def can_be_of(source: str) -> bool:
     """Whether a model was trained here: of one from elsewhere nothing is known."""
     settings = checkpoints.read_settings(source)
-    return "data_sha256" in settings or "vocab_sha256" in settings and "trained_on" not in settings
+    if "trained_on" in settings:
+        return "data_sha256" in settings
+    return "vocab_sha256" in settings and _step(source) > 0
 
 
 def write(folder: str | os.PathLike, source: str) -> None:
@@ -96,7 +98,7 @@ def write(folder: str | os.PathLike, source: str) -> None:
 def _of_run(source: str, settings: dict) -> Iterator[str]:
     """What is said of pretraining."""
     config = checkpoints.pretraining_config(settings)
-    steps = int(checkpoints.newest_weights(source).rpartition("-")[2])
+    steps = _step(source)
     yield from ["", "## Pretraining", ""]
     yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
     data, seen, first = settings.get("data", {}), 0, 0
@@ -119,6 +121,10 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
     yield from ["", f"The SHA-256 of the vocabulary is `{settings['vocab_sha256']}`."]
     if settings.get("init_checkpoint"):
         yield f"The weights at the start were those of `{_base(settings['init_checkpoint'])}`."
+
+
+def _step(source: str) -> int:
+    return int(checkpoints.newest_weights(source).rpartition("-")[2])
 
 
 def _of_trial(source: str, settings: dict, scores: dict) -> Iterator[str]:

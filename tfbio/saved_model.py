@@ -23,7 +23,8 @@ The signature serving_default of
   `segment_ids` as inputs;
 - a model that labels texts: `text`, of pairs also `text_pair` -> `probabilities` float32 [batch,
   labels] and `labels`, string, their names; of one class also `label` string [batch], of several
-  labels `predicted` bool [batch, labels]; of scores only `score` float32 [batch];
+  labels `predicted` bool [batch, labels]; of scores only `score` float32 [batch]. A model from
+  elsewhere, of which it is not known, has a second signature `pairs` for them;
 - a model that tags words: `text`, one sentence -> of words `word_start`, `word_end` int32 and
   `tags` string [batch, words], `word_count` int32 [batch]; of entities `entity_start`,
   `entity_end`, `entity_type`, `entity_text` [batch, entities] and `entity_count`. `--mode=predict`
@@ -51,6 +52,7 @@ from tfbio import (
     answers,
     checkpoints,
     fine_tuned,
+    graph_tokenization,
     kinds,
     packing,
     predict,
@@ -100,21 +102,12 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
       CheckpointError: there is no model in `source`.
       SavedModelError: it cannot be written, or gives other outputs when it is loaded.
     """
-    try:
-        from tfbio import graph_tokenization  # noqa: F401
-    except ImportError as error:
-        raise SavedModelError(
-            f"--format=saved_model needs tensorflow-text ({error}), which is there for Linux: pip "
-            "install 'tfbio[saved_model]'."
-        ) from error
     with tempfile.TemporaryDirectory() as assets:
         return _write(source, target, max_sequence_length, Path(assets))
 
 
 def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> str:
     """`write`, with a folder for the files that go into the graph."""
-    from tfbio import graph_tokenization
-
     settings = checkpoints.read_settings(source)
     if "trained_on" not in settings and fine_tuned.is_one(source):
         raise SavedModelError(
@@ -176,6 +169,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     tf.saved_model.save(root, folder, signatures=functions)
     loaded = tf.saved_model.load(folder)
     if not compare(loaded.signatures["serving_default"]):
+        shutil.rmtree(unfinished)
         raise SavedModelError(
             f"the SavedModel of {source} gives other outputs than the model: nothing is kept of "
             f"--to={target}."
@@ -341,6 +335,9 @@ class _Task:
             function = _function(self._label, ["text", "text_pair"])
         else:
             function = _function(self._label, ["text"])
+            if self.known["pairs"] is None:  # not known of a model from elsewhere
+                pairs = _function(self._label, ["text", "text_pair"])
+                return {"serving_default": function, "pairs": pairs}
         return {"serving_default": function}
 
     def _outputs(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -443,7 +440,7 @@ class _Task:
         """For each label O, B or I; the rest of it, "-Chemical" or ""; and the entities' type."""
         labels = self.kind.labels
         letters = [{"U": "B", "L": "I"}.get(label[0], label[0]) for label in labels]
-        names = [label[2:] or self.known["entity_type"] for label in labels]
+        names = [label[2:] or self.known.get("entity_type") or "Entity" for label in labels]
         types = [label[1:] for label in labels]
         return tf.constant(letters), tf.constant(types), tf.constant(names)
 

@@ -25,9 +25,18 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import hugging_face_tokenizer, optimization, records, storage, tokenization, weight_names
+from tfbio import (
+    config,
+    hugging_face_tokenizer,
+    optimization,
+    records,
+    storage,
+    tokenization,
+    weight_files,
+    weight_names,
+)
 from tfbio.cli import UserError
-from tfbio.config import EncoderConfig, PretrainingConfig
+from tfbio.config import HIDDEN_ACTS, TRAINING_ONLY, ConfigError, EncoderConfig, PretrainingConfig
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
@@ -69,7 +78,11 @@ def find(path: str) -> str | None:
     """
     prefix = path
     if not storage.at(f"{path}.index").is_file():
-        if storage.at(path, "model.safetensors").is_file():
+        stated = hugging_face_tokenizer.read_json(storage.at(path, "config.json"))
+        is_hugging_faces = "model_type" in stated and any(
+            storage.at(path, name).is_file() for name in weight_files.NAMES
+        )
+        if "encoder" in stated or is_hugging_faces:  # or a run's of ours
             return None
         names = [file.name.removesuffix(".index") for file in storage.at(path).glob("*.index")]
         if not names:
@@ -92,8 +105,8 @@ def read_settings(path: str) -> dict | None:
     `config.json` beside them; without, there is a head for every 64 of hidden_size.
 
     Returns:
-      `encoder` and `lower_case`; and what else of `PretrainingConfig` says of which kind the model
-      is, if it has what pretraining needs beside the encoder.
+      `encoder`, `lower_case` and `family`; and what else of `PretrainingConfig` says of which kind
+      the model is, if it has what pretraining needs beside the encoder.
 
     Raises:
       TensorFlow1Error: it is of no BERT, ELECTRA or ALBERT that an `Encoder` can be.
@@ -121,7 +134,13 @@ def read_settings(path: str) -> dict | None:
                 "with num_attention_heads beside it."
             )
         shape["num_attention_heads"] = heads
-    settings = {"encoder": shape, "lower_case": hugging_face_tokenizer.read_lower_case(folder)}
+    try:
+        shape = dataclasses.asdict(config.load(EncoderConfig, json.dumps(shape)))
+    except ConfigError as error:
+        raise TensorFlow1Error(f"the settings beside {prefix} cannot be used: {error}.") from error
+    lower_case = hugging_face_tokenizer.read_lower_case(folder)
+    family = "albert" if is_albert else scope
+    settings = {"encoder": shape, "lower_case": lower_case, "family": family}
     if f"{DISCRIMINATOR}/dense/kernel" in shapes:
         settings |= {"objective": "electra", **_generator_settings(prefix, shapes, shape)}
     elif f"{WORD_HEAD}/output_bias" in shapes:
@@ -146,7 +165,8 @@ def read_generator(path: str) -> EncoderConfig | None:
 
 def _config(settings: dict) -> PretrainingConfig:
     """What `read_settings` gave, as a configuration."""
-    values = {name: value for name, value in settings.items() if name != "lower_case"}
+    others = ("lower_case", "family")
+    values = {name: value for name, value in settings.items() if name not in others}
     return PretrainingConfig(**values | {"encoder": EncoderConfig(**settings["encoder"])})
 
 
@@ -215,16 +235,19 @@ def _stated_shape(folder: str, is_albert: bool) -> dict:
             break
     else:
         return shape
-    for setting, value in (
-        ("hidden_act", "gelu"),
-        ("num_hidden_groups", 1),
-        ("inner_group_num", 1),
-    ):
+    for setting, value in (("num_hidden_groups", 1), ("inner_group_num", 1)):
         if stated.get(setting, value) != value:
             raise TensorFlow1Error(
                 f"{os.path.join(folder, name)} has {setting} = {stated[setting]}: only {value} can "
                 "be used."
             )
+    stated_act = stated.get("hidden_act", "gelu")
+    if stated_act not in HIDDEN_ACTS:
+        raise TensorFlow1Error(
+            f"{os.path.join(folder, name)} has hidden_act = {stated_act}: only "
+            f"{' and '.join(HIDDEN_ACTS)} can be used."
+        )
+    shape.setdefault("hidden_act", stated_act)
     # A released one can have the vocabulary rounded up: the tensors know its size.
     known = EncoderConfig.__dataclass_fields__.keys() - {"vocab_size", "hidden_act"}
     return shape | {name: value for name, value in stated.items() if name in known}
@@ -235,11 +258,16 @@ def _generator_settings(prefix: str, shapes: dict[str, list[int]], encoder: dict
     if f"{GENERATOR}/dense/kernel" not in shapes:
         return {"uniform_generator": True}
     if not any(name.startswith("generator/encoder/") for name in shapes):
-        return {"uniform_generator": False, "untied_generator": False}
+        return {
+            "uniform_generator": False,
+            "untied_generator": False,
+            "untied_generator_embeddings": False,
+        }
     own = "generator/embeddings/word_embeddings" in shapes
     shape = _encoder_shape(prefix, shapes, "generator", "" if own else "electra")
     return {
         "uniform_generator": False,
+        "untied_generator": True,
         "generator_hidden_fraction": shape["hidden_size"] / encoder["hidden_size"],
         "generator_layers_fraction": shape["num_hidden_layers"] / encoder["num_hidden_layers"],
         "untied_generator_embeddings": own,
@@ -306,7 +334,7 @@ def restore_electra(path: str, model: Electra) -> None:
 
 
 def restore_masked_language_model(path: str, model: MaskedLanguageModel) -> None:
-    """Gives `model` a checkpoint of BERT; as `restore_electra`."""
+    """Gives `model` a checkpoint of BERT or ALBERT; as `restore_electra`."""
     load(find(path), model)
 
 
@@ -364,18 +392,25 @@ def write(prefix: str, model: Electra, optimizer: optimization.Adam | None = Non
 
 
 def has_state(path: str) -> bool:
-    """Whether there is a checkpoint with which training can go on: released ones have no step."""
+    """Whether there is a checkpoint with which training can go on.
+
+    Released ones have no step or no averages; ALBERT's are of another optimizer, LAMB.
+    """
     prefix = find(path)
-    return prefix is not None and STEP in _shapes(_open(prefix))
+    if prefix is None:
+        return False
+    names = _shapes(_open(prefix))
+    has_averages = any(name.endswith("/adam_m") for name in names)
+    return STEP in names and has_averages and f"{SHARED_LAYER}/LayerNorm/gamma" not in names
 
 
-def write_run(path: str, model_dir: str, config: PretrainingConfig | None = None) -> int:
+def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = None) -> int:
     """Makes of a checkpoint the `--model_dir` of a run, with which training goes on as it was.
 
     Args:
       path: see `find`; of what `has_state`.
       model_dir: a new folder.
-      config: the settings that the run is to go on with; None: of the checkpoint's shape, and the
+      settings: what the run is to go on with; None: of the checkpoint's shape, and the
         defaults.
 
     Returns:
@@ -386,30 +421,36 @@ def write_run(path: str, model_dir: str, config: PretrainingConfig | None = None
     """
     prefix = find(path)
     vocab_file = tokenization.find_vocabulary(os.path.dirname(prefix))
-    if config is None:
-        settings = read_settings(path)
-        if "objective" not in settings:
-            raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
-        config = _config(settings)
-    kind = Electra if config.objective == "electra" else MaskedLanguageModel
+    found = read_settings(path)
+    if "objective" not in found:
+        raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
+    settings = settings or _config(found)
+    for name, value in found["encoder"].items():
+        given = getattr(settings.encoder, name)
+        if name not in TRAINING_ONLY and given != value:
+            raise TensorFlow1Error(
+                f"{prefix} is of a model with encoder.{name} = {value}, not {given}: give the "
+                "settings that it was trained with."
+            )
+    kind = Electra if settings.objective == "electra" else MaskedLanguageModel
     # With a schedule, as runs have it: a single rate would be a variable that is not saved.
-    model, optimizer = kind(config), optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
+    model, optimizer = kind(settings), optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
     load(prefix, model, optimizer)
     unfinished = f"{model_dir.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    manager = tf.train.CheckpointManager(checkpoint, unfinished, config.run.keep_checkpoint_max)
+    manager = tf.train.CheckpointManager(checkpoint, unfinished, settings.run.keep_checkpoint_max)
     manager.save(checkpoint_number=int(optimizer.iterations))
     tokenization.copy_vocabulary(vocab_file, unfinished)
-    settings = {
-        **dataclasses.asdict(config),
+    written = {
+        **dataclasses.asdict(settings),
         "lower_case": hugging_face_tokenizer.read_lower_case(os.path.dirname(prefix)),
         "vocab_sha256": tokenization.sha256_of(vocab_file),
         "init_checkpoint": None,
     }
     records.write_text(
-        os.path.join(unfinished, "config.json"), json.dumps(settings, indent=2) + "\n"
+        os.path.join(unfinished, "config.json"), json.dumps(written, indent=2) + "\n"
     )
     os.rename(unfinished, model_dir)
     return int(optimizer.iterations)

@@ -60,5 +60,7 @@ def test_what_is_no_collection_is_told_apart_or_refused(tmp_path):
     ):
         path.write_text(text)
         with pytest.raises(BadFile, match=words):
-            bioc.is_bioc(path)
             list(bioc.read_documents(path))
+    path.write_text("words")
+    with pytest.raises(BadFile, match="not well-formed"):
+        bioc.is_bioc(path)

@@ -82,6 +82,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
         settings = config.FinetuningConfig(**{"sequence_length": 48, **changes})
         made = kinds.make(kind, labels, settings)
         head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
+        head += (settings.text_head,)
         keras.utils.set_random_seed(0)
         model = task_model.TaskModel(small_shape, *head)
         rng = np.random.default_rng(0)

@@ -39,10 +39,11 @@ def test_transformers_gives_our_ids(kind, model_type, expected, vocabularies, se
 
     path, lower_case = vocabularies[kind], kind != "byte_bpe"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
-    hugging_face_tokenizer.write(tmp_path, path, lower_case, model_type, 77)
+    number_of_segments = 1 if model_type == "roberta" else 2
+    hugging_face_tokenizer.write(tmp_path, path, lower_case, number_of_segments, 77)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert type(theirs).__name__ == expected and theirs.model_max_length == 77
-    ours = tokenization.load_tokenizer(path, lower_case, (), 1 if model_type == "roberta" else 2)
+    ours = tokenization.load_tokenizer(path, lower_case, (), number_of_segments)
     for role in ("pad", "unk", "cls", "sep", "mask"):
         assert getattr(theirs, f"{role}_token_id") == getattr(ours, f"{role}_id")
     assert len(sentences) == 1000
@@ -182,3 +183,23 @@ def test_what_tokenizer_json_must_hold(tokenizer, words, tmp_path):
     path = tokenization.find_vocabulary(tmp_path)
     with pytest.raises(VocabularyError, match=words):
         tokenization.load_tokenizer(path)
+
+
+def test_a_tagger_s_words_have_a_space_before_them(vocabularies, sentences, tmp_path):
+    """Of byte-level BPE; and as texts they are refused, for the first one has none here."""
+    import transformers
+
+    path = vocabularies["byte_bpe"]
+    settings = {"model_type": "roberta", "architectures": ["RobertaForTokenClassification"]}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    hugging_face_tokenizer.write(tmp_path, path, False, 1, 77, of_words=True)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = tokenization.load_tokenizer(path, False, (), 1)
+    for words in (sentence.split(" ") for sentence in sentences[:100]):
+        ids = [number for word in ours.encode_words(words) for number in word]
+        found = theirs(words, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+        assert found == ids
+    assert not hugging_face_tokenizer.read_lower_case(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "roberta"}))
+    with pytest.raises(TokenizerError, match="add_prefix_space = true: a text can only be without"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)

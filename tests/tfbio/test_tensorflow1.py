@@ -31,6 +31,7 @@ from tfbio.config import PretrainingConfig, PretrainingRun
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
 from tfbio.masking import MaskedBatch
+from tfbio.task_model import TaskModel
 from tfbio.tensorflow1 import TensorFlow1Error
 
 
@@ -275,6 +276,28 @@ def test_a_bert_gives_what_transformers_gives(bert, as_prefix):
     assert checkpoints.newest_weights(path) == str(folder / "bert_model.ckpt")
 
 
+def test_a_bert_goes_out_and_is_fine_tuned(bert, tmp_path):
+    """With the tensors of all heads, and by an encoder alone as by a model to pretrain."""
+    import transformers
+
+    theirs, folder = bert
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"t{i}" for i in range(55))]
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n")
+    prefix = str(folder / "bert_model.ckpt")
+    assert checkpoints.family_of(checkpoints.read_settings(prefix)) == "bert"
+    convert.to_hugging_face(prefix, str(tmp_path / "out"))
+    again = transformers.BertForPreTraining.from_pretrained(tmp_path / "out")
+    for name, tensor in theirs.state_dict().items():
+        np.testing.assert_array_equal(again.state_dict()[name], tensor, name)
+    # The pooler, too, comes from there, and from a run that was made of it.
+    convert.to_tfbio(prefix, str(tmp_path / "run"))
+    expected = theirs.bert.pooler.dense.weight.detach().numpy().T
+    for place in (str(folder), prefix, str(tmp_path / "run")):
+        pooler = TaskModel(checkpoints.read_encoder_config(place), 2, False, 0.0, text_head="tanh")
+        checkpoints.restore_pooler(place, pooler.pooler)
+        np.testing.assert_array_equal(pooler.pooler.kernel, expected)
+
+
 def test_a_bert_is_a_discriminator_alone(bert):
     """Its encoder becomes the discriminator's; all else stays as it was made."""
     _, folder = bert
@@ -345,7 +368,7 @@ def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
         checkpoints.read_settings(str(folder))
     _, folder = bert
     (folder / "bert_config.json").write_text('{"hidden_size": 24, "hidden_act": "relu"}')
-    with pytest.raises(TensorFlow1Error, match="has hidden_act = relu: only gelu can be used"):
+    with pytest.raises(TensorFlow1Error, match="has hidden_act = relu: only gelu and gelu_new"):
         checkpoints.read_settings(str(folder))
     (folder / "vocab.txt").unlink()
     (folder / "bert_config.json").write_text('{"hidden_size": 24, "num_attention_heads": 4}')
@@ -463,6 +486,16 @@ def test_an_albert_gives_what_transformers_gives(albert, tmp_path):
         inputs = torch.tensor(ids), torch.ones(3, 16), torch.tensor(ids % 2)
         expected = theirs(*inputs).prediction_logits.numpy()
     np.testing.assert_allclose(ours, expected, atol=2e-5)
+
+
+@needs_recording
+def test_settings_of_another_model_are_refused(tmp_path):
+    folder = copy_recording(tmp_path / "electra", 4)
+    wanted = recorded_config()
+    other = dataclasses.replace(wanted.encoder, num_attention_heads=6)
+    settings = dataclasses.replace(wanted, encoder=other)
+    with pytest.raises(TensorFlow1Error, match="encoder.num_attention_heads = 4, not 6: give"):
+        tensorflow1.write_run(str(folder), str(tmp_path / "run"), settings)
 
 
 def test_an_albert_without_its_settings_is_refused(albert):
