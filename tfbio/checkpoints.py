@@ -287,6 +287,8 @@ def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
                 f"{folder} holds another generator than the settings ask for, which is "
                 f"{_shape(wanted.generator)}, not {_shape(generator)}."
             )
+        if generator is not None and reader is hugging_face:
+            require_weights(os.path.join(folder, hugging_face.GENERATOR), generator)
     vocabulary = tokenization.find_vocabulary(run_of(folder))
     own = reader.read_settings(folder)
     lower_case = own["lower_case"]

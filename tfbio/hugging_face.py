@@ -125,7 +125,7 @@ def read_shape(folder: str) -> dict | None:
     kind = settings.get("model_type")
     if kind is None:
         return None
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise HuggingFaceError(
             f"{folder} holds a model of type {kind}: give one of {', '.join(FAMILIES)}."
         )

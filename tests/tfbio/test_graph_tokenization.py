@@ -63,6 +63,7 @@ def test_tokens_and_their_places(both, texts):
 @pytest.mark.parametrize("rule", ["punctuation", "blanks"])
 def test_words_and_their_tokens(both, texts, rule):
     ours, theirs, unk_id = both
+    texts = [*texts[:1100], *texts[1100::17]]
     found = tf.function(lambda x: ours.words(x, rule))(tf.constant(texts))
     places = [(row, *span) for row, text in enumerate(texts) for span in words.spans(text, rule)]
     columns = (found.text, found.start, found.end)

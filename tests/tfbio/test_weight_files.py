@@ -376,7 +376,7 @@ def test_settings_that_are_not_those_of_the_weights(changes, words, folder):
         ("5", "names no encoder"),
         ("[1]", "names no encoder"),
         ('{"encoder": 3}', "names no encoder"),
-        ('{"model_type": "bert"}', "lacks hidden_size"),
+        ('{"model_type": "bert"}', "lacks vocab_size"),
         ('{"model_type": ["bert"], "hidden_size": 3}', "holds a model of type"),
     ],
     ids=["cut", "html", "deep", "long", "number", "list", "encoder", "sizes", "type"],
@@ -441,7 +441,9 @@ def test_pretraining_starts_from_no_such_files(pretrained, examples_folder, cpu,
     refused("source/model.safetensors cannot be read")
     (source / "model.safetensors").write_bytes(whole)
     whole_config = (source / "config.json").read_text()
-    (source / "config.json").write_text('{"model_type": "electra", "hidden_size": "48"}')
+    (source / "config.json").write_text(
+        whole_config.replace('"hidden_size": 48', '"hidden_size": "48"')
+    )
     refused("source/config.json: .*hidden_size must be a whole number")
     (source / "config.json").write_text(whole_config)
     (source / "generator" / "model.safetensors").write_bytes(POINTER)
