@@ -2,13 +2,18 @@
 
 import numpy as np
 
-SIZES = {
+# What any BERT's settings say.
+SHAPE = {
     "vocab_size": 60,
     "hidden_size": 24,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "intermediate_size": 48,
     "max_position_embeddings": 16,
+}
+SIZES = {
+    **SHAPE,
+    "num_hidden_layers": 3,
     # So large that another would show.
     "layer_norm_eps": 1e-3,
     "hidden_dropout_prob": 0.2,

@@ -8,21 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.hugging_face import compute, padded_batch, save_model, small_model
+from tests.hugging_face import SHAPE, compute, padded_batch, save_model, small_model
 from tfbio import checkpoints, encoder, hugging_face
 from tfbio.cli import UserError
 from tfbio.hugging_face import HuggingFaceError
 from tfbio.hugging_face_tokenizer import TokenizerError
 from tfbio.masked_language_model import MaskedLanguageModel
-
-SHAPE = {
-    "vocab_size": 60,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 16,
-}
 
 
 def read_encoder(folder, **changes):

@@ -234,6 +234,15 @@ def test_the_step_compiles_under_xla_with_static_shapes(without_dropout, example
     np.testing.assert_allclose(compiled, plain, rtol=2e-4)
 
 
+def assert_same_divided(settings, examples_folder, cpu, strategy, run):
+    """The same losses and weights, to rounding, whatever the devices and `run` are."""
+    one, one_weights = step_losses(settings, examples_folder, cpu, steps=4)
+    divided, its_weights = step_losses(settings, examples_folder, strategy, steps=4, **run)
+    np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
+    for mine, other in zip(one_weights, its_weights, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("devices", "run"),
     [
@@ -246,11 +255,7 @@ def test_the_step_compiles_under_xla_with_static_shapes(without_dropout, example
 def test_a_batch_may_be_divided(without_dropout, examples_folder, cpu, request, devices, run):
     """The same masks, the same samples, the same losses and weights, to rounding."""
     strategy = request.getfixturevalue(devices)
-    one, one_weights = step_losses(without_dropout, examples_folder, cpu, steps=4)
-    divided, its_weights = step_losses(without_dropout, examples_folder, strategy, steps=4, **run)
-    np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
-    for mine, other in zip(one_weights, its_weights, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
+    assert_same_divided(without_dropout, examples_folder, cpu, strategy, run)
 
 
 ALONE, STEPS = 4, 8  # steps of the generator alone, and all
@@ -353,11 +358,7 @@ def test_a_generator_alone_learns_the_same_on_any_devices(
 ):
     settings = dataclasses.replace(without_dropout, generator_warmup_steps=2)
     strategy = request.getfixturevalue(devices)
-    one, one_weights = step_losses(settings, examples_folder, cpu, steps=4)
-    divided, its_weights = step_losses(settings, examples_folder, strategy, steps=4, **run)
-    np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
-    for mine, other in zip(one_weights, its_weights, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
+    assert_same_divided(settings, examples_folder, cpu, strategy, run)
 
 
 def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_path, capsys):

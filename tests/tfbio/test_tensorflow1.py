@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from data_prep import examples
 from tests.conftest import ROOT
+from tests.hugging_face import SHAPE
 from tests.parity import FOLDER, SHARED, Recording, needs_recording, recorded_config
 from tfbio import (
     checkpoints,
@@ -150,14 +151,6 @@ def test_a_tied_generator_has_no_layers_of_its_own(tmp_path):
 # --- Found, and told what it is ------------------------------------------------------------------
 
 TINY_BERT = SHARED / "data" / "tiny_checkpoints" / "keras_bert_tf1"
-BERT_SHAPE = {
-    "vocab_size": 60,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 16,
-}
 needs_bert = pytest.mark.skipif(
     not TINY_BERT.is_dir(), reason="the checkpoint of the original BERT code is not here"
 )
@@ -212,10 +205,10 @@ def save_original(model, prefix):
 @pytest.fixture
 def bert(tmp_path):
     """A BERT of Hugging Face's, and a folder as google-research/bert releases them."""
-    model, folder = hugging_face_bert(BERT_SHAPE), tmp_path / "bert"
+    model, folder = hugging_face_bert(SHAPE), tmp_path / "bert"
     folder.mkdir()
     save_original(model, folder / "bert_model.ckpt")
-    (folder / "bert_config.json").write_text(json.dumps({**BERT_SHAPE, "hidden_act": "gelu"}))
+    (folder / "bert_config.json").write_text(json.dumps({**SHAPE, "hidden_act": "gelu"}))
     (folder / "vocab.txt").write_text("[PAD]\nthe\n")
     return model, folder
 
@@ -225,7 +218,7 @@ def test_the_names_are_those_of_the_original_bert(tmp_path):
     """For what the other tests write are the names of a checkpoint of that code."""
     prefix = str(TINY_BERT / "bert_model.ckpt")
     shape = json.loads((TINY_BERT / "bert_config.json").read_text())
-    shape = {name: value for name, value in shape.items() if name in BERT_SHAPE}
+    shape = {name: value for name, value in shape.items() if name in SHAPE}
     written = save_original(hugging_face_bert(shape), tmp_path / "written")
     theirs = tensors(prefix)
     assert {n for n in theirs if not n.endswith(("adam_m", "adam_v", "global_step"))} == written
@@ -241,32 +234,38 @@ def test_the_names_are_those_of_the_original_bert(tmp_path):
     np.testing.assert_array_equal(optimizer.get_slot(key, "v")[:, 4:8], theirs[f"{name}/adam_v"])
 
 
-@pytest.mark.parametrize("as_prefix", [False, True])
-def test_a_bert_gives_what_transformers_gives(bert, as_prefix):
-    """With the exact gelu: with the one of tanh, outputs would be others."""
+def restored(path):
+    model = MaskedLanguageModel(checkpoints.pretraining_config(checkpoints.read_settings(path)))
+    checkpoints.restore_model(path, model)
+    return model
+
+
+def word_logits(model, theirs):
+    """Of random ids, by a model of ours and one of `transformers`."""
     import torch
 
-    theirs, folder = bert
-    path = str(folder / "bert_model.ckpt" if as_prefix else folder)
-    settings = checkpoints.pretraining_config(checkpoints.read_settings(path))
-    model = MaskedLanguageModel(settings)
-    checkpoints.restore_model(path, model)
-    ids = np.random.default_rng(0).integers(0, 60, [3, 16])
+    ids = np.random.default_rng(0).integers(0, model.config.encoder.vocab_size, [3, 16])
     batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": ids % 2}
     batch = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
     positions = tf.tile(tf.range(16)[tf.newaxis], [3, 1])
     masked = MaskedBatch(batch["input_ids"], positions, positions, tf.ones([3, 16]))
     ours = model(batch, masked, tf.constant([0, 0])).logits.numpy()
+    with torch.no_grad():
+        inputs = torch.tensor(ids), torch.ones(3, 16), torch.tensor(ids % 2)
+        return ours, theirs(*inputs).prediction_logits.numpy()
 
-    def logits(model):
-        with torch.no_grad():
-            inputs = torch.tensor(ids), torch.ones(3, 16), torch.tensor(ids % 2)
-            return model(*inputs).prediction_logits.numpy()
 
-    np.testing.assert_allclose(ours, logits(theirs), atol=2e-5)
-    other = hugging_face_bert(BERT_SHAPE, hidden_act="gelu_new")
+@pytest.mark.parametrize("as_prefix", [False, True])
+def test_a_bert_gives_what_transformers_gives(bert, as_prefix):
+    """With the exact gelu: with the one of tanh, outputs would be others."""
+    theirs, folder = bert
+    path = str(folder / "bert_model.ckpt" if as_prefix else folder)
+    model = restored(path)
+    np.testing.assert_allclose(*word_logits(model, theirs), atol=2e-5)
+    other = hugging_face_bert(SHAPE, hidden_act="gelu_new")
     other.load_state_dict(theirs.state_dict())
-    assert np.abs(ours - logits(other)).max() > 1e-3
+    ours, expected = word_logits(model, other)
+    assert np.abs(ours - expected).max() > 1e-3
 
     encoder = Encoder(checkpoints.read_encoder_config(path))
     checkpoints.restore_encoder(path, encoder)
@@ -461,7 +460,6 @@ def albert(tmp_path, vocabularies):
 
 
 def test_an_albert_gives_what_transformers_gives(albert, tmp_path):
-    import torch
     import transformers
 
     theirs, folder = albert
@@ -473,19 +471,7 @@ def test_an_albert_gives_what_transformers_gives(albert, tmp_path):
     for name, tensor in theirs.state_dict().items():
         np.testing.assert_array_equal(again.state_dict()[name], tensor, name)
 
-    run = checkpoints.pretraining_config(checkpoints.read_settings(str(tmp_path / "run")))
-    model = MaskedLanguageModel(run)
-    checkpoints.restore_model(str(tmp_path / "run"), model)
-    ids = np.random.default_rng(0).integers(0, 1500, [3, 16])
-    batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": ids % 2}
-    batch = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
-    positions = tf.tile(tf.range(16)[tf.newaxis], [3, 1])
-    masked = MaskedBatch(batch["input_ids"], positions, positions, tf.ones([3, 16]))
-    ours = model(batch, masked, tf.constant([0, 0])).logits.numpy()
-    with torch.no_grad():
-        inputs = torch.tensor(ids), torch.ones(3, 16), torch.tensor(ids % 2)
-        expected = theirs(*inputs).prediction_logits.numpy()
-    np.testing.assert_allclose(ours, expected, atol=2e-5)
+    np.testing.assert_allclose(*word_logits(restored(str(tmp_path / "run")), theirs), atol=2e-5)
 
 
 @needs_recording
