@@ -421,11 +421,15 @@ def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = No
     """
     prefix = find(path)
     vocab_file = tokenization.find_vocabulary(os.path.dirname(prefix))
-    found = read_settings(path)
-    if "objective" not in found:
-        raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
-    settings = settings or _config(found)
-    for name, value in found["encoder"].items():
+    if settings is None:
+        found = read_settings(path)
+        if "objective" not in found:
+            raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
+        settings = _config(found)
+    shapes = _shapes(_open(prefix))
+    known = _encoder_shape(prefix, shapes, _scope(prefix, shapes))
+    known |= _stated_shape(os.path.dirname(prefix), is_albert=False)
+    for name, value in known.items():
         given = getattr(settings.encoder, name)
         if name not in TRAINING_ONLY and given != value:
             raise TensorFlow1Error(
