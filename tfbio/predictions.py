@@ -53,7 +53,8 @@ def write_entities(
 ) -> None:
     """Writes JSON lines: id, text, and the gold and predicted entities with their characters in it.
 
-    The files of the tasks have no text: it is the words, joined by blanks.
+    The files of the tasks have no text: it is the words, joined by blanks. Where they say of which
+    document a sentence is, so does "document".
 
     Args:
       path: of the file.
@@ -71,7 +72,8 @@ def write_entities(
                 for own in (sentence.tags, tags)
             )
             text = " ".join(sentence.words)
-            record = {"id": sentence.id, "text": text, "gold": gold, "predicted": found}
+            place = {"document": sentence.document} if sentence.document else {}
+            record = {"id": sentence.id, **place, "text": text, "gold": gold, "predicted": found}
             yield json.dumps(record, ensure_ascii=False) + "\n"
 
     records.write_text(path, "".join(lines()))
@@ -184,6 +186,12 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
                 f"them, found {line!r:.60}: run the run again."
             ) from error
     return examples, predicted
+
+
+def read_ids(path: str) -> list[str]:
+    """The ids of the texts in a file that `read` reads."""
+    rows = Path(path).read_bytes().decode().split("\n")[1:-1]
+    return [row.partition("\t")[0] for row in rows]
 
 
 def _label(cell: str, kind: str) -> str | float | tuple[str, ...]:

@@ -79,11 +79,15 @@ class TaskFileError(UserError):
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSentence:
-    """The words of a sentence and the tag of each; the number of its first line is its id."""
+    """The words of a sentence and the tag of each; the number of its first line is its id.
+
+    `document` is what the sentence is a part of, where the file says it.
+    """
 
     id: str
     words: tuple[str, ...]
     tags: tuple[str, ...]
+    document: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
 
@@ -129,7 +133,8 @@ def read_tagged_words(
     """Reads a word and its tag a line, an empty line between sentences (CoNLL, MTL, BLURB).
 
     Tabs or single blanks separate the columns; the first is the word, the last the tag. Those
-    between them and the lines that begin a document (-DOCSTART-) are not kept.
+    between them are not kept, and of the lines that begin a document its number alone, as BLURB's
+    have it (`-DOCSTART- (10070173)`).
 
     Args:
       path: the file.
@@ -143,14 +148,18 @@ def read_tagged_words(
     sentences: list[TaggedSentence] = []
     words: list[str] = []
     tags: list[str] = []
-    width = 0
+    width, document = 0, ""
     for number, line in enumerate([*_lines(path), ""], start=1):
         if not line.strip(" \t") or line.startswith("-DOCSTART-"):
             if words:
                 first = number - len(words)
                 where = (path, first)
-                sentences.append(TaggedSentence(str(first), tuple(words), tuple(tags), where))
+                own = (tuple(words), tuple(tags))
+                sentences.append(TaggedSentence(str(first), *own, document, where))
                 words, tags = [], []
+            if line.startswith("-DOCSTART-"):
+                begun = re.fullmatch(r"-DOCSTART- \(?(\d+)\)?", line)
+                document = begun[1] if begun else ""
             continue
         cells = line.split("\t" if "\t" in line else " ")
         width = width or max(len(cells), 2)

@@ -70,7 +70,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
     words = ("Ca\u00b2\u207a", "and", "\U0001d6fc", "-", "MSH", ".")
     sentences = [
         TaggedSentence("7", words, ("B", "O", "B", "I", "I", "O")),
-        TaggedSentence("14", ("None", "."), ("O", "O")),
+        TaggedSentence("14", ("None", "."), ("O", "O"), "10070173"),
     ]
     # An I that continues nothing begins an entity; so does a B behind a B.
     predicted = [("O", "O", "I", "B", "I", "O"), ("O", "B-Cell type")]
@@ -78,6 +78,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
     predictions.write_entities(str(path), sentences, predicted, "Chemical")
     one, other = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert (one["id"], one["text"]) == ("7", "Ca\u00b2\u207a and \U0001d6fc - MSH .")
+    assert "document" not in one
     assert one["gold"] == [
         {"type": "Chemical", "start": 0, "end": 4},
         {"type": "Chemical", "start": 9, "end": 16},
@@ -88,6 +89,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
     ]
     assert other == {
         "id": "14",
+        "document": "10070173",
         "text": "None .",
         "gold": [],
         "predicted": [{"type": "Cell type", "start": 5, "end": 6}],

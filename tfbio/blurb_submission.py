@@ -1,0 +1,321 @@
+"""A submission to BLURB: what a model predicted for each test set, as JSON.
+
+  python -m tfbio.blurb_submission --finetuning='SuperBERT=out/ours/*' --output=out/submission
+
+Each folder is the --output_dir of a run of run_finetuning.py, as for tfbio.report. Writes a file
+for each of BLURB's data sets; runs of other tasks are left out. Of several seeds a file has one:
+the best on the development set, or --seed.
+
+BLURB's leaderboard takes such files, zipped, by mail, and refers to JSON schemas of its own
+(<https://microsoft.github.io/BLURB/submit.html>), which were not at hand. The form here is that of
+IQVIA's evaluators, which are a research group's and not the leaderboard's
+(<https://github.com/iqvianlp/IQVIA-NLP-LLM-Benchmarking-Pipeline>, in
+tools/bionlp_benchmarking/blurb/evaluators). They come with a schema for each data set, whose words
+("Your predictions over the Test Set.") suggest that it stems from the leaderboard's; but the ids of
+ChemProt, DDI and HoC are those of IQVIA's copies of the data. Compare them with Microsoft's schemas
+before you send them.
+
+A file is {"dataset_name", "model_name", "predictions": {id: prediction}}:
+
+- BC5-chem, BC5-disease, NCBI-disease, BC2GM, JNLPBA: the number of the sentence, from 0 (where a
+  line that begins a document counts as one), and O, B or I for each word;
+- EBM PICO: the PMID, and O, I-PAR, I-INT or I-OUT for each word of the abstract;
+- ChemProt: `N.T1.T2` with the mentions in the order of the text, and "CPR:3" or "false"; the
+  sentences that have a pair are counted from 1 through training, development and test set;
+- DDI: `N_T0_T1`, N counted in the same way, and "DDI-effect" or "DDI-false";
+- GAD: the index, and "0" or "1";
+- BIOSSES: the number of the pair, and a score from 0 to 4;
+- HoC: `PMID_N` with N from 0, and a list of abbreviations of hallmarks;
+- PubMedQA, BioASQ: the id of the question, and "yes", "no" or "maybe".
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from absl import flags
+
+from tfbio import cli, predictions, published, records, results, tasks
+from tfbio.results import Run
+
+# --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
+NAMES = {column.task: column.title for column in published.BLURB} | {"pubmedqa": "PubmedQA"}
+
+# How many sentences, pairs, texts or questions BLURB's test sets have.
+SIZES = {
+    "bc5cdr_chem": 4797,
+    "bc5cdr_disease": 4797,
+    "ncbi_disease": 940,
+    "bc2gm": 5038,
+    "jnlpba": 3856,
+    "ebm_pico": 2076,
+    "chemprot": 15745,
+    "ddi": 5716,
+    "gad": 534,
+    "biosses": 20,
+    "hoc": 3547,
+    "pubmedqa": 500,
+    "bioasq": 140,
+}
+# The ids in BLURB's files.
+IDS = {
+    "chemprot": r"\d+\.T\d+\.T\d+",
+    "ddi": r"DDI-(DrugBank|MedLine)\.d\d+\.s\d+\.p\d+",
+    "gad": r"\d+",
+    "biosses": r"\d+",
+    "hoc": r"\d+_s\d+",
+    "pubmedqa": r"\d{7,8}",
+    "bioasq": r"[a-f0-9]{24}",
+}
+# The numbers of the sentences of the test sets: before them stand 3,766 + 2,208 of ChemProt's
+# training and development sets, and 3,317 + 472 of DDI's.
+SENTENCES = {"chemprot": range(5975, 9044), "ddi": range(3790, 4580)}
+HALLMARKS = {
+    "activating invasion and metastasis": "IM",
+    "avoiding immune destruction": "ID",
+    "cellular energetics": "CE",
+    "enabling replicative immortality": "RI",
+    "evading growth suppressors": "GS",
+    "genomic instability and mutation": "GI",
+    "inducing angiogenesis": "A",
+    "resisting cell death": "CD",
+    "sustaining proliferative signaling": "PS",
+    "tumor promoting inflammation": "TPI",
+}
+
+
+class SubmissionError(cli.UserError):
+    """Runs that a submission cannot be made of."""
+
+
+def write_submission(
+    finetuning: Sequence[str], output: str, seed: int | None = None
+) -> dict[str, Path]:
+    """Writes a file for each data set, and says which are missing.
+
+    Args:
+      finetuning: output folders of fine-tuning runs; see `results.find`.
+      output: folder, made if need be.
+      seed: whose predictions; by default those of each run's best on the development set.
+
+    Returns:
+      Task -> the path of its file.
+
+    Raises:
+      UserError: a folder holds no results, or not those of BLURB's test set, or the runs do not
+        make one submission.
+    """
+    runs: dict[str, Run] = {}
+    for run in itertools.chain.from_iterable(map(results.find, finetuning)):
+        if run.task not in NAMES:
+            print(f"Left out, not of BLURB: {run.folder}.")
+        elif runs.setdefault(run.task, run).folder != run.folder:
+            raise SubmissionError(
+                f"{runs[run.task].folder} and {run.folder} are both {run.task}: leave one."
+            )
+    if not runs:
+        raise SubmissionError("--finetuning: none of these runs is of a task of BLURB.")
+    names = sorted({run.name for run in runs.values()})
+    if len(names) > 1:
+        raise SubmissionError(
+            f"--finetuning: the runs are of several models ({', '.join(names)}), and a submission "
+            "is of one: give its runs alone, or one name to all, 'NAME=FOLDER'."
+        )
+    contents = {task: submission(run, seed) for task, run in runs.items()}
+    os.makedirs(output, exist_ok=True)
+    paths = {}
+    for task, content in contents.items():
+        paths[task] = Path(output, f"{NAMES[task].replace(' ', '-')}.json")
+        records.write_text(paths[task], json.dumps(content) + "\n")
+    if missing := [name for task, name in NAMES.items() if task not in runs]:
+        print(f"No run of {', '.join(missing)}.")
+    return paths
+
+
+def submission(run: Run, seed: int | None = None) -> dict:
+    """What a run predicted for its test set, in the form that this module describes.
+
+    Args:
+      run: of a task of BLURB.
+      seed: of a trial; None for the best on the development set, of equals the first.
+
+    Raises:
+      SubmissionError: there is no such trial, or the test set is not BLURB's.
+    """
+    kind = tasks.TASKS[run.task].kind
+    trial = _trial(run, seed)
+    path = os.path.join(trial, "test_predictions.tsv")
+    examples, predicted = predictions.read(path, kind)
+    if len(examples) != SIZES[run.task]:
+        raise SubmissionError(
+            f"{path} has {len(examples)} examples, and BLURB's test set of {NAMES[run.task]} has "
+            f"{SIZES[run.task]}: fine-tune on BLURB's files."
+        )
+    if kind == "tagging":
+        places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
+        of_words = _by_document if run.task == "ebm_pico" else _by_sentence
+        found = of_words(places, predicted)
+    else:
+        try:
+            keys = _keys(run.task, predictions.read_ids(path))
+        except ValueError as error:
+            raise SubmissionError(
+                f"{path} does not have the ids of BLURB's test set of {NAMES[run.task]}, in its "
+                f"order ({error}): fine-tune on BLURB's files."
+            ) from error
+        found = dict(zip(keys, map(_value, predicted), strict=True))
+    return {"dataset_name": NAMES[run.task], "model_name": run.name, "predictions": found}
+
+
+def _trial(run: Run, seed: int | None) -> str:
+    """The folder of a trial."""
+    scores = json.loads(Path(run.folder, "scores.json").read_text(encoding="utf-8"))
+    trials = {trial["seed"]: trial for trial in scores["trials"]}
+    if seed is None:
+        seed = max(trials, key=lambda one: trials[one]["dev"][run.metric])
+        best = trials[seed]["dev"][run.metric]
+        print(f"{run.task}: seed {seed}, dev {run.metric} {best:.4f}, of {len(trials)} seed(s).")
+    elif seed not in trials:
+        raise SubmissionError(
+            f"--seed={seed}: {run.folder} has the seeds {', '.join(map(str, trials))}."
+        )
+    return os.path.join(run.folder, f"trial_{seed}")
+
+
+def _places(path: str, count: int) -> list[tuple[int, str]]:
+    """Of each sentence the number of its first line in the file of the data, and its document."""
+    try:
+        lines = Path(path).read_bytes().decode().split("\n")[:-1]
+        rows = [json.loads(line) for line in lines]
+        places = [(int(row["id"]), row.get("document", "")) for row in rows]
+    except (OSError, ValueError, KeyError) as error:
+        raise SubmissionError(
+            f"{path} cannot be read ({error}): fine-tune again, in another --output_dir."
+        ) from error
+    if len(places) != count:
+        raise SubmissionError(
+            f"{path} has {len(places)} sentences and test_predictions.tsv {count}: fine-tune "
+            "again, in another --output_dir."
+        )
+    return places
+
+
+def _by_sentence(
+    places: Sequence[tuple[int, str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, list[str]]:
+    """The tags of each sentence, by its number.
+
+    Wherever two more lines than the one between sentences were passed over, they began a document.
+    """
+    found, number, expected = {}, 0, 1
+    for (line, _), tags in zip(places, predicted, strict=True):
+        number += (line - expected) // 2
+        before = ("O", *tags)
+        # The evaluator cannot read an I that continues nothing. An entity begins there, as for
+        # conlleval.
+        found[str(number)] = [
+            "B" if tag[0] == "I" and last == "O" else tag[0]
+            for last, tag in zip(before, tags, strict=False)
+        ]
+        number, expected = number + 1, line + len(tags) + 1
+    return found
+
+
+def _by_document(
+    places: Sequence[tuple[int, str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, list[str]]:
+    """The tags of each document, by its PMID."""
+    found: dict[str, list[str]] = {}
+    for (line, document), tags in zip(places, predicted, strict=True):
+        if not document:
+            raise SubmissionError(
+                f"the run does not say of which abstract the sentence in line {line} is: fine-tune "
+                "again, on BLURB's files, in another --output_dir."
+            )
+        found.setdefault(document, []).extend(tags)
+    return found
+
+
+def _keys(task: str, ids: Sequence[str]) -> list[str]:
+    """The ids of a submission.
+
+    Raises:
+      ValueError: the ids of the data are not those of BLURB's test set.
+    """
+    for number, id_ in enumerate(ids, start=1):
+        if not re.fullmatch(IDS[task], id_):
+            raise ValueError(f"number {number} is {id_!r:.60}")
+    if len(set(ids)) < len(ids):
+        raise ValueError("one of them stands twice")
+    if task not in SENTENCES:
+        return [id_.replace("_s", "_") for id_ in ids]  # only HoC's have that
+    of_sentences = _chemprot_sentences if task == "chemprot" else _ddi_sentences
+    sentences = list(of_sentences(ids))
+    if len(sentences) != len(SENTENCES[task]):
+        raise ValueError(f"they are of {len(sentences)} sentences, not {len(SENTENCES[task])}")
+    numbered = zip(SENTENCES[task], sentences, strict=True)
+    return [f"{number}{pair}" for number, pairs in numbered for pair in pairs]
+
+
+def _chemprot_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
+    """The pairs `.T1.T2` of each sentence: they share mentions, those of two sentences do not."""
+    before, mentions, pairs = "", set(), []
+    for id_ in ids:
+        pmid, *pair = id_.split(".")
+        if pairs and (pmid != before or mentions.isdisjoint(pair)):
+            yield pairs
+            mentions, pairs = set(), []
+        before = pmid
+        mentions.update(pair)
+        pairs.append(f".{pair[0]}.{pair[1]}")
+    yield pairs
+
+
+def _ddi_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
+    """The pairs `_T0_T1` of each sentence, which has all pairs of its drugs, in their order."""
+    for name, own in itertools.groupby(ids, key=lambda id_: id_.rpartition(".")[0]):
+        count = len(list(own))
+        drugs = math.isqrt(2 * count) + 1  # n drugs have n (n - 1) / 2 pairs
+        pairs = [f"_T{a}_T{b}" for a, b in itertools.combinations(range(drugs), 2)]
+        if len(pairs) != count:
+            raise ValueError(f"the sentence {name} does not have all its pairs")
+        yield pairs
+
+
+def _value(predicted: str | float | Sequence[str]) -> str | float | list[str]:
+    if isinstance(predicted, float):
+        return min(max(predicted, 0.0), 4.0)
+    return predicted if isinstance(predicted, str) else [HALLMARKS[name] for name in predicted]
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_multi_string(
+        "finetuning",
+        None,
+        "Output folder of a fine-tuning run, or a pattern of such; NAME=FOLDER names the model. "
+        "May be repeated.",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "seed", None, "Whose predictions; by default each run's best on the development set."
+    )
+    flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    for path in write_submission(flag.finetuning, flag.output, flag.seed).values():
+        print(path)
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
