@@ -422,6 +422,9 @@ def _run_trial(
         if task.kind == "tagging":
             path = os.path.join(unfinished, f"{split}_entities.jsonl")
             predictions.write_entities(path, examples[split], predicted, task.entity_type)
+        if task.name == "hoc":
+            path = os.path.join(unfinished, f"{split}_hallmarks.tsv")
+            predictions.write_hallmarks(path, examples[split], predicted)
         write_curves(split, step, scores[split])
     if task.kind == "spans":
         scores["null_threshold"] = null_threshold

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from tfbio import answers, metrics, records
 from tfbio.task_files import (
+    HOC_HEADER,
     Example,
     LabelledText,
     Question,
     TaggedSentence,
     TaskFileError,
+    hoc_labels,
     labels_between_bars,
 )
 
@@ -118,6 +120,14 @@ def write(
             lines.append("\t".join(columns + [getattr(example, name) for name in optional]))
     path = os.path.join(folder, f"{split}_predictions.tsv")
     records.write_text(path, "\n".join(lines) + "\n")
+
+
+def write_hallmarks(
+    path: str, sentences: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
+) -> None:
+    """Writes what was predicted of HoC as its files have what is true, for `read_hoc`."""
+    rows = [(hoc_labels(own), x.text, x.id) for x, own in zip(sentences, predicted, strict=True)]
+    records.write_text(path, "".join("\t".join(row) + "\n" for row in (HOC_HEADER, *rows)))
 
 
 def _write_answers(

@@ -46,6 +46,8 @@ HALLMARKS = (
     "tumor promoting inflammation",
 )
 
+HOC_HEADER = ("labels", "sentence", "index")
+
 SPLIT_NAMES = {
     "train": ("train",),
     "dev": ("dev", "devel", "valid", "validation"),
@@ -311,7 +313,7 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
     """
     digits = re.compile(",".join(f"{i}_[01]" for i in range(len(labels))))
     examples = []
-    for number, cells in _rows(path, 3, ("labels", "sentence", "index")):
+    for number, cells in _rows(path, 3, HOC_HEADER):
         flags, text, name = cells
         document, mark, _ = name.rpartition("_s")
         if not digits.fullmatch(flags) or not mark:
@@ -322,6 +324,11 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
         where = (path, number)
         examples.append(LabelledText(name, text, held, document=document, where=where))
     return _some(path, examples)
+
+
+def hoc_labels(held: Collection[str]) -> str:
+    """Some of the `HALLMARKS` as `read_hoc` reads them, `0_0,1_1,...`."""
+    return ",".join(f"{i}_{int(name in held)}" for i, name in enumerate(HALLMARKS))
 
 
 def read_bioasq_factoid(path: str) -> list[Question]:

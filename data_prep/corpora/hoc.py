@@ -19,9 +19,7 @@ from absl import flags
 
 from data_prep.corpora import corpus
 from tfbio import cli
-from tfbio.task_files import HALLMARKS
-
-HEADER = ("labels", "sentence", "index")
+from tfbio.task_files import HALLMARKS, HOC_HEADER, hoc_labels
 
 
 def read_instances(
@@ -35,7 +33,7 @@ def read_instances(
     files = corpus.find(source, r"(labels|text)/\d+\.txt")
     splits = {}
     for split in corpus.SPLITS:
-        splits[split] = [HEADER]
+        splits[split] = [HOC_HEADER]
         for name in corpus.read_index(index, f"{split}_pmid.tsv"):
             if f"labels/{name}" not in files or f"text/{name}" not in files:
                 raise corpus.CorpusError(
@@ -60,8 +58,7 @@ def read_abstract(
         )
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
         found = hallmarks(part, labels.path)
-        coded = ",".join(f"{i}_{int(name in found)}" for i, name in enumerate(HALLMARKS))
-        yield coded, sentence.strip(), f"{pmid}_s{number}"
+        yield hoc_labels(found), sentence.strip(), f"{pmid}_s{number}"
 
 
 def hallmarks(part: str, path: str) -> set[str]:

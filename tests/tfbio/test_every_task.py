@@ -182,6 +182,8 @@ def test_trains_scores_and_predicts(name, data_of, run, tmp_path):
         predicted = [float(number) for number in predicted]
     if task.kind == "multilabel":
         predicted = [tuple(filter(None, labels.split("|"))) for labels in predicted]
+        hallmarks = task.read(str(trial / "test_hallmarks.tsv"))
+        assert [x.label for x in hallmarks] == predicted
     assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
 
 

@@ -1,5 +1,6 @@
 """Files of predictions; entities as characters, worked by hand."""
 
+import gzip
 import json
 
 import pytest
@@ -51,6 +52,24 @@ def test_sentences_of_a_document_keep_their_ids(tmp_path):
     # In files of earlier versions the document stood in the place of the id.
     path.write_text("id\tlabel\tpredicted\ttext\n7\t\t\tA\n7\t\t\tA\n")
     assert predictions.read(str(path), "multilabel")[0] == read
+
+
+@pytest.mark.parametrize("source", ["blurb", "blue"])
+def test_hallmarks_are_written_as_they_were_given(source, shared, tmp_path):
+    """What is true gives the file of the data; what is predicted is read as the truth is."""
+    task = tasks.TASKS["hoc"]
+    data = shared / "data" / "hoc" / source / "test.tsv.gz"
+    examples, path = task.read(str(data)), tmp_path / "test_hallmarks.tsv"
+    predictions.write_hallmarks(str(path), examples, [x.label for x in examples])
+    # BLUE's have Windows line ends.
+    assert path.read_bytes() == gzip.decompress(data.read_bytes()).replace(b"\r\n", b"\n")
+    predicted = [task.labels[i % 10 : i % 13] for i in range(len(examples))]
+    predictions.write_hallmarks(str(path), examples, predicted)
+    read = task.read(str(path))
+    assert [x.label for x in read] == predicted
+    assert [(x.id, x.text, x.document) for x in read] == [
+        (x.id, x.text, x.document) for x in examples
+    ]
 
 
 @pytest.mark.parametrize("line", ["a\tO", "a\tO\tO\tO"])
