@@ -7,6 +7,9 @@
 - PubTator (Wei et al., 2013): `PMID|t|title`, `PMID|a|abstract`, annotations below.
 - brat's standoff format (Stenetorp et al., 2012), and JSON lines: for output only.
 
+JSON lines have the score of an entity as "score", BioC as an infon of that name; PubTator and brat
+have no place for it.
+
 Offsets count Unicode characters of a document's text, from 0; an end is that of the next character.
 A byte-order mark is no part of the text, a Windows line end is two characters of it. Passages that
 are read one by one are joined by a line feed, as PubTator counts title and abstract; BioC's by one
@@ -256,7 +259,7 @@ def _jsonl(annotated: Annotated) -> Iterator[str]:
             "id": document.id,
             "text": document.text,
             "entities": [
-                {**entity._asdict(), "text": document.text[entity.start : entity.end]}
+                {**entity.as_dict(), "text": document.text[entity.start : entity.end]}
                 for entity in entities
             ],
         }
@@ -272,7 +275,7 @@ def _pubtator(annotated: Annotated) -> Iterator[str]:
         end = feed.start() if feed else len(document.text)
         title, abstract = document.text[:end], document.text[end + 1 :]
         yield f"{name}|t|{title.translate(_BREAKS)}\n{name}|a|{abstract.translate(_BREAKS)}\n"
-        for kind, start, end in entities:
+        for kind, start, end, _ in entities:
             mention = document.text[start:end].translate(_BREAKS)
             # "-": no identifier.
             yield f"{name}\t{start}\t{end}\t{mention}\t{kind}\t-\n"
@@ -290,11 +293,12 @@ def _bioc(document: Document, entities: Sequence[Entity]) -> dict[str, Any]:
             "annotations": [
                 {
                     "id": f"T{next(numbers)}",
-                    "infons": {"type": kind},
+                    # An infon is a string (BioC.dtd).
+                    "infons": {"type": kind} | ({} if score is None else {"score": str(score)}),
                     "locations": [{"offset": start, "length": end - start}],
                     "text": document.text[start:end],
                 }
-                for kind, start, end in entities
+                for kind, start, end, score in entities
                 if passage.start <= start < passage.end
             ],
             "relations": [],
@@ -360,7 +364,7 @@ def _write_brat(folder: str, annotated: Annotated) -> None:
             )
         seen.add(document.id)
         lines = []
-        for number, (kind, start, end) in enumerate(entities, start=1):
+        for number, (kind, start, end, _) in enumerate(entities, start=1):
             mention = document.text[start:end]
             parts = [part.span() for part in re.finditer(r"[^\r\n]+", mention)]
             places = ";".join(f"{start + a} {start + b}" for a, b in parts)

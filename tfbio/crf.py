@@ -56,6 +56,22 @@ def decode(
     return tf.argmax(tape.gradient(best, emissions), axis=-1, output_type=tf.int32)
 
 
+def marginals(
+    emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
+) -> tf.Tensor:
+    """How probable each tag of each word is, over all sequences: float32 [rows, tokens, tags].
+
+    The derivative of the combined score by the emissions, as in `decode`; 0 where there is no word.
+    For the arguments see `losses`; of the targets only where they are is looked at.
+    """
+    emissions = tf.nn.log_softmax(emissions)
+    with tf.GradientTape() as tape:
+        tape.watch(emissions)
+        words = _words(targets, documents)
+        everything = _total(emissions, transitions, words, tf.reduce_logsumexp)
+    return tape.gradient(everything, emissions)
+
+
 def _words(targets: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
     """The number of the text where there is a word, else 0."""
     return tf.where(targets == NO_TARGET, 0, documents)

@@ -264,8 +264,11 @@ class Finetuner:
         # A step that changed nothing must not pass for one that did.
         return tf.where(tf.math.is_finite(norm), loss, norm)
 
-    def predict(self, pieces: packing.Pieces) -> list[np.ndarray]:
-        """The outputs of each piece, as `kind.outputs` says: [tokens, ...], or [outputs]."""
+    def predict(self, pieces: packing.Pieces, with_probabilities: bool = False) -> list[np.ndarray]:
+        """The outputs of each piece, as `kind.outputs` says: [tokens, ...], or [outputs].
+
+        With probabilities, which a kind of tags has: float32 [tokens, 2], tags and how probable.
+        """
         lengths = pieces.lengths
         replicas = self.strategy.num_replicas_in_sync
         num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
@@ -280,7 +283,7 @@ class Finetuner:
             # And so has every replica's share.
             chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
             parts = packer.batch(chosen)
-            found = self._predict_step(self._distribute(parts))
+            found = self._predict_step(self._distribute(parts), with_probabilities)
             for part, values in zip(
                 parts, self.strategy.experimental_local_results(found), strict=True
             ):
@@ -295,9 +298,16 @@ class Finetuner:
 
     @tf.function
     @tf.autograph.experimental.do_not_convert
-    def _predict_step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _predict_step(
+        self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
+    ) -> tf.Tensor:
         def outputs(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            return self.kind.outputs(self.model(batch), batch)
+            logits = self.model(batch)
+            found = self.kind.outputs(logits, batch)
+            if with_probabilities:
+                shares = self.kind.probabilities(logits, batch)
+                return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
+            return found
 
         return self.strategy.run(outputs, args=(batch,))
 

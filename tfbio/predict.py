@@ -59,7 +59,9 @@ def predict(
     entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
     (`task_files.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
     each label; a score has none. One that answers questions takes files in SQuAD's form, and writes
-    SQuAD's predictions: a JSON object with the answer to each id, "" for none.
+    SQuAD's predictions: a JSON object with the answer to each id, "" for none. If `output` ends in
+    .jsonl, these are JSON lines: id, answer; its probability among the best `answers.N_BEST`, null
+    where there is none; and null_odds, by how much no answer scores higher.
 
     Args:
       model: the folder of a trial, or the `output_dir` of a run: then its best trial on the
@@ -102,8 +104,22 @@ def predict(
             if count > 1:
                 raise UserError(f"{count} questions have the id {name}: an answer would be lost.")
         predictor = Predictor(trial, settings, strategy, overrides)
-        text = json.dumps(predictor.answer(questions), indent=2, ensure_ascii=False)
-        records.write_text(output, text + "\n")
+        found = list(zip(questions, predictor.answer(questions), strict=True))
+        if output.endswith(".jsonl"):
+            lines = (
+                {
+                    "id": question.id,
+                    "answer": own.best,
+                    "probability": round(own.probabilities[0], 6) if own.texts else None,
+                    "null_odds": round(own.null_odds, 6),
+                }
+                for question, own in found
+            )
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        else:
+            by_id = {question.id: own.best for question, own in found}
+            text = json.dumps(by_id, indent=2, ensure_ascii=False) + "\n"
+        records.write_text(output, text)
     else:
         files, examples = _read_tables(inputs, settings["trained_on"]["pairs"])
         predictor = Predictor(trial, settings, strategy, overrides)
@@ -247,9 +263,9 @@ class Predictor:
                 numbers.append(number)
                 found.append((sentence, places))
             entities: list[list[Entity]] = [[] for _ in batch]
-            tags = self._outputs([sentence for sentence, _ in found])[0]
-            for number, own, (_, places) in zip(numbers, tags, found, strict=True):
-                entities[number] += predictions.entities(own, places, self.entity_type)
+            tagged = self._tags([sentence for sentence, _ in found])
+            for number, (_, places), (tags, shares) in zip(numbers, found, tagged, strict=True):
+                entities[number] += predictions.entities(tags, places, self.entity_type, shares)
             yield from zip(batch, entities, strict=True)
 
     def label(self, examples: Sequence[LabelledText]) -> Iterator[dict]:
@@ -267,10 +283,19 @@ class Predictor:
                 record["probabilities"] = {name: round(float(p), 6) for name, p in pairs}
             yield record
 
-    def answer(self, questions: Sequence[Question]) -> dict[str, str]:
-        """The answer to each question, by its id."""
-        found = answers.with_threshold(self._outputs(questions)[0], self.null_threshold)
-        return {question.id: own.best for question, own in zip(questions, found, strict=True)}
+    def answer(self, questions: Sequence[Question]) -> list[answers.Answers]:
+        """The answers to each question; no text where none is given."""
+        return answers.with_threshold(self._outputs(questions)[0], self.null_threshold)
+
+    def _tags(self, sentences: Sequence[TaggedSentence]) -> list[tuple[Sequence[str], list[float]]]:
+        """The tags of each sentence, and how probable each is."""
+        if not sentences:
+            return []
+        pieces = self.kind.pieces(sentences, self.tokenizer, self.config.sequence_length)
+        outputs = self.finetuner.predict(pieces, with_probabilities=True)
+        tags = self.kind.predictions([own[:, 0].astype(int) for own in outputs], pieces, sentences)
+        shares = self.kind.of_words([own[:, 1] for own in outputs], pieces, sentences)
+        return list(zip(tags, shares, strict=True))
 
     def _outputs(self, examples: Sequence[Example]) -> tuple[list, list]:
         """What is predicted of each example, and the outputs of the pieces."""

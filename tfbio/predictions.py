@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -23,15 +24,27 @@ from tfbio.task_files import (
 
 
 class Entity(NamedTuple):
-    """A mention: its type, its first character in a text, and the one behind its last."""
+    """A mention: its type, its first character in a text, and the one behind its last.
+
+    `score` is the product of the probabilities of its words' tags, each that of the tag which the
+    model chose; None where it is not known.
+    """
 
     type: str
     start: int
     end: int
+    score: float | None = None
+
+    def as_dict(self) -> dict[str, str | int | float]:
+        """By name; without a score that is not known."""
+        return {name: x for name, x in self._asdict().items() if x is not None}
 
 
 def entities(
-    tags: Sequence[str], spans: Sequence[tuple[int, int]], entity_type: str
+    tags: Sequence[str],
+    spans: Sequence[tuple[int, int]],
+    entity_type: str,
+    probabilities: Sequence[float] | None = None,
 ) -> list[Entity]:
     """The entities of a sentence by the rule of `metrics.entities`, in order.
 
@@ -39,10 +52,22 @@ def entities(
       tags: of each word.
       spans: the first character of each word in a text, and the one behind its last.
       entity_type: what tags without a type stand for.
+      probabilities: of the tags; without them entities have no score.
     """
+
+    def score(first: int, last: int) -> float | None:
+        if probabilities is None:
+            return None
+        return round(math.prod(probabilities[first : last + 1]), 6)
+
     found = sorted(metrics.entities(tags), key=lambda entity: entity[1:])
     return [
-        Entity(entity_type if kind == "_" else kind, spans[first][0], spans[last][1])
+        Entity(
+            entity_type if kind == "_" else kind,
+            spans[first][0],
+            spans[last][1],
+            score(first, last),
+        )
         for kind, first, last in found
     ]
 
@@ -70,7 +95,7 @@ def write_entities(
             ends = accumulate(map(len, sentence.words), lambda end, length: end + 1 + length)
             spans = [(end - len(word), end) for word, end in zip(sentence.words, ends, strict=True)]
             gold, found = (
-                [entity._asdict() for entity in entities(own, spans, entity_type)]
+                [entity.as_dict() for entity in entities(own, spans, entity_type)]
                 for own in (sentence.tags, tags)
             )
             text = " ".join(sentence.words)
@@ -96,7 +121,10 @@ def write(
 
     Answers to questions are JSON alone, as the official scripts read it: SQuAD's {id: answer}, and
     `SPLIT_null_odds.json` with {id: null odds} where some questions have no answer; of BioASQ's
-    factoid questions {"questions": [{"id", "type", "exact_answer": [[best], [second], ...]}]}.
+    factoid questions {"questions": [{"id", "type", "exact_answer": [[best], [second], ...]}]}. What
+    is true stands in `SPLIT_answers.jsonl`, a line for each question on each context: id, question,
+    "gold", its answers; "predicted", the best with their probabilities, none where there is no
+    answer; null_odds; and question_id where a question has several contexts.
 
     Args:
       folder: where the file goes.
@@ -106,6 +134,7 @@ def write(
     """
     if isinstance(examples[0], Question):
         _write_answers(folder, split, examples, predicted)
+        _write_gold_answers(os.path.join(folder, f"{split}_answers.jsonl"), examples, predicted)
         return
     lines = []
     if isinstance(examples[0], TaggedSentence):
@@ -147,6 +176,27 @@ def _write_answers(
     _write_json(folder, f"{split}_predictions.json", found)
 
 
+def _write_gold_answers(
+    path: str, questions: Sequence[Question], predicted: Sequence[answers.Answers]
+) -> None:
+    """Writes `SPLIT_answers.jsonl`, see `write`."""
+
+    def lines() -> Iterator[str]:
+        for question, own in zip(questions, predicted, strict=True):
+            pairs = zip(own.texts, own.probabilities, strict=True)
+            record = {
+                "id": question.id,
+                **({"question_id": question.question_id} if question.question_id else {}),
+                "question": question.question,
+                "gold": question.answers,
+                "predicted": [{"text": text, "probability": share} for text, share in pairs],
+                "null_odds": own.null_odds,
+            }
+            yield json.dumps(record, ensure_ascii=False) + "\n"
+
+    records.write_text(path, "".join(lines()))
+
+
 def _write_json(folder: str, name: str, content: dict) -> None:
     text = json.dumps(content, indent=2, ensure_ascii=False)
     records.write_text(os.path.join(folder, name), text + "\n")
@@ -157,12 +207,12 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
 
     Args:
       path: of the file.
-      kind: "tagging", "classification", "regression" or "multilabel" (`Task.kind`).
+      kind: see `Task.kind`; of "spans" the file is `SPLIT_answers.jsonl`.
 
     Returns:
       The examples, with their number as their id and, where there is no column of documents, as
-      in files of earlier versions, with their id as their document; and what was predicted for
-      each of them.
+      in files of earlier versions, with their id as their document; questions with their own id and
+      no context; and what was predicted for each of them.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -177,7 +227,11 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
     for number, line in enumerate(lines):
         cells = line.split("\t")
         try:
-            if kind != "tagging" and number > 0:
+            if kind == "spans":
+                question, found = _answered(json.loads(line))
+                examples.append(question)
+                predicted.append(found)
+            elif kind != "tagging" and number > 0:
                 row = dict(zip(header, cells, strict=True))
                 label, found = (_label(row[name], kind) for name in ("label", "predicted"))
                 document = row.get("document", row["id"])
@@ -190,7 +244,7 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
                 examples.append(TaggedSentence(str(first + 1), words, tags))
                 predicted.append(found)
                 first = number + 1
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise TaskFileError(
                 f"{path}, line {number + 1}: expected predictions as run_finetuning.py writes "
                 f"them, found {line!r:.60}: run the run again."
@@ -202,6 +256,15 @@ def read_ids(path: str) -> list[str]:
     """The ids of the texts in a file that `read` reads."""
     rows = Path(path).read_bytes().decode().split("\n")[1:-1]
     return [row.partition("\t")[0] for row in rows]
+
+
+def _answered(record: dict) -> tuple[Question, answers.Answers]:
+    """A line of `SPLIT_answers.jsonl`."""
+    gold, question_id = tuple(record["gold"]), record.get("question_id", "")
+    question = Question(record["id"], record["question"], "", gold, (-1,) * len(gold), question_id)
+    texts = tuple(answer["text"] for answer in record["predicted"])
+    shares = tuple(answer["probability"] for answer in record["predicted"])
+    return question, answers.Answers(texts, shares, record["null_odds"])
 
 
 def _label(cell: str, kind: str) -> str | float | tuple[str, ...]:

@@ -214,6 +214,29 @@ class Tagging:
             return tf.reshape(crf.decode(*_in_rows(logits, batch)), [-1])
         return tf.argmax(logits, axis=-1, output_type=tf.int32)
 
+    def probabilities(
+        self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """How probable the tag of `outputs` is for each token, float32 [tokens].
+
+        Of a CRF its marginal: over all sequences of tags.
+        """
+        if self.head == "crf":
+            each = crf.marginals(*_in_rows(logits, batch))
+            each = tf.reshape(each, [-1, each.shape[-1]])
+        else:
+            each = tf.nn.softmax(logits)
+        return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
+
+    def of_words(
+        self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
+    ) -> list[list]:
+        """What stands at the words of each sentence, from outputs [tokens] for each piece."""
+        found: list[list] = [[] for _ in sentences]
+        for own, words, number in zip(outputs, pieces.words, pieces.example, strict=True):
+            found[number] += own[words].tolist()
+        return found
+
     def predictions(
         self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
     ) -> list[tuple[str, ...]]:
@@ -224,10 +247,10 @@ class Tagging:
           pieces: of the sentences.
           sentences: examples.
         """
-        tags: list[list[str]] = [[] for _ in sentences]
-        for best, words, number in zip(outputs, pieces.words, pieces.example, strict=True):
-            tags[number] += [self.labels[label] for label in best[words]]
-        return [tuple(_in_bio(own, self.scheme)) for own in tags]
+        return [
+            tuple(_in_bio([self.labels[label] for label in own], self.scheme))
+            for own in self.of_words(outputs, pieces, sentences)
+        ]
 
 
 def _in_rows(

@@ -123,7 +123,7 @@ def test_pubtator_of_odd_texts_is_read_by_another(tmp_path):
     # The first of the two line feeds parts title and abstract.
     blanks = re.sub(r"[\s]", " ", ODD)
     assert read.text == blanks[: ODD.index("\n\n")] + "\n" + blanks[ODD.index("\n\n") + 1 :]
-    for annotation, (kind, start, end) in zip(read.annotations, entities, strict=True):
+    for annotation, (kind, start, end, _) in zip(read.annotations, entities, strict=True):
         assert (annotation.type, annotation.start, annotation.end) == (kind, start, end)
         assert read.text[start:end] == annotation.text
     assert other == "empty|t|\nempty|a|"
@@ -212,9 +212,31 @@ def test_bioc_is_read_by_another_and_by_ourselves(tmp_path, ncbi_gold, ending):
                 inside = passage.text[start - passage.offset :][: location.length]
                 assert inside == annotation.text == document.text[start : location.end]
                 found.append((annotation.infons["type"], start, location.end))
-        assert found == [tuple(entity) for entity in entities]
+        assert found == [tuple(entity)[:3] for entity in entities]
     # Two line feeds between the passages come back from their offsets, and are two again.
     assert list(formats.read(str(path))) == [document for document, _ in annotated]
+
+
+@pytest.mark.parametrize("ending", ["xml", "json"])
+def test_scores_are_infons_of_bioc_and_stand_in_no_other_format(tmp_path, ending):
+    document, entities = odd()
+    scored = [entity._replace(score=0.25) for entity in entities]
+    text = written(tmp_path / f"out.{ending}", "bioc", [(document, scored)])
+    if ending == "xml":
+        dtd = etree.DTD(io.StringIO(DTD))
+        assert dtd.validate(etree.fromstring(text.encode())), dtd.error_log
+    read = (biocxml if ending == "xml" else biocjson).loads(text.replace("'UTF-8'", "'utf-8'"))
+    found = [x.infons for p in read.documents[0].passages for x in p.annotations]
+    assert found == [{"type": "Chemical", "score": "0.25"}] * 3
+    line = written(tmp_path / "out.jsonl", "jsonl", [(document, scored)])
+    assert [x["score"] for x in json.loads(line)["entities"]] == [0.25] * 3
+    both = [[(document, entities)], [(document, scored)]]
+    one, other = (written(tmp_path / "a.pubtator", "pubtator", own) for own in both)
+    assert one == other
+    for name, own in zip("ab", both, strict=True):
+        formats.write(str(tmp_path / name), "brat", own)
+    one, other = ((tmp_path / name / "odd.ann").read_text() for name in "ab")
+    assert one == other
 
 
 def test_bioc_xml_is_valid(tmp_path, ncbi_gold):
@@ -272,7 +294,7 @@ def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
         with open(tmp_path / "brat" / f"{document.id}.ann", encoding="utf-8", newline="\n") as file:
             read = brat.loads(text, file.read())
         assert len(read.annotations) == len(entities)
-        for annotation, (kind, start, end) in zip(read.entities, entities, strict=True):
+        for annotation, (kind, start, end, _) in zip(read.entities, entities, strict=True):
             assert annotation.type == kind
             parts = [(x.begin, x.end) for x in sorted(annotation.locations)]
             assert (parts[0][0], parts[-1][1]) == (start, end)

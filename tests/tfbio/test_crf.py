@@ -67,6 +67,19 @@ def test_all_sequences_one_by_one(rows, jit_compile):
     assert (np.argmax(rows[0], axis=-1) != best)[words].any()
 
 
+def test_the_probability_of_a_tag_is_that_of_all_sequences_with_it(rows):
+    emissions, transitions, targets, _ = rows
+    expected = np.zeros_like(emissions)
+    for row, words in chains(rows):
+        sequences = [*itertools.product(range(TAGS), repeat=len(words))]
+        scores = [score(emissions[row, words], transitions, tags) for tags in sequences]
+        for tags, share in zip(sequences, scipy.special.softmax(scores), strict=True):
+            expected[row, words, tags] += share
+    found = crf.marginals(*map(tf.constant, rows)).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert (expected.sum(axis=-1) > 0).any()
+
+
 def test_gradients_are_those_of_the_definition(rows):
     """By finite differences of all sequences, in float64."""
     emissions, transitions, targets, documents = rows

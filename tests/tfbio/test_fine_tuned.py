@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 from safetensors.numpy import load_file, save_file
+from scipy.special import softmax
 
 from tfbio import (
     checkpoints,
@@ -371,11 +372,17 @@ def test_entities_are_those_of_their_logits(cpu, tmp_path):
         own = encoded.word_ids()
         firsts = [own.index(number) for number in range(len(words))]
         tags = [TAGS[best] for best in logits.argmax(axis=-1)[firsts]]
+        shares = softmax(logits, axis=-1).max(axis=-1)[firsts]
         expected = [
-            {"type": kind, "start": words[first][1][0], "end": words[last][1][1]}
+            {
+                "type": kind,
+                "start": words[first][1][0],
+                "end": words[last][1][1],
+                "score": pytest.approx(shares[first : last + 1].prod(), abs=1e-5),
+            }
             for kind, first, last in get_entities(tags)
         ]
-        found = [{key: x[key] for key in ("type", "start", "end")} for x in record["entities"]]
+        found = [{key: x[key] for key in x if key != "text"} for x in record["entities"]]
         assert found == expected
         count += len(found)
     assert count > 5

@@ -1,15 +1,28 @@
 """A fine-tuned model on new text finds what the fine-tuning run found in the same words."""
 
 import gzip
+import itertools
 import json
 import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.special
+import tensorflow as tf
 
 from data_prep import sentences
-from tfbio import annotation_formats, config, finetuning, predict, predictions, task_files, tasks
+from tfbio import (
+    annotation_formats,
+    config,
+    finetuning,
+    packing,
+    predict,
+    predictions,
+    task_files,
+    tasks,
+)
 from tfbio.annotation_formats import Document, Passage
 from tfbio.cli import UserError
 
@@ -97,7 +110,7 @@ def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(shared, splitter
         own, rest = tags[document.id][: len(places)], tags[document.id][len(places) :]
         tags[document.id] = rest
         count += len(sentence.words)
-        for kind, start, end in predictions.entities(own, places, "Disease"):
+        for kind, start, end, _ in predictions.entities(own, places, "Disease"):
             assert kind == "Disease"
             found.add((document.id, start, end, document.text[start:end]))
     assert count == 24497 and not any(tags.values())
@@ -154,6 +167,7 @@ def test_entities_of_new_text_are_those_of_the_run(
             expected = [
                 {**x, "text": record["text"][x["start"] : x["end"]]} for x in record["predicted"]
             ]
+            assert all(0 < x.pop("score") <= 1 for x in found["entities"])
             assert found["entities"] == expected
             assert {x["type"] for x in expected} <= {"Disease"}
 
@@ -258,6 +272,74 @@ def test_labels_of_new_texts_are_those_of_the_run(
     assert not list(tmp_path.glob("no*"))
 
 
+@pytest.mark.parametrize("head", ["linear", "crf"])
+def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, splitter, tmp_path):
+    """The logits of one sentence by itself, and with a CRF all sequences of its tags."""
+    labels = ["O", "B-x", "I-x"]
+    known = {"words": "blanks", "entity_type": "Entity"}
+    trial, settings = make_trial("tagging", labels, known, tagging_head=head)
+    texts = ["the cells of patients", "a study of the effects", "results were better"]
+    predictor = predict.Predictor(trial, settings, cpu)
+    count = 0
+    for text in texts:
+        document = Document("1", text, (Passage(0, len(text), ""),))
+        ((_, found),) = predictor.annotate([document])
+        ((_, sentence, places),) = predict.words_of([document], splitter, "blanks")
+        pieces = predictor.kind.pieces([sentence], predictor.tokenizer, 48)
+        (part,) = packing.Packer(pieces, 1, 1, 0, len(pieces.input_ids[0])).batch(np.array([0]))
+        batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+        logits = predictor.finetuner.model(batch)
+        logits, transitions = logits if head == "crf" else (logits, np.zeros((3, 3)))
+        own, moves = logits.numpy()[pieces.words[0]], np.array(transitions)
+        sequences = [*itertools.product(range(3), repeat=len(own))]
+        each = scipy.special.softmax(
+            [
+                sum(own[i, tag] for i, tag in enumerate(tags))
+                + sum(moves[pair] for pair in itertools.pairwise(tags))
+                for tags in sequences
+            ]
+        )
+        best = sequences[int(each.argmax())]
+        shares = [
+            sum(p for p, tags in zip(each, sequences, strict=True) if tags[i] == best[i])
+            for i in range(len(own))
+        ]
+        expected = predictions.entities([labels[i] for i in best], places, "Entity", shares)
+        assert [x[:3] for x in found] == [x[:3] for x in expected]
+        assert [x.score for x in found] == pytest.approx([x.score for x in expected], abs=1e-5)
+        count += len(found)
+    assert count
+
+
+def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path):
+    """Among the 20 best of all spans of a short context, one by one."""
+    trial, settings = make_trial("spans", [], {"pairs": False}, 1e9)
+    paragraph = {"context": "The cells of the mice.", "qas": []}
+    for name in ("What", "Why"):
+        paragraph["qas"].append({"id": name, "question": name, "answers": []})
+    source = tmp_path / "in.json"
+    source.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+
+    output = tmp_path / "a.jsonl"
+    predict.predict(trial, [str(source)], str(output), strategy=cpu)
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [x["id"] for x in lines] == ["What", "Why"]
+    predictor = predict.Predictor(trial, settings, cpu)
+    questions = task_files.read_squad(str(source))
+    pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
+    outputs = predictor.finetuner.predict(pieces)
+    for line, logits, offsets in zip(lines, outputs, pieces.offsets, strict=True):
+        assert len(logits) <= 20
+        own = logits[-1 - len(offsets) : -1]
+        pairs = itertools.combinations_with_replacement(range(len(offsets)), 2)
+        spans = sorted(((own[a, 0] + own[b, 1], a, b) for a, b in pairs), reverse=True)[:20]
+        score, first, last = spans[0]
+        assert line["answer"] == paragraph["context"][offsets[first][0] : offsets[last][1]]
+        share = scipy.special.softmax([x[0] for x in spans])[0]
+        assert line["probability"] == pytest.approx(share, abs=1e-5)
+        assert line["null_odds"] == pytest.approx(logits[0].sum() - score, abs=1e-4)
+
+
 @pytest.mark.slow
 def test_answers_to_new_questions_are_those_of_the_run(shared, fine_tuned, cpu, tmp_path):
     source = shared / "data" / "squad" / "cs224n_half_dev-v2.0.json.gz"
@@ -336,7 +418,9 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
     }
     (tmp_path / "a.txt").write_text("Give IL-2 to T-cells.")
     predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "a.jsonl"), strategy=cpu)
-    assert json.loads((tmp_path / "a.jsonl").read_text())["entities"] == [
+    entities = json.loads((tmp_path / "a.jsonl").read_text())["entities"]
+    assert all(0.5 < x.pop("score") <= 1 for x in entities)
+    assert entities == [
         {"type": "Protein", "start": 5, "end": 9, "text": "IL-2"},
         {"type": "Cell type", "start": 13, "end": 20, "text": "T-cells"},
     ]

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from tfbio import predictions, tasks
-from tfbio.task_files import LabelledText, TaggedSentence, TaskFileError
+from tfbio.answers import Answers
+from tfbio.task_files import LabelledText, Question, TaggedSentence, TaskFileError
 
 CASES = {
     "tagging": (
@@ -34,6 +35,38 @@ def test_what_was_written_is_read(kind, tmp_path):
     examples, predicted = CASES[kind]
     predictions.write(str(tmp_path), "test", examples, predicted)
     assert predictions.read(str(tmp_path / "test_predictions.tsv"), kind) == (examples, predicted)
+
+
+def test_answers_are_written_beside_what_is_true(tmp_path):
+    """As the official scripts read them, and with the gold answers for the report."""
+    asked = [
+        Question("a", "Which?", "IL-2 or p53.", ("IL-2",), (0,)),
+        Question("b", "Who\u2028?", "Nobody.", (), ()),
+    ]
+    found = [Answers(("p53", "IL-2"), (0.7, 0.3), -1 / 3), Answers((), (), 2.0)]
+    predictions.write(str(tmp_path), "test", asked, found)
+    lines = (tmp_path / "test_answers.jsonl").read_text(encoding="utf-8").split("\n")
+    first = json.loads(lines[0])
+    assert list(first) == ["id", "question", "gold", "predicted", "null_odds"]
+    assert first["gold"] == ["IL-2"]
+    assert first["predicted"][0] == {"text": "p53", "probability": 0.7}
+    examples, read = predictions.read(str(tmp_path / "test_answers.jsonl"), "spans")
+    assert read == found
+    assert [(x.id, x.question, x.answers) for x in examples] == [
+        ("a", "Which?", ("IL-2",)),
+        ("b", "Who\u2028?", ()),
+    ]
+    official = json.loads((tmp_path / "test_predictions.json").read_text())
+    assert official == {"a": "p53", "b": ""}
+    # Of BioASQ several contexts are of one question.
+    asked = [Question(f"{i}", "Which?", "", ("x",), (-1,), "q") for i in range(2)]
+    predictions.write(str(tmp_path), "dev", asked, [Answers(("x",), (1.0,), 0.0)] * 2)
+    examples, _ = predictions.read(str(tmp_path / "dev_answers.jsonl"), "spans")
+    assert [(x.id, x.question_id) for x in examples] == [("0", "q"), ("1", "q")]
+    for broken in ('{"id": "a"}', "[]", "no JSON"):
+        (tmp_path / "dev_answers.jsonl").write_text(broken + "\n")
+        with pytest.raises(TaskFileError, match="dev_answers.jsonl, line 1: expected predictions"):
+            predictions.read(str(tmp_path / "dev_answers.jsonl"), "spans")
 
 
 def test_sentences_of_a_document_keep_their_ids(tmp_path):
@@ -83,6 +116,16 @@ def test_a_line_that_is_not_so_is_named(line, tmp_path):
         predictions.read(str(path), "classification")
     with pytest.raises(TaskFileError, match="nowhere cannot be read"):
         predictions.read(str(tmp_path / "nowhere"), "regression")
+
+
+def test_the_score_of_an_entity_is_the_product_over_its_words():
+    tags, places = ("O", "B", "I", "I", "B"), [(0, 1), (2, 4), (5, 6), (7, 9), (10, 12)]
+    one, other = predictions.entities(tags, places, "Gene", [0.1, 0.9, 0.5, 0.8, 0.7])
+    assert (one.start, one.end, other.start) == (2, 9, 10)
+    assert (one.score, other.score) == (0.36, 0.7)
+    assert one.as_dict() == {"type": "Gene", "start": 2, "end": 9, "score": 0.36}
+    (without, _) = predictions.entities(tags, places, "Gene")
+    assert without.as_dict() == {"type": "Gene", "start": 2, "end": 9}
 
 
 def test_entities_have_the_characters_of_their_words(tmp_path):
