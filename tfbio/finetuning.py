@@ -106,7 +106,7 @@ def finetune(
     settings = {
         **dataclasses.asdict(config),
         "task": task.name,
-        "data_set": os.path.basename(os.path.abspath(data_dir)),
+        "data_set": os.path.abspath(data_dir),
         "data_sha256": data_sha256,
         "init_checkpoint": init_checkpoint,
         "from_scratch": from_scratch,

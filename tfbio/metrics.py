@@ -1,12 +1,12 @@
 """The official scores of the benchmarks, and how sure they are.
 
 Each score is a function of the truth and the predictions, example by example, that returns figures
-in [0, 1] (correlations in [-1, 1]) by name, the headline first. Most F1 are functions of what
-`count` returns, how many items of each example are right, predicted and true, so that a draw of
-`bootstrap` costs only a sum:
+in [0, 1] (correlations in [-1, 1]) by name, the headline first. Those that `Scores` can give again
+for any draw of the examples are made of what was counted of each, so that a draw of `bootstrap`
+costs only a sum:
 
-    counts = metrics.count(truth, predicted, types)
-    metrics.bootstrap(lambda rows: metrics.precision_recall_f1(counts[rows])["f1"], len(counts), 0)
+    scores = metrics.entity_scores(truth, predicted)
+    scores.drawn("f1", times)  # how often each example was drawn
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -29,6 +29,43 @@ RIGHT, PREDICTED, TRUE = range(3)
 
 class ScoreError(UserError):
     """Truth or predictions that cannot be scored."""
+
+
+# From what was counted of each unit, float64 [n, ...], and how often each was drawn, float64 [n].
+Figure = Callable[[np.ndarray, np.ndarray], float]
+
+
+class Scores(dict[str, float]):
+    """Figures by name, the first sums up; some of them again for any draw of what was scored.
+
+    What is drawn are examples; documents or questions, where the score is over these.
+
+    Args:
+      drawable: name -> what was counted of each unit, float64 or int64 [n, ...], and the figure as
+        a function of it. All have the same units.
+      others: further figures.
+
+    Attributes:
+      size: units there are.
+      drawable: the names of the figures that can be drawn.
+    """
+
+    def __init__(
+        self,
+        drawable: Mapping[str, tuple[np.ndarray, Figure]],
+        others: Mapping[str, float] | None = None,
+    ):
+        super().__init__()
+        self._parts = {name: (np.asarray(x, float), own) for name, (x, own) in drawable.items()}
+        self.drawable = frozenset(self._parts)
+        self.size = len(next(iter(self._parts.values()))[0])
+        self.update({name: self.drawn(name, np.ones(self.size)) for name in self._parts})
+        self.update(others or {})
+
+    def drawn(self, name: str, times: np.ndarray) -> float:
+        """A figure of a draw, of which float64 [size] says how often each unit is in it."""
+        units, figure = self._parts[name]
+        return figure(units, times)
 
 
 def count(
@@ -62,16 +99,37 @@ def count(
     return counts
 
 
-def precision_recall_f1(counts: np.ndarray) -> dict[str, float]:
-    """Micro-averaged "f1", "precision" and "recall" of counts [..., 3]; what is undefined is 0."""
-    total = counts.reshape(-1, 3).sum(axis=0)
-    precision, recall = _precision_and_recall(total)
-    return {"f1": float(_f1(total)), "precision": float(precision), "recall": float(recall)}
+def _micro(counts: np.ndarray) -> dict[str, tuple[np.ndarray, Figure]]:
+    """Micro-averaged "f1", "precision" and "recall" of counts [N, T, 3], of any draw of the N."""
+    counts = counts.sum(axis=1)
+    return {
+        "f1": (counts, lambda units, times: float(_f1(times @ units))),
+        "precision": (counts, lambda units, times: float(_precision_and_recall(times @ units)[0])),
+        "recall": (counts, lambda units, times: float(_precision_and_recall(times @ units)[1])),
+    }
 
 
-def macro_f1(counts: np.ndarray) -> float:
-    """The mean over types of their F1, from counts [N, T, 3]."""
-    return float(_f1(counts.sum(axis=0)).mean())
+def _macro_f1(units: np.ndarray, times: np.ndarray) -> float:
+    """The mean over types of their F1, from counts [N, T, 3]; 0 without a type."""
+    f1 = _f1(np.tensordot(times, units, 1))
+    return float(f1.mean()) if len(f1) else 0.0
+
+
+def _mean(units: np.ndarray, times: np.ndarray) -> float:
+    """The mean of a value of each unit, [N]."""
+    return float(times @ units / times.sum())
+
+
+def _pearson(units: np.ndarray, times: np.ndarray) -> float:
+    """Pearson's correlation of pairs, [N, 2]; 0 where one side does not vary."""
+    units = units[times > 0]
+    times = times[times > 0]
+    if (np.ptp(units, axis=0) == 0).any():
+        return 0.0
+    x, y = (units - times @ units / times.sum()).T
+    # Each side by itself: a product of two tiny variances would be 0.
+    norm = np.sqrt(times @ (x * x)) * np.sqrt(times @ (y * y))
+    return float(np.clip((times * x) @ y / norm, -1, 1))
 
 
 def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, int]]:
@@ -108,7 +166,7 @@ def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, i
 
 def entity_scores(
     truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], types: Sequence[str] = ()
-) -> dict[str, float]:
+) -> Scores:
     """Scores of named entity recognition: an entity is right if type, start and end are.
 
     Args:
@@ -135,11 +193,11 @@ def entity_scores(
         return count(*sets, names), names
 
     by_type, names = counts(strict=False)
-    strict = precision_recall_f1(counts(strict=True)[0])
-    scores = precision_recall_f1(by_type) | {f"strict_{name}": x for name, x in strict.items()}
+    strict = Scores(_micro(counts(strict=True)[0]))
+    others = {f"strict_{name}": x for name, x in strict.items()}
     if len(names) > 1:
-        scores |= _f1_by_type(by_type, names)
-    return scores
+        others |= _f1_by_type(by_type, names)
+    return Scores(_micro(by_type), others)
 
 
 def words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
@@ -155,7 +213,7 @@ def word_scores(
     truth: Sequence[Sequence[str | Collection[str]]],
     predicted: Sequence[Sequence[str | Collection[str]]],
     elements: Sequence[str] = PICO_ELEMENTS,
-) -> dict[str, float]:
+) -> Scores:
     """Scores of EBM-PICO, word by word (BLURB, section 4.2 and Table 3).
 
     Each element is scored by itself over the words of all documents, as the corpus's own script
@@ -175,12 +233,12 @@ def word_scores(
     """
     _check_words(truth, predicted)
     counts = count([words(x) for x in truth], [words(x) for x in predicted], elements)
-    return {"macro_f1": macro_f1(counts)} | _f1_by_type(counts, elements)
+    return Scores({"macro_f1": (counts, _macro_f1)}, _f1_by_type(counts, elements))
 
 
 def relation_scores(
     truth: Sequence[str], predicted: Sequence[str], negative: str | Collection[str]
-) -> dict[str, float]:
+) -> Scores:
     """Scores of relation extraction: a pair with no relation is nothing to be found.
 
     Args:
@@ -197,12 +255,13 @@ def relation_scores(
     counts = _label_counts(
         [{x} - negatives for x in truth], [{x} - negatives for x in predicted], types
     )
-    return precision_recall_f1(counts) | {"macro_f1": macro_f1(counts) if types else 0.0}
+    # Not of draws, which may lack a label.
+    return Scores(_micro(counts), {"macro_f1": _macro_f1(counts, np.ones(len(counts)))})
 
 
 def accuracy_and_macro_f1(
     truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str] | None = None
-) -> dict[str, float]:
+) -> Scores:
     """Scores of classification (MedNLI, PubMedQA, BioASQ yes/no).
 
     Args:
@@ -217,16 +276,14 @@ def accuracy_and_macro_f1(
     from sklearn import metrics
 
     _check_lengths(truth, predicted)
+    right = np.array([true == found for true, found in zip(truth, predicted, strict=True)])
     f1 = metrics.f1_score(truth, predicted, labels=labels, average="macro", zero_division=0.0)
-    return {
-        "accuracy": float(metrics.accuracy_score(truth, predicted)),
-        "macro_f1": float(f1),
-    }
+    return Scores({"accuracy": (right, _mean)}, {"macro_f1": float(f1)})
 
 
 def label_scores(
     truth: Sequence[Collection[str]], predicted: Sequence[Collection[str]], labels: Sequence[str]
-) -> dict[str, float]:
+) -> Scores:
     """Scores of multi-label classification.
 
     Args:
@@ -241,7 +298,7 @@ def label_scores(
       ScoreError: a label is unknown, or the lengths differ.
     """
     counts = _label_counts(truth, predicted, labels)
-    return precision_recall_f1(counts) | {"macro_f1": macro_f1(counts)}
+    return Scores(_micro(counts) | {"macro_f1": (counts, _macro_f1)})
 
 
 def by_document(
@@ -259,7 +316,7 @@ def hoc_scores(
     truth: Sequence[Collection[str]],
     predicted: Sequence[Collection[str]],
     labels: Sequence[str],
-) -> dict[str, float]:
+) -> Scores:
     """Scores of Hallmarks of Cancer, by each of the definitions that papers use.
 
     Args:
@@ -293,16 +350,16 @@ def hoc_scores(
     present = sentences.sum(axis=0)
     neither = len(truth) - present[:, PREDICTED] - present[:, TRUE] + present[:, RIGHT]
     absent = np.column_stack([neither, len(truth) - present[:, [PREDICTED, TRUE]]])
-    return {
-        "micro_f1": precision_recall_f1(documents)["f1"],
-        "macro_f1": macro_f1(documents),
+    drawable = {"micro_f1": _micro(documents)["f1"], "macro_f1": (documents, _macro_f1)}
+    others = {
         "blue_f1": _f1_of_means(labelled),
         "bioelectra_f1": _f1_of_means(documents.sum(axis=0)),
         "bioelectra_code_f1": _f1_of_means(np.concatenate([present, absent])),
     }
+    return Scores(drawable, others)
 
 
-def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> Scores:
     """Scores of sentence similarity (BIOSSES, ClinicalSTS).
 
     Where all predictions, or all true values, are the same, a correlation is undefined. It is then
@@ -321,15 +378,15 @@ def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> di
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             raise ScoreError(f"example {bad[0]}: the {name} is {values[bad[0]]}, no finite number.")
-    if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
-        return {"pearson": 0.0, "spearman": 0.0}
-    return {
-        "pearson": float(stats.pearsonr(truth, predicted).statistic),
-        "spearman": float(stats.spearmanr(truth, predicted).statistic),
-    }
+    pairs = np.column_stack([truth, predicted])
+    # Spearman's is Pearson's of the ranks; no draw has those of the whole.
+    ranks = stats.rankdata(pairs, axis=0)
+    return Scores(
+        {"pearson": (pairs, _pearson)}, {"spearman": _pearson(ranks, np.ones(len(ranks)))}
+    )
 
 
-def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
+def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> Scores:
     """Scores of extractive question answering by SQuAD's official script (v2.0).
 
     Texts are compared without case, ASCII punctuation, articles and runs of whitespace; the best of
@@ -347,20 +404,23 @@ def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> 
     _check_lengths(answers, predicted)
     scores = np.array([_answer_scores(*pair) for pair in zip(answers, predicted, strict=True)])
     answerable = np.array([len(options) > 0 for options in answers])
-    groups = {"": np.ones_like(answerable)}
+    names, groups = ("f1", "exact_match"), {}
     if not answerable.all():
-        groups |= {"has_answer_": answerable, "no_answer_": ~answerable}
-    return {
-        prefix + name: float(scores[group, column].mean())
-        for prefix, group in groups.items()
-        if group.any()
-        for column, name in enumerate(("f1", "exact_match"))
-    }
+        groups = {"has_answer_": answerable, "no_answer_": ~answerable}
+    return Scores(
+        {name: (scores[:, column], _mean) for column, name in enumerate(names)},
+        {
+            prefix + name: float(scores[group, column].mean())
+            for prefix, group in groups.items()
+            if group.any()
+            for column, name in enumerate(names)
+        },
+    )
 
 
 def bioasq_factoid_scores(
     synonyms: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
-) -> dict[str, float]:
+) -> Scores:
     """Scores of BioASQ's factoid questions, as its `EvaluatorTask1b` (version 5) has them.
 
     An answer is right if it equals a synonym but for case: nothing else is normalised.
@@ -382,11 +442,13 @@ def bioasq_factoid_scores(
             if guess.lower() in accepted:
                 reciprocal_ranks[question] = 1 / rank
                 break
-    return {
-        "mrr": float(reciprocal_ranks.mean()),
-        "strict_accuracy": float((reciprocal_ranks == 1).mean()),
-        "lenient_accuracy": float((reciprocal_ranks > 0).mean()),
-    }
+    return Scores(
+        {
+            "mrr": (reciprocal_ranks, _mean),
+            "strict_accuracy": (reciprocal_ranks == 1, _mean),
+            "lenient_accuracy": (reciprocal_ranks > 0, _mean),
+        }
+    )
 
 
 def bootstrap(

@@ -8,10 +8,11 @@ last folder of its --init_checkpoint, or as you say:
 
   --finetuning='ours, 100k steps=out/100k/*' --finetuning='ours, 200k steps=out/200k/*'
 
-Data of your own have a column for each folder, such as `reports (ner)`. Every run is compared with
-the baseline of its task; baselines have rows, too. Writes report.md, report.tex, report.csv (all
-figures, not rounded) and report.png. --pretraining=out/model adds how that run went, and
-pretraining.png.
+Data of your own have a column for each data set, named after its folder, such as `reports (ner)`;
+where two are called alike, with as much of the path as tells them apart, `ward/data (ner)`. Every
+run is compared with the baseline of its task and data; baselines have rows, too. Writes report.md,
+report.tex, report.csv (all figures, not rounded) and report.png. --pretraining=out/model adds how
+that run went, and pretraining.png.
 """
 
 from __future__ import annotations
@@ -39,17 +40,25 @@ CSV_COLUMNS = (
 HOW = (
     "Percentages, of the test sets. Mean, standard deviation (SD, n - 1) and median are over the "
     "seeds. The interval (percentile bootstrap) is of the mean over the seeds, as the test "
-    "examples (of HoC the documents) are drawn anew; p is that of the paired bootstrap "
-    "(Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs scored on the same draws. "
+    "examples (of HoC the documents, of BioASQ factoid the questions) are drawn anew; p is that of "
+    "the paired bootstrap (Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs "
+    "scored on the same draws. "
     "It is of one task, not corrected for the number of tasks. With few examples, as in BIOSSES, "
-    "both are rough. They are given for a task's first figure, and not for answers to be found in "
-    "a text, whose predictions are kept without what is true."
+    "both are rough. The macro F1 of relations has neither, since a draw may lack a label; nor "
+    "have answers in spans of runs of earlier versions, which kept no gold answers."
 )
 LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "[": "{[}",  # after a line's end it would begin an argument
+    # After a line's end these would begin an argument, or be one.
+    "[": "{[}",
+    "*": "{*}",
+    # Other characters in LaTeX's own fonts.
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": "{`}",  # with ? or ! before it another character
 }
 
 # Name of a model -> task -> its run.
@@ -88,12 +97,15 @@ def write_report(
       UserError: a folder holds no results, or runs do not fit together.
     """
     logged = curves.read_run(pretraining) if pretraining else {}
-    baselines = [run for argument in baseline for run in results.find(argument)]
+    found = [
+        [run for x in arguments for run in results.find(x)] for arguments in (finetuning, baseline)
+    ]
+    both = results.apart([*found[0], *found[1]])
+    runs, baselines = both[: len(found[0])], both[len(found[0]) :]
     compared = {run.task: run for run in baselines}
     if len(compared) < len(baselines):
         raise ReportError("a task has more than one --baseline: leave one.")
     folders = {os.path.realpath(run.folder) for run in baselines}
-    runs = [run for argument in finetuning for run in results.find(argument)]
     runs = [run for run in runs if os.path.realpath(run.folder) not in folders]
     models = _models([*runs, *baselines])
     columns = _columns(models)
@@ -127,7 +139,10 @@ def write_report(
     sections += [markdown(table) for table in tables]
     sections.append("![Scores on the test sets beside the published ones](report.png)")
     records.write_text(folder / "report.csv", _csv(columns, figures))
-    packages = "% Needs \\usepackage{adjustbox,booktabs}.\n\n"
+    packages = (
+        "% Needs \\usepackage{adjustbox,booktabs}; where names have other than Latin letters, "
+        "lualatex or\n% xelatex, and a font that has them.\n\n"
+    )
     records.write_text(folder / "report.tex", packages + "\n".join(map(latex, tables)))
     records.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
     return folder / "report.md"
@@ -152,8 +167,11 @@ def _columns(models: Models) -> list[Column]:
     known = (*published.BLURB, *published.BLUE, *published.OTHERS)
     columns = [x for x in known if x.task in runs and x.metric in runs[x.task].tests[0]]
     named = {column.task for column in columns}
+    columns += [Column(x.task, x.task, x.metric) for x in runs.values() if x.task not in named]
     return columns + [
-        Column(x.task, x.task, x.metric) for x in runs.values() if x.task not in named
+        Column(f"{x.title}, exact match", x.task, "exact_match")
+        for x in columns
+        if "exact_match" in runs[x.task].tests[0]
     ]
 
 
@@ -230,18 +248,23 @@ def markdown(table: Table) -> str:
     return "\n".join([f"## {table.title}", "", *lines, "", *notes])
 
 
+def _latex_text(text: str) -> str:
+    """Text that LaTeX shows as it is; hyphens in a row would join to a dash."""
+    return re.sub("-(?=-)", "-{}", text.translate(str.maketrans(LATEX)))
+
+
 def latex(table: Table) -> str:
     """A table* in booktabs' style, at most as wide as the text."""
 
     def line(cells: Sequence[str]) -> str:
-        escaped = (cell.translate(str.maketrans(LATEX)) for cell in cells)
-        return " & ".join(re.sub(r"^-(?=\d)", "$-$", cell) for cell in escaped) + r" \\"
+        escaped = map(_latex_text, cells)
+        return " & ".join(re.sub(r"^-(?=[\d.]+$)", "$-$", cell) for cell in escaped) + r" \\"
 
     rows = [line(row) for row in table.rows]
     if 0 < table.above < len(rows):
         rows.insert(table.above, r"\midrule")
     layout = "".join("l" if _is_text(heading) else "r" for heading in table.header)
-    caption = " ".join([f"{table.title}.", *table.notes]).translate(str.maketrans(LATEX))
+    caption = _latex_text(" ".join([f"{table.title}.", *table.notes]))
     return "\n".join(
         [
             r"\begin{table*}",
@@ -296,9 +319,9 @@ def _draw_scores(columns: Sequence[Column], figures: list[dict], path: Path) -> 
             axis.errorbar(mean, place, xerr=ends, fmt="o", color="C0", capsize=3)
             values = [float(value) for value in one["values"].split()]
             axis.plot(values, [place + 0.3] * len(values), "|", color="C1")
-        axis.set_yticks(range(len(names)), names, fontsize=8)
+        axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
         axis.invert_yaxis()
-        axis.set(title=title)
+        axis.set_title(title, parse_math=False)
         axis.grid(alpha=0.3, axis="x")
     for axis in axes[len(columns) :]:
         axis.remove()
@@ -312,15 +335,18 @@ def define_flags() -> None:
     flags.DEFINE_multi_string(
         "finetuning",
         None,
-        "Output folder of a fine-tuning run, or a pattern of such; NAME=FOLDER names the model. "
-        "May be repeated.",
+        "The --output_dir of a run of run_finetuning.py, or a pattern of such in quotes; "
+        "NAME=FOLDER names the model. May be repeated.",
         required=True,
     )
     flags.DEFINE_multi_string(
-        "baseline", [], "The same of the runs that the others are compared with, one of each task."
+        "baseline",
+        [],
+        "The same of the runs that the others are compared with, one of each task: gives the "
+        "difference and its p-value. May be repeated.",
     )
-    flags.DEFINE_string("pretraining", "", "Model folder of a pretraining run.")
-    flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+    flags.DEFINE_string("pretraining", "", "The --model_dir of a run of run_pretraining.py.")
+    flags.DEFINE_string("output", None, "Folder to write to; made if need be.", required=True)
 
 
 def main(argv: list[str]) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +26,8 @@ from tfbio.task_files import Example
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
 SAMPLES = 10_000
 
-KINDS = ("tagging", "classification", "regression", "multilabel")
 # Of data of the user's own, where that is not `--task` itself.
-OWN_KINDS = {"ner": "tagging", "pair": "classification"}
-
-# int64 [n] numbers of test examples, drawn with replacement -> float64 [seeds].
-Score = Callable[[np.ndarray], np.ndarray]
+OWN_KINDS = {"ner": "tagging", "pair": "classification", "qa": "spans"}
 
 
 class ResultsError(UserError):
@@ -44,12 +41,14 @@ class Run:
     Attributes:
       folder: where it lies.
       name: of the model, for tables.
-      task: `--task`; of data of the user's own with the name of their folder, "reports (ner)".
+      task: `--task`; see `apart` for data of the user's own.
       metric: the task's first figure.
       tests: for each seed the figures of the test set, in [0, 1] or [-1, 1].
       examples: of the test set, with what is true; none if the predictions cannot be resampled.
-      size: what there is to draw: examples or documents.
-      score: the metric of a draw; None with no examples.
+      scores: of each seed, by the task's own function; none with no examples.
+      data_set: of data of the user's own the path of their folder; of runs of earlier versions its
+        name, or "".
+      data: of data of the user's own what tells their content; "" if that is not known.
     """
 
     folder: str
@@ -58,27 +57,38 @@ class Run:
     metric: str
     tests: list[dict[str, float]]
     examples: list[Example]
-    size: int = 0
-    score: Score | None = None
+    scores: Sequence[metrics.Scores] = ()
+    data_set: str = ""
+    data: str = ""
 
     def values(self, metric: str = "") -> np.ndarray:
         """A figure of each seed, float64 [seeds]; by default the task's first."""
         return np.array([test[metric or self.metric] for test in self.tests])
 
-    def mean(self) -> float:
+    def mean(self, metric: str = "") -> float:
         """The mean over the seeds."""
-        return float(self.values().mean())
+        return float(self.values(metric).mean())
 
-    def interval(self) -> tuple[float, float]:
-        """The bootstrap interval of the mean over the seeds, at 95 %; needs `score`."""
-        return metrics.bootstrap(lambda rows: self.score(rows).mean(), self.size, 0, SAMPLES)
+    def can_draw(self, metric: str = "") -> bool:
+        """Whether a figure can be had for a draw of test examples."""
+        return bool(self.scores) and (metric or self.metric) in self.scores[0].drawable
+
+    def drawn(self, rows: np.ndarray, metric: str = "") -> float:
+        """The mean over the seeds of a figure of a draw, int64 [size] numbers; see `can_draw`."""
+        times = np.bincount(rows, minlength=self.scores[0].size).astype(float)
+        return float(np.mean([own.drawn(metric or self.metric, times) for own in self.scores]))
+
+    def interval(self, metric: str = "") -> tuple[float, float]:
+        """The bootstrap interval of the mean over the seeds, at 95 %; see `can_draw`."""
+        size = self.scores[0].size
+        return metrics.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
 
 
-def p_value(run: Run, baseline: Run) -> float:
+def p_value(run: Run, baseline: Run, metric: str = "") -> float:
     """How probable so large a difference of two runs is, to either side, if none is real.
 
     Twice the p-value of `metrics.paired_bootstrap` in the direction that was found, at most 1. Both
-    runs, with all their seeds, are scored on the same draws. Both need `score`.
+    runs, with all their seeds, are scored on the same draws; see `Run.can_draw`.
 
     Raises:
       ResultsError: their test sets differ.
@@ -88,11 +98,11 @@ def p_value(run: Run, baseline: Run) -> float:
             f"{run.folder} and {baseline.folder} were tested on different data, so they cannot be "
             "compared: run one of them again with the other's --data_dir."
         )
-    better, worse = sorted((run, baseline), key=Run.mean, reverse=True)
+    better, worse = sorted((run, baseline), key=lambda one: one.mean(metric), reverse=True)
     one_sided = metrics.paired_bootstrap(
-        lambda rows: better.score(rows).mean(),
-        lambda rows: worse.score(rows).mean(),
-        run.size,
+        lambda rows: better.drawn(rows, metric),
+        lambda rows: worse.drawn(rows, metric),
+        run.scores[0].size,
         0,
         SAMPLES,
     )
@@ -100,7 +110,7 @@ def p_value(run: Run, baseline: Run) -> float:
 
 
 def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str | int | float]:
-    """What a table says of a run, in percent; intervals and p-values are of the first figure only.
+    """What a table says of a run, in percent.
 
     Args:
       run: of a task.
@@ -110,7 +120,8 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
     Returns:
       "model", "task", "metric", "figure" (the mean over the seeds), "median", "seeds", "values" (of
       the seeds, in their order), "source"; where there is more than one seed "std" (n - 1); where
-      test examples can be drawn "low" and "high"; of a comparison "baseline", "difference", "p".
+      the figure can be had for draws "low" and "high", and of a comparison "baseline",
+      "difference", "p".
 
     Raises:
       ResultsError: see `p_value`.
@@ -128,12 +139,12 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
     }
     if len(values) > 1:
         row["std"] = float(values.std(ddof=1))
-    if run.score and metric == run.metric:
-        row["low"], row["high"] = (100 * end for end in run.interval())
-        if baseline not in (None, run):
+    if run.can_draw(metric):
+        row["low"], row["high"] = (100 * end for end in run.interval(metric))
+        if baseline not in (None, run) and baseline.can_draw(metric):
             row["baseline"] = baseline.name
-            row["difference"] = 100 * (run.mean() - baseline.mean())
-            row["p"] = p_value(run, baseline)
+            row["difference"] = 100 * (run.mean(metric) - baseline.mean(metric))
+            row["p"] = p_value(run, baseline, metric)
     return row
 
 
@@ -184,7 +195,9 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
             test[metric]
         settings_file = path.with_name("config.json")
         settings = json.loads(settings_file.read_text()) if settings_file.is_file() else {}
-        kind = settings.get("trained_on", {}).get("kind")
+        known = settings.get("trained_on", {})
+        kind, labels = known.get("kind"), known.get("labels")
+        data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ResultsError(
             f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
@@ -192,26 +205,69 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         ) from error
     if kind is None:  # of an earlier version
         kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)
-    if task in tasks.OWN and "data_set" in settings:
-        task = f"{settings['data_set']} ({task})"
     run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
-    if kind not in KINDS:
+    if task in tasks.OWN:
+        run = dataclasses.replace(run, data_set=settings.get("data_set", ""), data=data)
+    elif task not in tasks.TASKS:
         return run
-    files = [Path(folder, f"trial_{seed}", "test_predictions.tsv") for seed in seeds]
+    file_name = "test_answers.jsonl" if kind == "spans" else "test_predictions.tsv"
+    files = [Path(folder, f"trial_{seed}", file_name) for seed in seeds]
+    if kind == "spans" and not all(file.exists() for file in files):  # of an earlier version
+        return run
     contents = [predictions.read(str(file), kind) for file in files]
     examples = contents[0][0]
     for file, (others, _) in zip(files, contents, strict=True):
         if others != examples:
             raise ResultsError(f"{file} and {files[0]} are of different data: run the run again.")
-    size, score = scorer(task, kind, metric, examples, [found for _, found in contents])
-    for file, found, value in zip(files, score(np.arange(size)), run.values(), strict=True):
+    if task in tasks.TASKS:
+        score = tasks.TASKS[task].score
+    else:
+        if labels is None:  # of an earlier version; these are needed for several labels alone
+            sets = [example.label for example in examples] if kind == "multilabel" else []
+            sets += [label for _, own in contents for label in own] if sets else []
+            labels = sorted({label for own in sets for label in own})
+        score = tasks.own_score(task, labels)
+    own_scores = [score(examples, found) for _, found in contents]
+    for file, found, value in zip(files, own_scores, run.values(), strict=True):
         # A sum of rounded numbers depends on its order.
-        if not abs(found - value) < 1e-9:
+        if not abs(found[metric] - value) < 1e-9:
             raise ResultsError(
-                f"{file} gives the {metric} {found:.6f}, but {path} says {value:.6f}: they are not "
-                "of one run; run it again."
+                f"{file} gives the {metric} {found[metric]:.6f}, but {path} says {value:.6f}: they "
+                "are not of one run; run it again."
             )
-    return dataclasses.replace(run, examples=examples, size=size, score=score)
+    return dataclasses.replace(run, examples=examples, scores=own_scores)
+
+
+def apart(runs: Sequence[Run]) -> list[Run]:
+    """The runs, their tasks of data of the user's own named after these, "reports (ner)".
+
+    The name is the end of the path of their folder, as short as tells them from other data of the
+    same `--task`; if no path does, the start of what tells their content stands beside it. Data of
+    the same content are the same, wherever they lie. Without a path a task keeps its name.
+    """
+    sets: dict[tuple[str, str], str] = {}
+    for run in runs:
+        if run.data_set:
+            sets.setdefault(_set_of(run), run.data_set)
+
+    def name(key: tuple[str, str]) -> str:
+        others = [Path(x).parts for own, x in sets.items() if own[0] == key[0] and own != key]
+        parts = Path(sets[key]).parts
+        for length in range(1, len(parts) + 1):
+            end = parts[-length:]
+            if all(other[-length:] != end for other in others):
+                return f"{Path(*end).as_posix()} ({key[0]})"
+        digest = hashlib.sha256("".join(key).encode()).hexdigest()
+        return f"{parts[-1]} {digest[:6]} ({key[0]})"
+
+    return [
+        dataclasses.replace(run, task=name(_set_of(run))) if run.data_set else run for run in runs
+    ]
+
+
+def _set_of(run: Run) -> tuple[str, str]:
+    """Tells a run's data from other data; without their content by their folder."""
+    return run.task, run.data or run.data_set
 
 
 def _model_of(init: str) -> str:
@@ -221,65 +277,3 @@ def _model_of(init: str) -> str:
         before = json.loads(settings.read_text(encoding="utf-8"))["init_checkpoint"]
         return _model_of(before)
     return Path(init).name
-
-
-def scorer(
-    task: str, kind: str, metric: str, examples: Sequence[Example], predicted: Sequence[Sequence]
-) -> tuple[int, Score]:
-    """A task's metric as a function of the examples that are drawn.
-
-    Args:
-      task: its name.
-      kind: see `Task.kind`.
-      metric: the task's first figure.
-      examples: of the test set.
-      predicted: for each seed what was predicted for each example.
-
-    Returns:
-      How many examples (or documents) there are, and the function.
-    """
-    truth = [example.tags if kind == "tagging" else example.label for example in examples]
-    if kind == "regression":
-        true, found = np.array(truth), np.array(predicted)
-        return len(truth), lambda rows: _pearson(true[rows], found[:, rows])
-    if metric == "accuracy":
-        right = np.array([[a == b for a, b in zip(truth, x, strict=True)] for x in predicted])
-        return len(truth), lambda rows: right[:, rows].mean(axis=1)
-
-    # All others are F1. In relation extraction one label says that there is no relation.
-    keywords = getattr(tasks.TASKS[task].score, "keywords", {}) if task in tasks.TASKS else {}
-    negative = {keywords.get("negative")}
-
-    def items(labels: Sequence) -> list[set[tuple]]:
-        if kind == "tagging":
-            return [
-                (metrics.words if metric == "macro_f1" else metrics.entities)(x) for x in labels
-            ]
-        sets = [{x} - negative if isinstance(x, str) else set(x) for x in labels]
-        if metric == "micro_f1":
-            sets = metrics.by_document([example.document for example in examples], sets).values()
-        return [{(label,) for label in own} for own in sets]
-
-    true, *found = map(items, (truth, *predicted))
-    types = sorted({item[0] for sets in (true, *found) for own in sets for item in own})
-    if metric == "macro_f1":
-        types = metrics.PICO_ELEMENTS
-    counts = np.stack([metrics.count(true, own, types) for own in found], axis=1)
-    if metric != "macro_f1":
-        counts = counts.sum(axis=2, keepdims=True)  # the macro F1 of one type is the micro F1
-    size, flat = len(counts), counts.reshape(len(counts), -1).astype(float)
-
-    def score(rows: np.ndarray) -> np.ndarray:
-        # The sum over the rows, as a product with how often each was drawn, which is faster.
-        sums = (np.bincount(rows, minlength=size) @ flat).reshape(counts.shape[1:])
-        return np.array([metrics.macro_f1(own[np.newaxis]) for own in sums])
-
-    return size, score
-
-
-def _pearson(true: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Of truth [n] and predictions [seeds, n]; 0 if undefined, as in `metrics`; float64 [seeds]."""
-    x, y = true - true.mean(), found - found.mean(axis=1, keepdims=True)
-    norm = np.sqrt((x @ x) * (y * y).sum(axis=1))
-    defined = (np.ptp(true) > 0) & (np.ptp(found, axis=1) > 0)
-    return np.where(defined, (y @ x) / np.where(defined, norm, 1.0), 0.0)

@@ -41,7 +41,8 @@ class Task:
       kind: "tagging", "classification", "regression", "multilabel" or "spans".
       labels: all labels, in the order of the model's outputs.
       read: path of a split's file -> its examples.
-      score: (examples, predictions) -> figures by name, the one that sums the task up first.
+      score: (examples, predictions) -> figures by name, the one that sums the task up first. What
+        a run is scored with, and the draws of `tfbio.report`.
       settings: what BioELECTRA fine-tuned with (the configuration files of its authors), and of
         the sets that only bio-lm has, bio-lm, where `FinetuningConfig`'s defaults are others.
       made_by: the command that makes the files, if one does.
@@ -54,7 +55,7 @@ class Task:
     kind: str
     labels: tuple[str, ...]
     read: Callable[[str], list]
-    score: Callable[[Sequence, Sequence], dict[str, float]]
+    score: Callable[[Sequence, Sequence], metrics.Scores]
     settings: Mapping[str, float | int]
     made_by: str = ""
     augment: Callable[[list], list] | None = None
@@ -134,52 +135,52 @@ def _labels(examples: Sequence[LabelledText]) -> list:
 
 def _score_entities(
     sentences: Sequence[TaggedSentence], predicted: Sequence, types: Sequence[str] = ()
-) -> dict[str, float]:
+) -> metrics.Scores:
     return metrics.entity_scores([sentence.tags for sentence in sentences], predicted, types)
 
 
-def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> dict[str, float]:
+def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> metrics.Scores:
     return metrics.word_scores([sentence.tags for sentence in sentences], predicted)
 
 
 def _score_relations(
     examples: Sequence[LabelledText], predicted: Sequence[str], negative: str
-) -> dict[str, float]:
+) -> metrics.Scores:
     return metrics.relation_scores(_labels(examples), predicted, negative)
 
 
-def _score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> dict[str, float]:
+def _score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> metrics.Scores:
     return metrics.accuracy_and_macro_f1(_labels(examples), predicted)
 
 
 def _score_similarity(
     examples: Sequence[LabelledText], predicted: Sequence[float]
-) -> dict[str, float]:
+) -> metrics.Scores:
     return metrics.correlation_scores(_labels(examples), predicted)
 
 
 def _score_label_sets(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]], labels: Sequence[str]
-) -> dict[str, float]:
+) -> metrics.Scores:
     return metrics.label_scores(_labels(examples), predicted, labels)
 
 
 def _score_hallmarks(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
-) -> dict[str, float]:
+) -> metrics.Scores:
     documents = [example.document for example in examples]
     return metrics.hoc_scores(documents, _labels(examples), predicted, task_files.HALLMARKS)
 
 
 def _score_answers(
     questions: Sequence[Question], predicted: Sequence[answers.Answers]
-) -> dict[str, float]:
+) -> metrics.Scores:
     return metrics.squad_scores([x.answers for x in questions], [x.best for x in predicted])
 
 
 def _score_factoids(
     questions: Sequence[Question], predicted: Sequence[answers.Answers]
-) -> dict[str, float]:
+) -> metrics.Scores:
     gold = {question.question_id: question.answers for question in questions}
     best = answers.merged(questions, predicted)
     return metrics.bioasq_factoid_scores([gold[name] for name in best], list(best.values()))
@@ -467,26 +468,38 @@ def of_own_data(kind: str, data_dir: str) -> Task:
       TaskFileError: the training file is missing, or cannot be read.
       TaskError: it has too few labels.
     """
+    score = partial(own_score, kind)
     if kind == "qa":
         return _spans(kind)
     train = task_files.find_split(data_dir, "train")
     if kind == "ner":
         types = task_files.labels_of(task_files.read_tagged_words(train))
         read = partial(task_files.read_tagged_words, types=types)
-        # Every trial has the figures of all types, found or not.
-        score = partial(_score_entities, types=[name for name in types if name])
-        return Task(kind, "tagging", _tags(types), read, score, {})
+        labels = _tags(types)
+        return Task(kind, "tagging", labels, read, score(labels), {})
     labels = task_files.labels_of(task_files.read_own_table(train, kind))
     fewest = {"regression": 0, "multilabel": 1}.get(kind, 2)
     if len(labels) < fewest:
         raise TaskError(f"{train} has {len(labels)} labels: nothing can be learnt from it.")
     read = partial(task_files.read_own_table, kind=kind, labels=labels or None)
-    if kind == "regression":
-        return Task(kind, kind, (), read, _score_similarity, {})
+    name = kind if kind in ("regression", "multilabel") else "classification"
+    return Task(kind, name, labels, read, score(labels), {})
+
+
+def own_score(kind: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], metrics.Scores]:
+    """`Task.score` of data of the user's own, which need not be at hand.
+
+    Args:
+      kind: one of `OWN`.
+      labels: all labels, as `Task.labels` has them.
+    """
+    if kind == "ner":
+        # Every trial has the figures of all types, found or not.
+        types = [label[2:] for label in labels if label.startswith("B-")]
+        return partial(_score_entities, types=types)
     if kind == "multilabel":
-        score = partial(_score_label_sets, labels=labels)
-        return Task(kind, kind, labels, read, score, {})
-    return Task(kind, "classification", labels, read, _score_classes, {})
+        return partial(_score_label_sets, labels=labels)
+    return {"regression": _score_similarity, "qa": _score_answers}.get(kind, _score_classes)
 
 
 def find(name: str, data_dir: str) -> Task:

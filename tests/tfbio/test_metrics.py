@@ -534,19 +534,17 @@ def test_figures_are_python_floats():
         assert {type(figure) for figure in scores.values()} == {float}
 
 
-def test_scores_of_resampled_counts_are_those_of_resampled_examples():
-    """What a bootstrap does with counts is what the score of the same sentences would be."""
+def test_a_draws_figures_are_those_of_the_drawn_sentences():
     generator = random.Random(7)
     truth, predicted = random_pair(generator, SCHEMES["three types"], 30)
-    sets = [[metrics.entities(tags) for tags in sentences] for sentences in (truth, predicted)]
-    counts = metrics.count(*sets, ["a", "b", "cell-line"])
+    scores = metrics.entity_scores(truth, predicted)
+    assert scores.size == 30 and scores.drawable == {"f1", "precision", "recall"}
     rows = np.random.default_rng(0).integers(30, size=30)
-    expected = metrics.entity_scores([truth[i] for i in rows], [predicted[i] for i in rows])
-    assert metrics.precision_recall_f1(counts[rows]) == {
-        name: expected[name] for name in ("f1", "precision", "recall")
-    }
-    by_type = [expected[f"f1_{name}"] for name in ("a", "b", "cell-line")]
-    assert metrics.macro_f1(counts[rows]) == pytest.approx(np.mean(by_type))
+    pair = [[tags[i] for i in rows] for tags in (truth, predicted)]
+    expected = seqeval_default.precision_recall_fscore_support(*pair, average="micro")
+    times = np.bincount(rows, minlength=30)
+    found = [scores.drawn(name, times) for name in ("precision", "recall", "f1")]
+    assert found == pytest.approx(expected[:3])
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -176,19 +177,86 @@ def test_runs_are_compared_with_the_baseline_of_their_task(write, tmp_path):
         report.write_report([base], str(tmp_path / "report"), [base, f"{tmp_path}/ours/bioasq"])
 
 
-def test_data_of_ones_own_have_columns_of_their_own(write, tmp_path):
-    """Two data sets under one --task, with one model."""
-    for data_set in ("roles", "notes"):
-        path = Path(write("sentence_roles", name=data_set))
+@pytest.fixture
+def own_data(write):
+    """Writes a run of `--task=classification` on data in a folder of the user's."""
+
+    def folder(data_dir, name, **settings):
+        path = Path(write("sentence_roles", name=name))
         scores = json.loads((path / "scores.json").read_text())
         (path / "scores.json").write_text(json.dumps(scores | {"task": "classification"}))
-        settings = {"data_set": data_set, "trained_on": {"kind": "classification"}}
-        (path / "config.json").write_text(json.dumps(settings))
+        known = {"data_set": data_dir, "trained_on": {"kind": "classification"}}
+        (path / "config.json").write_text(json.dumps(known | settings))
+        return str(path)
+
+    return folder
+
+
+def test_data_of_ones_own_have_columns_of_their_own(own_data, tmp_path):
+    """Three data sets under one --task, two of them in a folder of the same name; one model."""
+    for name, data_dir in enumerate(("/x/roles/data", "/x/notes/data", "/x/my_50%")):
+        own_data(data_dir, str(name), data_sha256={"test": data_dir})
+    moved = own_data("/elsewhere/data", "moved", data_sha256={"test": "/x/notes/data"})
     pattern = f"{tmp_path}/*/sentence_roles"
-    path = report.write_report([pattern], str(tmp_path / "report"))
-    assert "| model | notes (classification) | roles (classification) |" in path.read_text()
+    path = report.write_report([pattern], str(tmp_path / "report"), [f"base={moved}"])
+    names = [f"{end} (classification)" for end in ("roles/data", "notes/data", "my_50%")]
+    text = path.read_text()
+    assert f"| model | {' | '.join(names)} |" in text
     rows = read_csv(path.parent)
-    assert [row["data_set"] for row in rows] == ["notes (classification)", "roles (classification)"]
+    assert [(row["data_set"], row["model"]) for row in rows] == [
+        (names[0], "ours"),
+        (names[1], "ours"),
+        (names[1], "base"),
+        (names[2], "ours"),
+    ]
+    # The baseline's data are known by what is in them.
+    assert [row["baseline"] for row in rows] == ["", "base", "", ""]
+    assert r"my\_50\% (classification)" in (path.parent / "report.tex").read_text()
+
+
+def test_a_run_of_before_has_its_column(own_data, write, tmp_path):
+    """Without the name of its data, or with its name alone."""
+    own_data("/x/roles", "new")
+    own_data("roles", "name alone")
+    path = Path(own_data("", "old"))
+    (path / "config.json").unlink()
+    report.write_report(
+        [f"{tmp_path}/new/*", f"b={tmp_path}/name alone/*", f"c={path}"], str(tmp_path / "report")
+    )
+    rows = read_csv(tmp_path / "report")
+    assert [row["model"] for row in rows] == ["ours", "b", "c"]
+    assert rows[0]["data_set"] == "x/roles (classification)"
+    assert re.fullmatch(r"roles \w{6} \(classification\)", rows[1]["data_set"])
+    assert rows[2]["data_set"] == "classification"
+
+
+def test_answers_in_spans_have_intervals_of_both_figures(tmp_path):
+    """Three of four questions found in one run, two in the other."""
+    for name, found in (("ours", "abxd"), ("base", "axxd")):
+        trial = tmp_path / name / "trial_0"
+        trial.mkdir(parents=True)
+        lines = [
+            {"id": gold, "question": "?", "gold": [f"{gold} word"], "null_odds": 0.0}
+            | {"predicted": [{"text": f"{text} word", "probability": 1.0}]}
+            for gold, text in zip("bcde", found.translate(str.maketrans("abd", "bce")), strict=True)
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (trial / "test_answers.jsonl").write_text(text)
+        right = sum(line["gold"][0] == line["predicted"][0]["text"] for line in lines)
+        test = {"f1": (right + (4 - right) / 2) / 4, "exact_match": right / 4}
+        scores = {"task": "squad_v2", "metric": "f1", "init": name}
+        scores["trials"] = [{"seed": 0, "test": test}]
+        (tmp_path / name / "scores.json").write_text(json.dumps(scores))
+    path = report.write_report(
+        [str(tmp_path / "ours")], str(tmp_path / "report"), [str(tmp_path / "base")]
+    )
+    rows = {(x["model"], x["data_set"]): x for x in read_csv(path.parent) if x["seeds"]}
+    f1, exact = (rows["ours", f"SQuAD v2.0{x}"] for x in ("", ", exact match"))
+    assert [float(x["figure"]) for x in (f1, exact)] == [87.5, 75]
+    assert [float(x["difference"]) for x in (f1, exact)] == [12.5, 25]
+    for row in (f1, exact):
+        assert float(row["low"]) < float(row["figure"]) <= float(row["high"])
+        assert 0 < float(row["p"]) <= 1
 
 
 def test_the_blurb_score_needs_all_13():
@@ -205,29 +273,53 @@ def test_the_blurb_score_needs_all_13():
     assert not any("missing" in note for note in table.notes)
 
 
-def test_latex_has_what_latex_needs(write, tmp_path):
-    name = r"[a] 100%_b & {c} #1 $x^2 ~\d"
+# For a LaTeX without these two packages.
+DOCUMENT = r"""\documentclass[twocolumn]{article}
+\IfFileExists{booktabs.sty}{\usepackage{booktabs}}
+  {\let\toprule\hline \let\midrule\hline \let\bottomrule\hline}
+\IfFileExists{adjustbox.sty}{\usepackage{adjustbox}}{\newenvironment{adjustbox}[1]{}{}}
+\begin{document}
+\input{report}
+\end{document}
+"""
+
+
+def test_latex_has_what_latex_needs(write, own_data, tmp_path):
+    name = r"[a] 100%_b & {c} #1 $\x^2$ ~\d <e|f> ±1 --?`"
     folder = write("bioasq")
-    path = report.write_report([f"{name}={folder}"], str(tmp_path / "report"))
+    output = tmp_path / "report"
+    runs = [f"{name}={folder}", f"*={own_data('/x/my_data & 50%', 'own')}"]
+    path = report.write_report(runs, str(output), [f"base_1={write('bioasq', name='base')}"])
     text = (path.parent / "report.tex").read_text("utf-8")
-    plain = text.partition("\n")[2]
-    for command in (r"\textbackslash{}", r"\textasciitilde{}", r"\textasciicircum{}"):
-        assert command in plain
-        plain = plain.replace(command, "")
+    plain = text.partition("\n\n")[2]
+    for command in ("backslash", "asciitilde", "asciicircum", "less", "greater", "bar"):
+        assert rf"\text{command}{{}}" in plain
+        plain = plain.replace(rf"\text{command}{{}}", "")
     plain = re.sub(r"\\[&%$#_{}]", "", plain)
-    assert not re.search(r"[%$#_^~]", plain)
+    assert not re.search(r"[%$#_^~<>|]|--|[?!]`", plain)
     depth = np.cumsum([(x == "{") - (x == "}") for x in plain])
     assert depth.min() == 0 and depth[-1] == 0
     opened = re.findall(r"\\begin\{(.*?)\}", plain)
-    assert len(opened) == 6 and sorted(opened) == sorted(re.findall(r"\\end\{(.*?)\}", plain))
+    assert len(opened) == 9 and sorted(opened) == sorted(re.findall(r"\\end\{(.*?)\}", plain))
     for table in plain.split(r"\begin{tabular}")[1:]:
         columns = re.match(r"\{([lr]+)\}", table)[1]
         rows = [line for line in table.split("\n") if line.endswith(r" \\")]
         assert len(rows) > 1
         assert {row.count("&") for row in rows} == {len(columns) - 1}
-        # A bracket there would be an argument of the line before.
-        assert not any(row.startswith("[") for row in rows)
-    assert r"\_b \& \{c\} \#1 \$x" in text
+        # There they would be an argument of the line before.
+        assert not any(row.startswith(("[", "*")) for row in rows)
+    assert r"\_b \& \{c\} \#1 \$" in text and r"my\_data \& 50\% (classification)" in text
+    if shutil.which("pdflatex"):
+        (output / "main.tex").write_text(DOCUMENT)
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main"]
+        done = subprocess.run(command, cwd=output, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout
+
+
+def test_the_chart_shows_names_as_they_are(write, tmp_path):
+    """Between dollars there would be a formula, and this is none."""
+    run = f"$\\frac$={write('bioasq')}"
+    assert report.write_report([run], str(tmp_path / "report")).with_name("report.png").exists()
 
 
 def test_what_does_not_fit_together_is_refused(write, tmp_path):

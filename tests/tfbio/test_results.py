@@ -1,5 +1,6 @@
 """Runs, on folders made by hand; intervals and p-values against scipy."""
 
+import dataclasses
 import json
 import re
 
@@ -7,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfbio import metrics, results, tasks
-from tfbio.task_files import LabelledText, TaggedSentence, TaskFileError
+from tfbio import answers, metrics, predictions, results, tasks
+from tfbio.task_files import LabelledText, Question, TaggedSentence, TaskFileError
 
 GENERATOR = np.random.default_rng(0)
 
@@ -39,6 +40,28 @@ PICO = ("O", "I-PAR", "I-INT", "I-OUT")
 RELATIONS = tasks.TASKS["chemprot"].labels
 HALLMARKS = tasks.task_files.HALLMARKS
 ANSWERS = ("yes", "no", "maybe")
+PHRASES = ("IL-2", "the IL-2 gene", "T cells", "a gene", "IL-2 of T cells")
+
+
+def questions(size, contexts):
+    """Of which some have no answer where each has one context."""
+    gold = [(() if contexts == 1 and i % 4 == 0 else tuple(pick(PHRASES, 2))) for i in range(size)]
+    return [
+        Question(f"q{i}_{k}", "?", "", own, (-1,) * len(own), f"q{i}" if contexts > 1 else "")
+        for i, own in enumerate(gold)
+        for k in range(contexts)
+    ]
+
+
+def answered(size):
+    found = []
+    for _ in range(size):
+        texts = tuple(dict.fromkeys(pick(PHRASES, 3)))
+        shares = np.sort(GENERATOR.random(len(texts)))[::-1]
+        found.append(answers.Answers(texts, tuple((shares / shares.sum()).tolist()), 0.5))
+    return [own if GENERATOR.random() < 0.8 else answers.Answers((), (), 2.5) for own in found]
+
+
 # Task, metric, examples, and the predictions of two seeds.
 CASES = {
     "bc2gm": ("f1", sentences(tags("OBI")), [tags("OBI") for _ in "01"]),
@@ -55,6 +78,8 @@ CASES = {
         texts(GENERATOR.normal(size=30).tolist()),
         GENERATOR.normal(size=(2, 30)).tolist(),
     ),
+    "squad_v2": ("f1", questions(30, 1), [answered(30) for _ in "01"]),
+    "bioasq_factoid": ("mrr", questions(15, 2), [answered(30) for _ in "01"]),
 }
 
 
@@ -63,37 +88,42 @@ def run_of(right, name="a", examples=None):
     right = np.asarray(right)
     examples = examples or texts(["yes"] * right.shape[1])
     predicted = [["yes" if x else "no" for x in row] for row in right]
-    size, score = results.scorer("bioasq", "classification", "accuracy", examples, predicted)
+    scores = [tasks.TASKS["bioasq"].score(examples, own) for own in predicted]
     tests = [{"accuracy": row.mean()} for row in right]
-    return results.Run(name, name, "bioasq", "accuracy", tests, examples, size, score)
+    return results.Run(name, name, "bioasq", "accuracy", tests, examples, scores)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_draws_score_is_that_of_the_drawn_examples(name):
     task, (metric, examples, predicted) = tasks.TASKS[name], CASES[name]
-    size, score = results.scorer(name, task.kind, metric, examples, predicted)
-    rows = np.random.default_rng(1).integers(size, size=size)
-    drawn = [(i, i, None) for i in rows]
-    if name == "hoc":
-        assert size == 10
-        # A document that is drawn twice counts as two.
-        drawn = [(3 * i + k, 3 * i + k, f"copy {n}") for n, i in enumerate(rows) for k in range(3)]
-    for seed in range(2):
-        sample = []
-        for i, _, document in drawn:
-            example = examples[i]
-            if document:
-                example = LabelledText(example.id, "", example.label, document=document)
-            sample.append(example)
-        expected = task.score(sample, [predicted[seed][i] for _, i, _ in drawn])
-        assert next(iter(expected)) == metric
-        assert score(rows)[seed] == pytest.approx(expected[metric], abs=1e-12)
+    # Of a document or question several examples.
+    units, field = {"hoc": (10, "document"), "bioasq_factoid": (15, "question_id")}.get(
+        name, (30, "")
+    )
+    rows = np.random.default_rng(1).integers(units, size=units)
+    each = 30 // units
+    places = [(each * i + k, f"copy {n}") for n, i in enumerate(rows) for k in range(each)]
+    # One that is drawn twice counts as two.
+    sample = [
+        dataclasses.replace(examples[i], **({field: copy} if field else {})) for i, copy in places
+    ]
+    for own in predicted:
+        scores = task.score(examples, own)
+        assert scores.size == units and next(iter(scores)) == metric
+        expected = task.score(sample, [own[i] for i, _ in places])
+        for one in scores.drawable:
+            assert scores.drawn(one, np.bincount(rows, minlength=units)) == pytest.approx(
+                expected[one], abs=1e-12
+            )
+            assert scores.drawn(one, np.ones(units)) == scores[one]
 
 
 def test_a_correlation_with_what_does_not_vary_is_0():
-    _, score = results.scorer("biosses", "regression", "pearson", texts([0.1, 2.2]), [[1, 2.0]])
-    assert score(np.array([1, 1])) == score(np.array([0, 0])) == [0]
-    assert score(np.array([0, 1])) == pytest.approx([1])
+    scores = metrics.correlation_scores([0.1, 2.2, 2.2], [1, 2.0, 3.0])
+    assert [scores.drawn("pearson", np.array(x)) for x in ([0, 2, 0], [2, 0, 0], [0, 1, 1])] == [
+        0
+    ] * 3
+    assert scores.drawn("pearson", np.array([1, 1, 0])) == pytest.approx(1)
 
 
 def test_the_interval_of_one_seeds_accuracy_is_that_of_the_binomial_distribution():
@@ -125,12 +155,10 @@ def test_the_interval_of_correlations_is_that_of_scipy():
         (true, *found), mean, paired=True, vectorized=False, method="percentile",
         n_resamples=3000, random_state=0,
     ).confidence_interval  # fmt: skip
-    size, score = results.scorer(
-        "biosses", "regression", "pearson", texts(true.tolist()), found.tolist()
-    )
-    low, high = metrics.bootstrap(lambda rows: score(rows).mean(), size, 0, results.SAMPLES)
+    scores = [metrics.correlation_scores(true, own) for own in found]
+    run = results.Run("a", "a", "biosses", "pearson", scores, texts(true.tolist()), scores)
     # The ends of 3,000 draws have a standard error of 0.003.
-    assert (low, high) == pytest.approx(tuple(expected), abs=0.012)
+    assert run.interval() == pytest.approx(tuple(expected), abs=0.012)
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.05])
@@ -198,9 +226,9 @@ def write(tmp_path):
 
 def test_reads_a_run(write):
     run = results.read(write("one", "mmrm", "mmrr"))
-    assert (run.name, run.task, run.size) == ("model", "sentence_roles", 4)
+    assert (run.name, run.task, run.scores[0].size) == ("model", "sentence_roles", 4)
     assert run.values().tolist() == [0.75, 1.0]
-    assert run.score(np.array([3, 3, 0, 0])).tolist() == [0.5, 1.0]
+    assert run.drawn(np.array([3, 3, 0, 0])) == (0.5 + 1.0) / 2
 
 
 def test_predictions_of_another_run_are_refused(write):
@@ -227,19 +255,132 @@ def test_a_folder_without_scores_is_named(text, tmp_path):
         results.read(tmp_path)
 
 
-def test_answers_in_spans_have_scores_and_no_intervals(write):
+def test_answers_in_spans_of_earlier_versions_have_scores_and_no_intervals(write):
     run = results.read(write("one", "mmrm", task="squad_v2"))
     row = results.figures(run, "accuracy", run)
     assert row["figure"] == 75 and "low" not in row
 
 
-def test_data_of_ones_own_are_called_as_their_folder(write):
+# Of one question alone, by the definitions of the official scripts, written anew.
+def words(text):
+    return [x for x in text.lower().replace("-", "").split() if x not in ("a", "the")]
+
+
+def word_f1(gold, found):
+    if not gold or not found:
+        return float(not gold and not found)
+    common = sum(min(found.count(x), gold.count(x)) for x in set(found))
+    return 2 * common / (len(gold) + len(found))
+
+
+@pytest.mark.parametrize("task", ["squad_v2", "bioasq_factoid"])
+def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task, tmp_path):
+    """Files of two runs; intervals by scipy over each question's own figures, p by a permutation
+    test."""
+    squad = task == "squad_v2"
+    asked = questions(120, 1 if squad else 2)
+    ours, theirs = [[answered(len(asked)) for _ in range(2)] for _ in range(2)]
+    # One run finds more of what is right.
+    for own in ours:
+        for i, question in enumerate(asked):
+            if question.answers and i % 5 < 2:
+                own[i] = answers.Answers(question.answers[:1], (1.0,), -1.0)
+
+    def write(name, seeds):
+        trials = []
+        for seed, found in enumerate(seeds):
+            trial = tmp_path / name / f"trial_{seed}"
+            trial.mkdir(parents=True)
+            predictions.write(str(trial), "test", asked, found)
+            trials.append({"seed": seed, "test": tasks.TASKS[task].score(asked, found)})
+        metric = next(iter(trials[0]["test"]))
+        scores = {"task": task, "metric": metric, "init": "m", "trials": trials}
+        (tmp_path / name / "scores.json").write_text(json.dumps(scores))
+        return results.read(tmp_path / name)
+
+    def by_question(found):
+        """Figure -> its value for each question."""
+        if squad:
+            best = [own.texts[0] if own.texts else "" for own in found]
+            f1, exact = [], []
+            for question, text in zip(asked, best, strict=True):
+                options = [words(x) for x in question.answers] or [[]]
+                f1.append(max(word_f1(x, words(text)) for x in options))
+                exact.append(float(words(text) in options))
+            return {"f1": np.array(f1), "exact_match": np.array(exact)}
+        ranks = []
+        for first, second in zip(asked[::2], found[::2], strict=True):
+            i = asked.index(first)
+            totals = {}
+            for own in (second, found[i + 1]):
+                for text, share in zip(own.texts, own.probabilities, strict=True):
+                    totals[text] = totals.get(text, 0) + share
+            order = sorted(totals, key=totals.get, reverse=True)[:5]
+            right = [1 / n for n, text in enumerate(order, 1) if text in first.answers]
+            ranks.append(max(right, default=0.0))
+        ranks = np.array(ranks)
+        return {
+            "mrr": ranks,
+            "strict_accuracy": (ranks == 1).astype(float),
+            "lenient_accuracy": (ranks > 0).astype(float),
+        }
+
+    one, other = write("ours", ours), write("theirs", theirs)
+    values = [[by_question(found) for found in seeds] for seeds in (ours, theirs)]
+    for metric in values[0][0]:
+        mine, base = (np.mean([x[metric] for x in seeds], axis=0) for seeds in values)
+        row = results.figures(one, metric, other)
+        assert row["figure"] == pytest.approx(100 * mine.mean())
+        assert row["difference"] == pytest.approx(100 * (mine - base).mean())
+        expected = stats.bootstrap(
+            (mine,), np.mean, method="percentile", random_state=0
+        ).confidence_interval
+        # An end of 10,000 draws has a standard error of some 0.1 points.
+        assert (row["low"], row["high"]) == pytest.approx([100 * x for x in expected], abs=0.6)
+        expected = stats.permutation_test(
+            (mine, base), lambda x, y, axis: np.mean(x - y, axis=axis),
+            permutation_type="samples", vectorized=True, random_state=0,
+        ).pvalue  # fmt: skip
+        assert row["p"] == pytest.approx(expected, abs=0.02)
+
+
+def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
+    def named(*sets):
+        runs = [results.Run("", "m", task, "f1", [], [], (), *own) for task, *own in sets]
+        return [run.task for run in results.apart(runs)]
+
+    # The same name, other data; the same data elsewhere; another kind of task; a run of before.
+    assert named(
+        ("ner", "/home/notes/data", "1"),
+        ("ner", "/home/papers/data", "2"),
+        ("ner", "/copy/data", "1"),
+        ("pair", "/home/notes/data", "3"),
+        ("ner", "", ""),
+    ) == ["notes/data (ner)", "papers/data (ner)", "notes/data (ner)", "data (pair)", "ner"]
+    assert named(("ner", "/a/x/data", "1"), ("ner", "/b/x/data", "2")) == [
+        "a/x/data (ner)",
+        "b/x/data (ner)",
+    ]
+    assert named(("ner", "/a/reports", "1"), ("ner", "/a/notes", "2")) == [
+        "reports (ner)",
+        "notes (ner)",
+    ]
+    # No path tells them apart: the files were changed, or an earlier version kept the name alone.
+    one, other = named(("ner", "/a/data", "1"), ("ner", "/a/data", "2"))
+    assert one != other and all(re.fullmatch(r"data [0-9a-f]{6} \(ner\)", x) for x in (one, other))
+    assert named(("ner", "data", "1"), ("ner", "/a/data", "2"))[1] == "a/data (ner)"
+
+
+def test_data_of_ones_own_are_read_with_their_path(write):
     folder = write("one", "mmrm", task="classification")
-    assert results.read(folder).task == "classification"  # a run of an earlier version
-    settings = {"data_set": "roles", "trained_on": {"kind": "classification"}}
+    assert results.read(folder).data_set == ""  # a run of an earlier version
+    settings = {"data_set": "/x/roles", "trained_on": {"kind": "classification"}}
     (folder / "config.json").write_text(json.dumps(settings))
     run = results.read(folder)
-    assert run.task == "roles (classification)" and run.score(np.array([3, 0])).tolist() == [0.5]
+    assert (run.task, run.data_set, run.data) == ("classification", "/x/roles", "")
+    assert run.drawn(np.array([3, 0])) == 0.5
+    (folder / "config.json").write_text(json.dumps({**settings, "data_sha256": {"test": "ab"}}))
+    assert "ab" in results.read(folder).data
     (folder / "config.json").write_text("[]")
     with pytest.raises(results.ResultsError, match="cannot be read"):
         results.read(folder)
