@@ -22,7 +22,12 @@ A trained model is used on new text by
       --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
 
 which finds the entities in plain text, PubMed XML, BioC and PubTator files, and writes JSON lines,
-or what --format says. A model that labels whole texts takes .tsv files with a column text.
+or what --format says; in JSON lines and BioC with a score, the product of the probabilities of the
+words' tags. A model that labels whole texts takes .tsv files with a column text, and writes the
+probability of each label. One that answers questions takes files in SQuAD's form (.json), and
+writes {id: answer}; if --output ends in .jsonl, also how probable each answer is.
+
+Tables and significance tests of finished runs: python -m tfbio.report --help
 """
 
 from functools import partial
@@ -38,7 +43,9 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(tasks.OWN)}."
 )
-flags.DEFINE_string("data_dir", "", "Folder with the task's files.")
+flags.DEFINE_string(
+    "data_dir", "", "Folder with the task's files: train, dev and test, .tsv (of answers .json)."
+)
 flags.DEFINE_string(
     "init_checkpoint",
     "",
