@@ -79,7 +79,8 @@ flags.DEFINE_bool(
 flags.DEFINE_string(
     "model",
     "",
-    "To predict: a trial's folder, or the --output_dir with it (its best on the development set).",
+    "To predict: a trial's folder, the --output_dir with it (its best on the development set), or "
+    "a fine-tuned model of Hugging Face's.",
 )
 flags.DEFINE_multi_string(
     "input", [], "To predict: a file, a folder or a glob in quotes. May be repeated."

@@ -1,6 +1,7 @@
 """What `run_pretraining.py` saved, read back; and what others did, by their own modules."""
 
 import dataclasses
+import functools
 import glob
 import json
 import os
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from tfbio import cost, hugging_face, storage, tensorflow1, tokenization, weight_files
 from tfbio.cli import UserError
-from tfbio.config import TRAINING_ONLY, ConfigError, EncoderConfig, PretrainingConfig, load
+from tfbio.config import TRAINING_ONLY, ConfigError, EncoderConfig, PretrainingConfig, build
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 
@@ -60,20 +61,20 @@ def newest_weights(folder: str) -> str:
         return folder
     if run_of(folder) != folder:
         return os.path.join(folder, TRIAL_WEIGHTS)
-    path = tf.train.latest_checkpoint(folder)
-    if path is None:
+    _, there = _list(folder)
+    if not there:
         raise CheckpointError(
             f"{folder} holds no checkpoint: run run_pretraining.py first (to fine-tune, the folder "
             "trial_SEED of a run_finetuning.py run will also do)."
         )
-    return path
+    return there[-1]
 
 
-def _reader(folder: str) -> ModuleType | None:
+def reader_of(folder: str) -> ModuleType | None:
     """The module that reads what others saved in `folder`; None: a run did."""
     if tensorflow1.find(folder) is not None:
         return tensorflow1
-    return None if hugging_face.read_shape(folder) is None else hugging_face
+    return hugging_face if hugging_face.is_one(folder) else None
 
 
 def read_settings(folder: str) -> dict:
@@ -87,7 +88,7 @@ def read_settings(folder: str) -> dict:
       HuggingFaceError: see `hugging_face.read_settings`.
       TensorFlow1Error: see `tensorflow1.read_settings`.
     """
-    reader = _reader(folder)
+    reader = reader_of(folder)
     if reader is not None:
         return reader.read_settings(folder)
     path = storage.at(run_of(folder), "config.json")
@@ -102,7 +103,15 @@ def read_settings(folder: str) -> dict:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(settings, dict) or not isinstance(settings.get("encoder"), dict):
-        raise CheckpointError(f"{path} names no encoder: it is not of a run_pretraining.py run.")
+        raise CheckpointError(
+            f"{path} names no encoder, as a run of run_pretraining.py does, and no model_type, as "
+            "a model of Hugging Face's: give the folder of one of both."
+        )
+    if not isinstance(settings.get("lower_case"), bool):
+        raise CheckpointError(
+            f"{path} has lower_case = {json.dumps(settings.get('lower_case'))}: it must say true "
+            "or false, as the run wrote it."
+        )
     # A setting that is newer than the run had what is now its default.
     settings["encoder"] = {**dataclasses.asdict(EncoderConfig()), **settings["encoder"]}
     return settings
@@ -120,9 +129,9 @@ def read_encoder_config(folder: str, with_weights: bool = True) -> EncoderConfig
     """
     path = storage.at(run_of(folder), "config.json")
     try:
-        shape = load(EncoderConfig, json.dumps(read_settings(folder)["encoder"]))
+        shape = build(EncoderConfig, read_settings(folder)["encoder"], path)
     except ConfigError as error:
-        raise CheckpointError(f"{path}: {str(error).removeprefix('--hparams: ')}") from error
+        raise CheckpointError(str(error)) from error
     if cost.encoder_parameters(shape) > MOST_PARAMETERS:
         raise CheckpointError(
             f"{path} describes an encoder of more than {MOST_PARAMETERS / 1e9:.0f} billion "
@@ -142,12 +151,15 @@ def require_weights(folder: str, shape: EncoderConfig) -> None:
       CheckpointError: there are none, or too few.
       WeightFileError: see `weight_files.open_all`.
     """
-    if _reader(folder) is hugging_face:
+    reader = reader_of(folder)
+    if reader is hugging_face:
         paths = {tensor.path for tensor in weight_files.open_all(folder).values()}
     else:
         paths = storage.find(f"{glob.escape(newest_weights(folder))}.data-*")
     # No number takes less than float16's 2 bytes.
     if 2 * cost.encoder_parameters(shape) > sum(map(storage.size, paths)):
+        if reader is None:
+            find_newest(folder, repair=False)  # which names what is damaged, and the remedy
         raise CheckpointError(
             f"{storage.at(run_of(folder), 'config.json')} describes a larger encoder than the "
             "weights beside it can be of: one of both is not complete, or of another model; get "
@@ -175,21 +187,18 @@ def family_of(settings: dict) -> str:
     return "bert" if is_bert and encoder["embedding_size"] == encoder["hidden_size"] else "electra"
 
 
-def pretraining_config(settings: dict) -> PretrainingConfig:
-    """The configuration in what a pretraining run wrote to `config.json`."""
+def pretraining_config(settings: dict, folder: str = "") -> PretrainingConfig:
+    """The configuration in what a pretraining run wrote to `config.json` in `folder`."""
     known = PretrainingConfig.__dataclass_fields__
     values = {name: value for name, value in settings.items() if name in known}
-    return load(PretrainingConfig, json.dumps(values))
+    return build(PretrainingConfig, values, os.path.join(folder, "config.json"))
 
 
-def find_newest(folder: str, repair: bool = True) -> str | None:
-    """The newest checkpoint of a run that is to go on, read once to its end; None: there is none.
-
-    One that was removed is passed over for the one before it. With `repair`, it is named, and
-    the list of checkpoints in `folder` is corrected.
+def _list(folder: str) -> tuple[object | None, list[str]]:
+    """TensorFlow's list of a run's checkpoints, None: there is none; and those that are there.
 
     Raises:
-      CheckpointError: it is damaged, or all were removed.
+      CheckpointError: the list is damaged, or all in it were removed.
     """
     index = os.path.join(folder, "checkpoint")
     try:
@@ -202,26 +211,48 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
                 f"{index}, which names the newest checkpoint, is missing or damaged: write it as "
                 "the line 'model_checkpoint_path: \"ckpt-N\"', or give another --model_dir."
             )
-        return None
+        return None, []
     newest = state.model_checkpoint_path
-    known = list(dict.fromkeys([*state.all_model_checkpoint_paths, newest]))
+    known = dict.fromkeys([*state.all_model_checkpoint_paths, newest])
     there = [path for path in known if tf.io.gfile.exists(f"{path}.index")]
     if not there:
         raise CheckpointError(
             f"{newest} is gone, and there is no older checkpoint: to start anew, remove {index}."
         )
+    if there[-1] != newest:
+        _say_once(f"{newest} is gone: the newest checkpoint there is is {there[-1]}.")
+    return state, there
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    """However often the same is found in a process."""
+    print(line, flush=True)
+
+
+def find_newest(folder: str, repair: bool = True) -> str | None:
+    """The newest checkpoint of a run that is to go on, read once to its end; None: there is none.
+
+    One that was removed is named, and passed over for the one before it. With `repair`, the list
+    of checkpoints in `folder` is corrected.
+
+    Raises:
+      CheckpointError: it is damaged, or all were removed.
+    """
+    state, there = _list(folder)
+    if state is None:
+        return None
     path = there[-1]
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)  # of which each has a checksum
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        remedy = f"to start anew, remove {path}.* and {index}"
+        remedy = f"to start anew, remove {path}.* and {os.path.join(folder, 'checkpoint')}"
         if len(there) > 1:
             remedy = f"remove {path}.*, and the run continues from {there[-2]}"
         raise CheckpointError(f"{path} is damaged ({_first_line(error)}): {remedy}.") from error
-    if path != newest and repair:
-        print(f"{newest} is gone: the newest checkpoint there is is {path}.")
+    if path != state.model_checkpoint_path and repair:
         times = state.all_model_checkpoint_timestamps
         times = dict(zip(state.all_model_checkpoint_paths, times, strict=False))
         tf.compat.v1.train.update_checkpoint_state(
@@ -244,10 +275,17 @@ def require_same_model(folder: str, settings: dict) -> None:
     Raises:
       CheckpointError: it is of another model or vocabulary, or no run.
     """
-    before = read_settings(folder)
-    reader = _reader(folder)
+    reader = reader_of(folder)
     if reader is not None:
         before = _like_a_run(reader, folder, settings)
+    else:
+        before = read_settings(folder)
+        wanted = pretraining_config(settings)
+        if wanted.has_generator and not pretraining_config(before, folder).has_generator:
+            _require_warmup(folder, wanted)
+            # Of it only these are wanted, as of a discriminator from elsewhere.
+            own = ("encoder", "lower_case", "vocab_sha256")
+            before = settings | {name: before.get(name) for name in own}
     if before.get("vocab_sha256") != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
@@ -262,32 +300,38 @@ def require_same_model(folder: str, settings: dict) -> None:
             )
 
 
+def _require_warmup(folder: str, wanted: PretrainingConfig, remedy: str = "") -> None:
+    """Refuses what holds no generator, unless a new one first learns alone."""
+    if not wanted.generator_warmup_steps:
+        raise CheckpointError(
+            f"{folder} holds no generator: {remedy}give --set generator_warmup_steps=N, and a new "
+            "one first learns alone."
+        )
+
+
 def _of_model(settings: dict) -> dict:
     """`MODEL_SETTINGS`; one that is newer than the run had what is now its default."""
     config = pretraining_config(settings)
     found = {**dataclasses.asdict(config), "lower_case": settings["lower_case"]}
     # Not its share of the encoder: 1/3 is written in many ways.
-    has_generator = config.objective == "electra" and not config.uniform_generator
-    found["generator"] = _shape(config.generator) if has_generator else None
+    found["generator"] = _shape(config.generator) if config.has_generator else None
     return {**found, "encoder": _shape(config.encoder)}
 
 
 def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
     """What `config.json` would say if a run with these settings had made another's model."""
     wanted = pretraining_config(settings)
-    if wanted.objective == "electra" and not wanted.uniform_generator:
+    if wanted.has_generator:
         generator = reader.read_generator(folder)
-        if generator is None and not wanted.generator_warmup_steps:
-            remedy = "give --set generator_warmup_steps=N, and a new one first learns alone"
-            if reader is hugging_face:
-                remedy = f"put one into it, in the folder {hugging_face.GENERATOR}, or {remedy}"
-            raise CheckpointError(f"{folder} holds no generator: {remedy}.")
-        if generator is not None and _shape(generator) != _shape(wanted.generator):
+        if generator is None:
+            remedy = f"put one into it, in the folder {hugging_face.GENERATOR}, or "
+            _require_warmup(folder, wanted, remedy if reader is hugging_face else "")
+        elif _shape(generator) != _shape(wanted.generator):
             raise CheckpointError(
                 f"{folder} holds another generator than the settings ask for, which is "
                 f"{_shape(wanted.generator)}, not {_shape(generator)}."
             )
-        if generator is not None and reader is hugging_face:
+        elif reader is hugging_face:
             require_weights(os.path.join(folder, hugging_face.GENERATOR), generator)
     vocabulary = tokenization.find_vocabulary(run_of(folder))
     own = reader.read_settings(folder)
@@ -313,6 +357,9 @@ def _shape(encoder: EncoderConfig) -> dict:
 def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = None) -> None:
     """Gives a whole pretraining model the weights of the newest checkpoint in `folder`.
 
+    Where there is no generator, that of `model` stays as it is; and so does the discriminator's
+    head, if there is only an encoder.
+
     Args:
       folder: a run's `--model_dir`, or what others saved, see `require_same_model`.
       model: `Electra` or `MaskedLanguageModel`, as the run had it.
@@ -324,7 +371,7 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
       HuggingFaceError: see `hugging_face.restore_electra`.
       TensorFlow1Error: see `tensorflow1.restore_electra`.
     """
-    reader = _reader(folder)
+    reader = reader_of(folder)
     if reader is not None:
         if reader is tensorflow1 and optimizer is not None:
             tensorflow1.load(tensorflow1.find(folder), model, optimizer)
@@ -338,7 +385,13 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
         path = find_newest(folder, repair=False)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
-    tree = tf.train.Checkpoint(model=model)
+    had, saved = pretraining_config(read_settings(folder), run_of(folder)), model
+    if isinstance(model, Electra) and model.config.has_generator and not had.has_generator:
+        names = ["encoder"]
+        if had.objective == "electra":
+            names += ["discriminator_dense", "discriminator_output"]
+        saved = tf.train.Checkpoint(**{name: getattr(model, name) for name in names})
+    tree = tf.train.Checkpoint(model=saved)
     if optimizer is not None:
         optimizer._create_all_weights(model.trainable_variables)
         tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
@@ -374,7 +427,7 @@ def restore_encoder(
                 value = tf.concat([value, variable[size:]], axis=0)
             variable.assign(value)
         return
-    reader = _reader(folder)
+    reader = reader_of(folder)
     if reader is not None:
         reader.restore_encoder(folder, encoder)
         return
@@ -404,7 +457,7 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
         `text_head` "tanh".
       pooler: of a `TaskModel` with that, whose encoder was restored from there.
     """
-    reader = _reader(folder)
+    reader = reader_of(folder)
     if reader is not None:
         reader.restore_pooler(folder, pooler)
         return

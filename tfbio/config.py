@@ -10,6 +10,7 @@ its `encoder`. Settings that change only how fast a run goes, and what is kept o
 import dataclasses
 import difflib
 import json
+import math
 import os
 import typing
 from collections.abc import Mapping, Sequence
@@ -64,8 +65,8 @@ class EncoderConfig:
     def __post_init__(self):
         for name in (
             "vocab_size",
+            "hidden_size",  # before embedding_size, which a BERT has from it
             "embedding_size",
-            "hidden_size",
             "num_hidden_layers",
             "num_attention_heads",
             "intermediate_size",
@@ -80,7 +81,11 @@ class EncoderConfig:
         )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             _require(0 <= getattr(self, name) < 1, f"encoder.{name} must be in [0, 1)")
-        _require(self.layer_norm_eps > 0, "encoder.layer_norm_eps must be above 0")
+        _require(0 < self.layer_norm_eps < 1, "encoder.layer_norm_eps must be above 0 and below 1")
+        _require(
+            0 <= self.initializer_range < math.inf,
+            "encoder.initializer_range must be at least 0, and finite",
+        )
         _require(
             self.hidden_act in HIDDEN_ACTS,
             f"encoder.hidden_act must be {' or '.join(HIDDEN_ACTS)}, not {self.hidden_act!r}",
@@ -310,6 +315,11 @@ class PretrainingConfig:
             )
 
     @property
+    def has_generator(self) -> bool:
+        """Whether the model fills in tokens for the discriminator."""
+        return self.objective == "electra" and not self.uniform_generator
+
+    @property
     def generator(self) -> EncoderConfig:
         """The generator's encoder; the same rounding as the original code's."""
         if not self.untied_generator:
@@ -516,7 +526,24 @@ def load(
     try:
         for override in overrides:
             _apply_override(values, override)
-        return _build(config_class, {**(defaults or {}), **values}, prefix="")
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}.") from error
+    return build(config_class, {**(defaults or {}), **values}, origin)
+
+
+def build(config_class: type, values: Mapping[str, object], origin: str | os.PathLike):
+    """Builds a configuration of settings that were read from a file.
+
+    Args:
+      config_class: the dataclass to build.
+      values: the settings, as JSON gives them.
+      origin: the file, for the messages.
+
+    Raises:
+      ConfigError: naming the file, the key or value at fault and what was expected.
+    """
+    try:
+        return _build(config_class, values, prefix="")
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}.") from error
 
@@ -548,7 +575,7 @@ def _apply_override(values: dict, override: str) -> None:
     values[key] = value
 
 
-def _build(config_class: type, values: dict, prefix: str):
+def _build(config_class: type, values: Mapping[str, object], prefix: str):
     hints = typing.get_type_hints(config_class)
     for key in values:
         if key not in hints:
@@ -567,7 +594,7 @@ def _convert(value, expected: type, name: str):
         raise ConfigError(f"{name} is a group of settings, not {value!r}")
     if expected is int and isinstance(value, float) and value.is_integer():
         return int(value)
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+    if expected is float and type(value) is int and abs(value) < 1e308:
         return float(value)
     if type(value) is expected:
         return value

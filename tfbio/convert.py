@@ -141,7 +141,7 @@ def to_tfbio(source: str, target: str) -> None:
     from tfbio import checkpoints, fine_tuned, hugging_face, optimization, records, tokenization
 
     if fine_tuned.is_one(source):
-        if hugging_face.read_shape(source) is None:
+        if not hugging_face.is_one(source):
             raise ConversionError(f"{source} is of run_finetuning.py already.")
         _convert_fine_tuned(source, target, fine_tuned.write_trial)
         return
@@ -215,7 +215,8 @@ def to_original_electra(source: str, target: str) -> str:
             f"{source} holds no ELECTRA with its generator, which that code trains: give "
             "--format=hugging_face."
         )
-    config, default = checkpoints.pretraining_config(settings), EncoderConfig()
+    config = checkpoints.pretraining_config(settings, checkpoints.run_of(source))
+    default = EncoderConfig()
     names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers")
     plain = dataclasses.replace(config.encoder, **{name: getattr(default, name) for name in names})
     original = dataclasses.replace(
@@ -247,7 +248,7 @@ def _settings(source: str) -> dict:
     """Of a run, or a model of Hugging Face's with a head of pretraining."""
     from tfbio import checkpoints, hugging_face
 
-    if hugging_face.read_shape(source) is not None:
+    if checkpoints.reader_of(source) is hugging_face:
         return hugging_face.read_pretraining_settings(source)
     settings = checkpoints.read_settings(source)
     if "objective" not in settings:
@@ -262,7 +263,7 @@ def _read_run(source: str, optimizer=None):
     """The settings and the model of a run; the optimizer gets its averages and its step."""
     from tfbio import checkpoints, electra, masked_language_model
 
-    settings = checkpoints.pretraining_config(_settings(source))
+    settings = checkpoints.pretraining_config(_settings(source), checkpoints.run_of(source))
     kind = electra.Electra
     if settings.objective != "electra":
         kind = masked_language_model.MaskedLanguageModel

@@ -1,6 +1,7 @@
 """Fine-tuned models: read and written as a trial of `run_finetuning.py`, and as Hugging Face's.
 
-`read` takes either, and `write_trial` and `write_hugging_face` make either of what it gives.
+All that reads takes either, and `write_trial` and `write_hugging_face` make either of what `read`
+gives.
 
 The class of Hugging Face's is of the family that the encoder came in as (config.json's `family`:
 that of the folder which fine-tuning started from), or was pretrained as here (see
@@ -12,6 +13,7 @@ decides between BERT's and ELECTRA's, whose layers are the same: "tanh" is BERT'
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import os
 import re
@@ -21,7 +23,17 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfbio import checkpoints, hugging_face, kinds, predict, records, tokenization, weight_names
+from tfbio import (
+    checkpoints,
+    hugging_face,
+    hugging_face_tokenizer,
+    kinds,
+    records,
+    storage,
+    sweep,
+    tokenization,
+    weight_names,
+)
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig, FinetuningConfig, load
 from tfbio.tagging import Tagging
@@ -78,20 +90,114 @@ def read(folder: str) -> FineTuned:
     Raises:
       UserError: it cannot be read.
     """
-    if hugging_face.read_settings(folder) is not None:
-        return _of_hugging_face(folder)
-    trial = predict.find_trial(folder)
-    settings = checkpoints.read_settings(trial)
+    folder = find_trial(folder)
+    settings = read_settings(folder)
     model = _make(settings)
-    predict.restore(trial, model)
+    restore(folder, model)
+    return FineTuned(folder, model, settings, read_null_threshold(folder))
+
+
+def find_trial(model: str) -> str:
+    """The folder with the weights, which may be `model` itself.
+
+    Args:
+      model: of a trial; of a run: then its best trial on the development set; or Hugging Face's.
+
+    Raises:
+      UserError: there is no model.
+    """
+    folder = sweep.chosen(os.path.abspath(model))
+    is_trial = os.path.isfile(os.path.join(folder, f"{checkpoints.TRIAL_WEIGHTS}.index"))
+    if is_trial or hugging_face.is_one(folder):
+        return folder
+    scores = {}
+    for path in sorted(storage.find(os.path.join(glob.escape(folder), "trial_*", "scores.json"))):
+        # One that is being written is `trial_SEED.unfinished`.
+        if not os.path.dirname(path).endswith(".unfinished"):
+            with open(path, encoding="utf-8") as file:
+                scores[os.path.dirname(path)] = json.load(file).get("dev")
+    if not scores:
+        raise UserError(
+            f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
+            "run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging Face's."
+        )
+    if [*scores.values()] == [None]:  # a model from elsewhere, see `write_trial`
+        return next(iter(scores))
+    metric = next(iter(next(iter(scores.values()))))
+    best = max(scores, key=lambda trial: scores[trial][metric])
+    print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
+    return best
+
+
+def read_settings(trial: str) -> dict:
+    """What `run_finetuning.py` wrote to `config.json`, or would have written of Hugging Face's.
+
+    Args:
+      trial: see `find_trial`.
+
+    Raises:
+      UserError: it cannot be read, or is of an earlier version.
+      FineTunedError: the model is of no known kind.
+    """
+    if hugging_face.is_one(trial):
+        return _settings_of_hugging_face(trial)
+    path = os.path.join(os.path.dirname(trial), "config.json")
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{path}, which run_finetuning.py wrote, is missing: copy it there with the vocabulary."
+        )
+    settings = checkpoints.read_settings(trial)
+    if "trained_on" not in settings:
+        raise UserError(
+            f"{path} is of an earlier version: run the command that fine-tuned once more, which "
+            "adds what is missing, and trains nothing."
+        )
+    return settings
+
+
+def read_null_threshold(trial: str) -> float | None:
+    """`FineTuned.null_threshold` of the model in `trial`, see `find_trial`."""
+    if hugging_face.is_one(trial):
+        # The default of BERT's `run_squad.py`: no answer where it scores higher than the best one.
+        default = 0.0 if _head(trial) == HEADS["spans"] else None
+        threshold = hugging_face.read_config(trial).get("null_threshold", default)
+        if threshold is not None and type(threshold) not in (int, float):
+            raise FineTunedError(
+                f"{trial}/config.json has null_threshold = {json.dumps(threshold)}: it must be a "
+                "number, or null."
+            )
+        return threshold
     with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
-        threshold = json.load(file).get("null_threshold")
-    return FineTuned(trial, model, settings, threshold)
+        return json.load(file).get("null_threshold")
+
+
+def restore(trial: str, model: TaskModel) -> None:
+    """Gives `model` the weights in `trial`, see `find_trial`.
+
+    Raises:
+      UserError: they cannot be read, or are of another shape.
+    """
+    if hugging_face.is_one(trial):
+        hugging_face.restore_task_model(trial, model, _head(trial) == HEADS["spans"])
+        return
+    weights = os.path.join(trial, checkpoints.TRIAL_WEIGHTS)
+    try:
+        tf.train.Checkpoint(model=model).read(weights).assert_consumed()
+    except (tf.errors.OpError, AssertionError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"the weights {weights} cannot be read: {reason}") from error
+
+
+def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> FinetuningConfig:
+    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`."""
+    names = [field.name for field in dataclasses.fields(FinetuningConfig)]
+    own = json.dumps({name: settings[name] for name in names if name in settings})
+    return load(FinetuningConfig, own, overrides)
 
 
 def _make(settings: dict) -> TaskModel:
     """The model of a trial's settings, with random weights."""
-    config, known = predict.finetuning_config(settings), settings["trained_on"]
+    config, known = finetuning_config(settings), settings["trained_on"]
     kind = kinds.make(known["kind"], known["labels"], config)
     return TaskModel(
         load(EncoderConfig, json.dumps(settings["encoder"])),
@@ -106,28 +212,25 @@ def _make(settings: dict) -> TaskModel:
 
 def _head(folder: str) -> str:
     """The class of Hugging Face's in a folder without the family's name, or ""."""
-    architecture = (hugging_face.read_config(folder).get("architectures") or [""])[0]
-    return re.sub(r"^.*?(?=For[A-Z])", "", architecture)
+    return re.sub(r"^.*?(?=For[A-Z])", "", hugging_face_tokenizer.read_architecture(folder))
 
 
-def _of_hugging_face(folder: str) -> FineTuned:
+def _settings_of_hugging_face(folder: str) -> dict:
     said, pretrained = hugging_face.read_config(folder), checkpoints.read_settings(folder)
     shape, family = checkpoints.read_encoder_config(folder), pretrained["family"]
-    # Without names, `transformers` has LABEL_0 and so on, of which it saves no two.
-    names = said.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-    labels = [names[number] for number in sorted(names, key=int)]
-    scheme, text_head, threshold = "BIO", "linear", None
+    scheme, text_head, labels = "BIO", "linear", _labels(folder, said)
     if _head(folder) == HEADS["tagging"]:
         labels, scheme = _tags(folder, labels)
         # Words as BERT's tokenizer sees them; and tags without a type stay so.
         known = {"kind": "tagging", "labels": labels, "entity_type": "", "words": "punctuation"}
     elif _head(folder) == HEADS["spans"]:
         known = {"kind": "spans", "labels": [], "pairs": False}
-        # The default of BERT's `run_squad.py`: no answer where it scores higher than the best one.
-        threshold = said.get("null_threshold", 0.0)
-    else:
+    elif _head(folder) in HEADS.values():
         known = {"kind": _kind_of_texts(folder, said, labels), "labels": labels, "pairs": None}
         text_head = weight_names.TEXT_HEADS[family].text_head
+    else:
+        wanted = " or ".join(dict.fromkeys(f"...{head}" for head in HEADS.values()))
+        raise FineTunedError(f"{folder} holds no fine-tuned model: give one of a class {wanted}.")
     config = FinetuningConfig(
         comment=f"{said['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
@@ -137,7 +240,7 @@ def _of_hugging_face(folder: str) -> FineTuned:
         attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
         num_trials=1,
     )
-    settings = {
+    return {
         **dataclasses.asdict(config),
         "init_checkpoint": folder,
         "encoder": dataclasses.asdict(shape),
@@ -145,9 +248,20 @@ def _of_hugging_face(folder: str) -> FineTuned:
         "family": family,
         "trained_on": {**known, "markers": False},
     }
-    model = _make(settings)
-    hugging_face.restore_task_model(folder, model, known["kind"], family)
-    return FineTuned(folder, model, settings, threshold)
+
+
+def _labels(folder: str, said: dict) -> list[str]:
+    """The labels of a `config.json` of Hugging Face's, in the order of the outputs."""
+    # Without names, `transformers` has LABEL_0 and so on, of which it saves no two.
+    names = said.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    if isinstance(names, dict):
+        labels = [names.get(str(number)) for number in range(len(names))]
+        if all(isinstance(label, str) for label in labels):
+            return labels
+    raise FineTunedError(
+        f"{folder}/config.json has id2label = {json.dumps(names)}: it must give each output, by "
+        'its number from 0, the name of its label, such as {"0": "no", "1": "yes"}.'
+    )
 
 
 def _tags(folder: str, labels: Sequence[str]) -> tuple[list[str], str]:
@@ -207,7 +321,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     Raises:
       FineTunedError: no class can hold it.
     """
-    config, known = predict.finetuning_config(tuned.settings), tuned.settings["trained_on"]
+    config, known = finetuning_config(tuned.settings), tuned.settings["trained_on"]
     if config.tagging_head != "linear" or config.pooling != "first" or known["markers"]:
         raise FineTunedError(
             f"{tuned.folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
@@ -234,7 +348,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
         folder,
         f"{family.capitalize()}{HEADS[kind]}",
         tuned.model.encoder.config,
-        weight_names.of_task_model(tuned.model, kind, family),
+        weight_names.of_task_model(tuned.model, kind == "spans", family),
         vocabulary,
         tuned.settings["lower_case"],
         **more,

@@ -30,7 +30,6 @@ from tfbio import (
     predictions,
     records,
     relations,
-    tensorflow1,
     tokenization,
     weight_files,
     words,
@@ -284,7 +283,7 @@ def check_settings(
 
 def _weights_sha256(folder: str) -> str:
     """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
-    if tensorflow1.find(folder) is None and hugging_face.read_settings(folder) is not None:
+    if checkpoints.reader_of(folder) is hugging_face:
         return weight_files.sha256_of(folder)
     return records.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
 

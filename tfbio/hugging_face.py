@@ -22,7 +22,7 @@ from tfbio import (
     weight_names,
 )
 from tfbio.cli import UserError
-from tfbio.config import HIDDEN_ACTS, ConfigError, EncoderConfig, PretrainingConfig, load
+from tfbio.config import HIDDEN_ACTS, ConfigError, EncoderConfig, PretrainingConfig, build
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
@@ -32,13 +32,14 @@ from tfbio.task_model import TaskModel
 GENERATOR = "generator"
 # What only a model with ELECTRA's discriminator has.
 DISCRIMINATOR_HEAD = "discriminator_predictions.dense_prediction.weight"
-# Of the settings in config.json, those that an `Encoder` can have in one way only.
+# Of the settings in config.json, those that an `Encoder` can have in few ways.
 REQUIRED = {
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "num_hidden_groups": 1,
-    "inner_group_num": 1,
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "num_hidden_groups": (1,),
+    "inner_group_num": (1,),
+    "hidden_act": HIDDEN_ACTS,
 }
 # Those that have no default.
 SIZES = (
@@ -101,63 +102,67 @@ class HuggingFaceError(UserError):
     """A folder of Hugging Face's that cannot be used, or is not one."""
 
 
-def read_settings(folder: str) -> dict | None:
-    """What `checkpoints.read_settings` gives of our runs; None: the folder is not Hugging Face's.
+def is_one(folder: str) -> bool:
+    """Whether `folder` has a model of Hugging Face's, of whatever type."""
+    return read_config(folder).get("model_type") is not None
+
+
+def read_config(folder: str) -> dict:
+    """The `config.json` in a folder; nothing, if there is none."""
+    return hugging_face_tokenizer.read_json(storage.at(folder, "config.json"))
+
+
+def read_settings(folder: str) -> dict:
+    """What `checkpoints.read_settings` gives of our runs.
 
     Raises:
       HuggingFaceError: it is of a model that no `Encoder` can be.
     """
-    shape = read_shape(folder)
-    if shape is None:
-        return None
+    shape = dataclasses.asdict(read_shape(folder))
     lower_case = hugging_face_tokenizer.read_lower_case(folder)
     return {"encoder": shape, "lower_case": lower_case, "family": _kind(folder)}
 
 
-def read_shape(folder: str) -> dict | None:
-    """The settings of an `EncoderConfig` in `config.json`; None: the folder is not Hugging Face's.
+def read_shape(folder: str) -> EncoderConfig:
+    """The shape of the encoder that `config.json` describes.
 
     Raises:
       HuggingFaceError: it is of a model that no `Encoder` can be.
     """
-    path = storage.at(folder, "config.json")
-    settings = hugging_face_tokenizer.read_json(path)
+    path, settings = storage.at(folder, "config.json"), read_config(folder)
     kind = settings.get("model_type")
-    if kind is None:
-        return None
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise HuggingFaceError(
-            f"{folder} holds a model of type {kind}: give one of {', '.join(FAMILIES)}."
+            f"{path} has model_type = {json.dumps(kind)}: give a model of one of the types "
+            f"{', '.join(FAMILIES)}."
         )
     family = FAMILIES[kind]
-    for name, value in REQUIRED.items():
-        if settings.get(name, value) != value:
-            raise HuggingFaceError(
-                f"{path} has {name} = {settings[name]}: only {value} can be used."
-            )
     for name in SIZES + ("embedding_size",) * family.has_embedding_size:
         if name not in settings:
             raise HuggingFaceError(f"{path} lacks {name}: it is not complete.")
-    names = EncoderConfig.__dataclass_fields__.keys() & settings.keys()
-    shape = {name: settings[name] for name in names}
-    shape.setdefault("hidden_act", family.hidden_act)
-    if shape["hidden_act"] not in HIDDEN_ACTS:
-        raise HuggingFaceError(
-            f"{path} has hidden_act = {shape['hidden_act']}: only {' and '.join(HIDDEN_ACTS)} can "
-            "be used."
-        )
+    shape = {"hidden_act": family.hidden_act}
+    shape |= {x: settings[x] for x in EncoderConfig.__dataclass_fields__ if x in settings}
+    for name, values in REQUIRED.items():
+        value = settings.get(name, values[0])
+        if value not in values:
+            raise HuggingFaceError(
+                f"{path} has {name} = {json.dumps(value)}: only "
+                f"{' and '.join(map(json.dumps, values))} can be used."
+            )
     if not family.has_embedding_size:
         shape["embedding_size"] = shape["hidden_size"]
     # What the family alone says. RoBERTa counts positions from after the id of padding.
     pad_id = settings.get("pad_token_id", 1)
-    if kind == "roberta" and not isinstance(pad_id, int):
-        raise HuggingFaceError(f"{path} has pad_token_id = {pad_id}: a RoBERTa's is a number.")
+    if kind == "roberta" and (type(pad_id) is not int or pad_id < 0):
+        raise HuggingFaceError(
+            f"{path} has pad_token_id = {json.dumps(pad_id)}: a RoBERTa's is a number from 0."
+        )
     shape["position_offset"] = pad_id + 1 if kind == "roberta" else 0
     shape["share_layers"] = kind == "albert"
     try:
-        return dataclasses.asdict(load(EncoderConfig, json.dumps(shape)))
+        return build(EncoderConfig, shape, path)
     except ConfigError as error:
-        raise HuggingFaceError(f"{path}: {error}.") from error
+        raise HuggingFaceError(str(error)) from error
 
 
 def read_pretraining_settings(folder: str) -> dict:
@@ -174,12 +179,10 @@ def read_pretraining_settings(folder: str) -> dict:
       HuggingFaceError: the model has another head or none, or is no `Electra` and no
         `MaskedLanguageModel`.
     """
-    found = read_settings(folder)
-    encoder = load(EncoderConfig, json.dumps(found["encoder"]))
-    kind = _kind(folder)
+    encoder, kind = read_shape(folder), _kind(folder)
     family, tensors = FAMILIES[kind], weight_files.open_all(folder)
     settings = {
-        **found,
+        **read_settings(folder),
         "sequence_length": min(encoder.max_sequence_length, PretrainingConfig.sequence_length),
     }
     if kind == "electra" and DISCRIMINATOR_HEAD in tensors:
@@ -187,10 +190,11 @@ def read_pretraining_settings(folder: str) -> dict:
     bias, _ = weight_names.hugging_face_name(family.word_bias)
     if not {bias, f"{family.decoder}.bias"} & tensors.keys():
         # A model that was fine-tuned has a head of another kind.
-        architectures = read_config(folder).get("architectures") or ["?"]
+        name = hugging_face_tokenizer.read_architecture(folder)
+        name = name or "model without a class, as its config.json has no architectures"
         raise HuggingFaceError(
-            f"{folder} holds a {architectures[0]}, which has no head of pretraining: give one with "
-            "such a head, as ...ForPreTraining and ...ForMaskedLM have, or one that was fine-tuned."
+            f"{folder} holds a {name}, and has no head of pretraining: give one with such a head, "
+            "as ...ForPreTraining and ...ForMaskedLM have, or one that was fine-tuned."
         )
     settings["objective"] = "mlm"
     if family.sentence_pair:
@@ -220,9 +224,12 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
     }
     if generator == encoder and not differing:
         return {"untied_generator": False}
+    for name in ("hidden_size", "num_hidden_layers"):
+        if getattr(generator, name) > getattr(encoder, name):
+            raise HuggingFaceError(f"{inner} holds a generator that is larger than {folder}.")
     untied = generator.embedding_size != encoder.embedding_size
     untied |= any(name.startswith("electra.embeddings.") for name in differing)
-    settings = {
+    return {
         "untied_generator_embeddings": untied,
         "generator_embedding_size": generator.embedding_size if untied else 0,
         "generator_hidden_fraction": generator.hidden_size / encoder.hidden_size,
@@ -230,15 +237,6 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
         "generator_intermediate_size": generator.intermediate_size,
         "generator_num_attention_heads": generator.num_attention_heads,
     }
-    for name in ("generator_hidden_fraction", "generator_layers_fraction"):
-        if settings[name] > 1:
-            raise HuggingFaceError(f"{inner} holds a generator that is larger than {folder}.")
-    return settings
-
-
-def read_config(folder: str) -> dict:
-    """The `config.json` in a folder; nothing, if there is none."""
-    return hugging_face_tokenizer.read_json(storage.at(folder, "config.json"))
 
 
 def _kind(folder: str) -> str:
@@ -272,8 +270,8 @@ def read_generator(folder: str) -> EncoderConfig | None:
     Raises:
       HuggingFaceError: see `read_shape`.
     """
-    shape = read_shape(os.path.join(folder, GENERATOR))
-    return shape and load(EncoderConfig, json.dumps(shape))
+    inner = os.path.join(folder, GENERATOR)
+    return read_shape(inner) if is_one(inner) else None
 
 
 def restore_electra(folder: str, model: Electra) -> None:
@@ -328,19 +326,18 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
             return
 
 
-def restore_task_model(folder: str, model: TaskModel, kind: str, family: str) -> None:
+def restore_task_model(folder: str, model: TaskModel, of_spans: bool) -> None:
     """Gives `model` the fine-tuned model in `folder`.
 
     Args:
-      folder: of one of the classes of `weight_names.of_task_model`, which has the other arguments.
+      folder: of one of the classes of `weight_names.of_task_model`.
       model: of the same shape.
-      kind: of the task.
-      family: of the class.
+      of_spans: whether it answers questions.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the model is then unchanged.
     """
-    named = weight_names.of_task_model(model, kind, family)
+    named = weight_names.of_task_model(model, of_spans, _kind(folder))
     _assign(_values(folder, weight_files.open_all(folder), named))
 
 
@@ -394,7 +391,7 @@ def check_family(kind: str, encoder: EncoderConfig, with_word_head: bool) -> Non
 
 def _read_with_word_head(folder: str, kind: str) -> dict[str, weight_files.Tensor]:
     """The tensors of a model that scores words with its token embeddings."""
-    check_family(kind, load(EncoderConfig, json.dumps(read_shape(folder))), with_word_head=True)
+    check_family(kind, read_shape(folder), with_word_head=True)
     family, tensors = FAMILIES[kind], weight_files.open_all(folder)
     bias, _ = weight_names.hugging_face_name(family.word_bias)
     # Where a file has both, they are one to `transformers`, unless the model was made otherwise.

@@ -48,8 +48,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
     settings = read_json(path)
     if name == "vocab.json":
         # Words of taggers have a space before them here, too.
-        architecture = read_json(storage.at(folder, "config.json")).get("architectures") or [""]
-        if settings.get("add_prefix_space") and not architecture[0].endswith(TAGGER):
+        if settings.get("add_prefix_space") and not read_architecture(folder).endswith(TAGGER):
             raise TokenizerError(
                 f"{path} has add_prefix_space = true: a text can only be without a space before it."
             )
@@ -108,6 +107,22 @@ def read_json(path: Path) -> dict:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def read_architecture(folder: str | os.PathLike) -> str:
+    """The class of `transformers` that `config.json` names, or "".
+
+    Raises:
+      UserError: it names it in another way than `transformers` does.
+    """
+    path = storage.at(folder, "config.json")
+    names = read_json(path).get("architectures") or [""]
+    if not isinstance(names, list) or not isinstance(names[0], str):
+        raise UserError(
+            f"{path} has architectures = {json.dumps(names)}: it must be a list with the name of "
+            "the model's class."
+        )
+    return names[0]
 
 
 def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:

@@ -20,24 +20,23 @@ from tfbio import (
     annotation_formats,
     answers,
     checkpoints,
-    config,
     distribution,
+    fine_tuned,
     finetuning,
     kinds,
     predictions,
     records,
     storage,
-    sweep,
     task_files,
     tokenization,
     words,
 )
 from tfbio.annotation_formats import Document
 from tfbio.cli import UserError
+from tfbio.fine_tuned import find_trial, finetuning_config, restore
 from tfbio.finetuner import Finetuner
 from tfbio.predictions import Entity
 from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
-from tfbio.task_model import TaskModel
 
 # Documents that are in memory at once; of PubMed's they have some 10,000 sentences.
 _AT_ONCE = 1000
@@ -64,8 +63,8 @@ def predict(
     where there is none; and null_odds, by how much no answer scores higher.
 
     Args:
-      model: the folder of a trial, or the `output_dir` of a run: then its best trial on the
-        development set.
+      model: the folder of a trial; the `output_dir` of a run: then its best trial on the
+        development set; or a fine-tuned model of Hugging Face's, see `fine_tuned`.
       inputs: files, folders and globs.
       output: a file; for "brat" a folder.
       strategy: where to compute.
@@ -85,7 +84,7 @@ def predict(
     if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
         raise UserError(f"--output: the folder of {output} does not exist.")
     trial = find_trial(model)
-    settings = _read_settings(trial)
+    settings = fine_tuned.read_settings(trial)
     if settings["trained_on"]["kind"] == "tagging":
         files = annotation_formats.find_files(inputs)
         if form == "brat":
@@ -148,79 +147,12 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
     return files, examples
 
 
-def find_trial(model: str) -> str:
-    """The folder of a trial: `model` itself, or the best in that of a run on the development set.
-
-    Raises:
-      UserError: there is none.
-    """
-    folder = sweep.chosen(os.path.abspath(model))
-    if os.path.isfile(os.path.join(folder, "model.index")):
-        return folder
-    scores = {}
-    for path in sorted(storage.find(os.path.join(glob.escape(folder), "trial_*", "scores.json"))):
-        # One that is being written is `trial_SEED.unfinished`.
-        if not os.path.dirname(path).endswith(".unfinished"):
-            with open(path, encoding="utf-8") as file:
-                scores[os.path.dirname(path)] = json.load(file).get("dev")
-    if not scores:
-        raise UserError(
-            f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
-            "run_finetuning.py run, or a trial_SEED in it."
-        )
-    if [*scores.values()] == [None]:  # a model from elsewhere, see `fine_tuned`
-        return next(iter(scores))
-    metric = next(iter(next(iter(scores.values()))))
-    best = max(scores, key=lambda trial: scores[trial][metric])
-    print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
-    return best
-
-
-def _read_settings(trial: str) -> dict:
-    """The run's `config.json`, which stands beside the trial."""
-    path = os.path.join(os.path.dirname(trial), "config.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            settings = json.load(file)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path}, which run_finetuning.py wrote, cannot be read: {error}."
-        ) from error
-    if "trained_on" not in settings:
-        raise UserError(
-            f"{path} is of an earlier version: run the command that fine-tuned once more, which "
-            "adds what is missing, and trains nothing."
-        )
-    return settings
-
-
-def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> config.FinetuningConfig:
-    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`."""
-    names = [field.name for field in dataclasses.fields(config.FinetuningConfig)]
-    own = json.dumps({name: settings[name] for name in names if name in settings})
-    return config.load(config.FinetuningConfig, own, overrides)
-
-
-def restore(trial: str, model: TaskModel) -> None:
-    """Gives `model` the weights of a trial.
-
-    Raises:
-      UserError: they cannot be read, or are of another shape.
-    """
-    weights = os.path.join(trial, checkpoints.TRIAL_WEIGHTS)
-    try:
-        tf.train.Checkpoint(model=model).read(weights).assert_consumed()
-    except (tf.errors.OpError, AssertionError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"the weights {weights} cannot be read: {reason}") from error
-
-
 class Predictor:
     """A fine-tuned model in memory.
 
     Args:
-      trial: the folder with its weights; the vocabulary stands beside it.
-      settings: of the run.
+      trial: the folder with its weights, see `fine_tuned.find_trial`.
+      settings: of the run, see `fine_tuned.read_settings`.
       strategy: where to compute.
       overrides: "name=value" each.
 
@@ -240,9 +172,8 @@ class Predictor:
         self.known = settings["trained_on"]
         # A model from elsewhere with tags without a type says no more.
         self.entity_type = self.known.get("entity_type") or "Entity"
-        with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
-            self.null_threshold = json.load(file).get("null_threshold")
-        vocabulary = tokenization.find_vocabulary(os.path.dirname(trial))
+        self.null_threshold = fine_tuned.read_null_threshold(trial)
+        vocabulary = tokenization.find_vocabulary(checkpoints.run_of(trial))
         self.tokenizer = finetuning.load_tokenizer(
             vocabulary, encoder, settings["lower_case"], self.config, self.known
         )

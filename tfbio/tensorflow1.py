@@ -20,13 +20,13 @@ import json
 import os
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import (
-    config,
     hugging_face_tokenizer,
     optimization,
     records,
@@ -36,7 +36,14 @@ from tfbio import (
     weight_names,
 )
 from tfbio.cli import UserError
-from tfbio.config import HIDDEN_ACTS, TRAINING_ONLY, ConfigError, EncoderConfig, PretrainingConfig
+from tfbio.config import (
+    HIDDEN_ACTS,
+    TRAINING_ONLY,
+    ConfigError,
+    EncoderConfig,
+    PretrainingConfig,
+    build,
+)
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
@@ -46,6 +53,8 @@ SLOTS = {"adam_m": "m", "adam_v": "v"}
 STEP = "global_step"
 # Where BERT's and ALBERT's code has the model's shape; ELECTRA's has it in no file.
 SHAPE_FILES = ("bert_config.json", "albert_config.json", "config.json")
+# Of the settings there, those that an `Encoder` can have in few ways.
+REQUIRED = {"hidden_act": HIDDEN_ACTS, "num_hidden_groups": (1,), "inner_group_num": (1,)}
 # What only ALBERT's have; one group of one layer is all that was published.
 SHARED_LAYER = "bert/encoder/transformer/group_0/inner_group_0"
 # The size of an attention head, of which there are hidden_size / 64: so it is in all that was
@@ -98,11 +107,14 @@ def find(path: str) -> str | None:
     return None if "_CHECKPOINTABLE_OBJECT_GRAPH" in _shapes(_open(prefix)) else prefix
 
 
-def read_settings(path: str) -> dict | None:
-    """What `checkpoints.read_settings` gives of our runs; None: there is no such checkpoint.
+def read_settings(path: str) -> dict:
+    """What `checkpoints.read_settings` gives of our runs.
 
     The encoder's shape is that of the tensors, changed by what is said in a `bert_config.json` or
     `config.json` beside them; without, there is a head for every 64 of hidden_size.
+
+    Args:
+      path: see `find`.
 
     Returns:
       `encoder`, `lower_case` and `family`; and what else of `PretrainingConfig` says of which kind
@@ -113,31 +125,28 @@ def read_settings(path: str) -> dict | None:
       TokenizerError: there is no vocabulary beside it.
     """
     prefix = find(path)
-    if prefix is None:
-        return None
     folder, shapes = os.path.dirname(prefix), _shapes(_open(prefix))
     scope = _scope(prefix, shapes)
     shape = _encoder_shape(prefix, shapes, scope)
+    heads, rest = divmod(shape["hidden_size"], HEAD_SIZE)
     is_albert = f"{SHARED_LAYER}/LayerNorm/gamma" in shapes
-    shape |= _stated_shape(folder, is_albert)
-    if is_albert and "num_hidden_layers" not in shape:
+    stated = _stated_shape(folder, is_albert)
+    if is_albert and "num_hidden_layers" not in stated:
         raise TensorFlow1Error(
             f"{prefix} does not tell how often its one layer is used: put its albert_config.json "
             "beside it."
         )
-    if "num_attention_heads" not in shape:
-        heads, rest = divmod(shape["hidden_size"], HEAD_SIZE)
-        if rest:
-            raise TensorFlow1Error(
-                f"{prefix} does not tell its attention heads, as its hidden_size "
-                f"{shape['hidden_size']} is no multiple of {HEAD_SIZE}: put a bert_config.json "
-                "with num_attention_heads beside it."
-            )
-        shape["num_attention_heads"] = heads
+    if rest and "num_attention_heads" not in stated:
+        raise TensorFlow1Error(
+            f"{prefix} does not tell its attention heads, as its hidden_size "
+            f"{shape['hidden_size']} is no multiple of {HEAD_SIZE}: put a bert_config.json "
+            "with num_attention_heads beside it."
+        )
+    shape |= {"num_attention_heads": heads, **stated}
     try:
-        shape = dataclasses.asdict(config.load(EncoderConfig, json.dumps(shape)))
+        shape = dataclasses.asdict(build(EncoderConfig, shape, _shape_file(folder) or prefix))
     except ConfigError as error:
-        raise TensorFlow1Error(f"the settings beside {prefix} cannot be used: {error}.") from error
+        raise TensorFlow1Error(str(error)) from error
     lower_case = hugging_face_tokenizer.read_lower_case(folder)
     family = "albert" if is_albert else scope
     settings = {"encoder": shape, "lower_case": lower_case, "family": family}
@@ -226,28 +235,30 @@ def _encoder_shape(
         ) from error
 
 
+def _shape_file(folder: str) -> Path | None:
+    """The file of settings beside a checkpoint; None: there is none."""
+    for name in SHAPE_FILES:
+        path = storage.at(folder, name)
+        if "hidden_size" in hugging_face_tokenizer.read_json(path):
+            return path
+    return None
+
+
 def _stated_shape(folder: str, is_albert: bool) -> dict:
     """What the file of settings beside a checkpoint says of the encoder; nothing, without one."""
     shape = {"share_layers": True, "hidden_act": "gelu_new"} if is_albert else {}
-    for name in SHAPE_FILES:
-        stated = hugging_face_tokenizer.read_json(storage.at(folder, name))
-        if "hidden_size" in stated:
-            break
-    else:
+    path = _shape_file(folder)
+    if path is None:
         return shape
-    for setting, value in (("num_hidden_groups", 1), ("inner_group_num", 1)):
-        if stated.get(setting, value) != value:
+    stated = hugging_face_tokenizer.read_json(path)
+    for name, values in REQUIRED.items():
+        value = stated.get(name, values[0])
+        if value not in values:
             raise TensorFlow1Error(
-                f"{os.path.join(folder, name)} has {setting} = {stated[setting]}: only {value} can "
-                "be used."
+                f"{path} has {name} = {json.dumps(value)}: only "
+                f"{' and '.join(map(json.dumps, values))} can be used."
             )
-    stated_act = stated.get("hidden_act", "gelu")
-    if stated_act not in HIDDEN_ACTS:
-        raise TensorFlow1Error(
-            f"{os.path.join(folder, name)} has hidden_act = {stated_act}: only "
-            f"{' and '.join(HIDDEN_ACTS)} can be used."
-        )
-    shape.setdefault("hidden_act", stated_act)
+    shape.setdefault("hidden_act", stated.get("hidden_act", "gelu"))
     # A released one can have the vocabulary rounded up: the tensors know its size.
     known = EncoderConfig.__dataclass_fields__.keys() - {"vocab_size", "hidden_act"}
     return shape | {name: value for name, value in stated.items() if name in known}

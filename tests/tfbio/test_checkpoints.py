@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import checkpoints, config
+from tests.hugging_face import save_model, small_model
+from tfbio import checkpoints, config, fine_tuned, weight_names
 from tfbio.checkpoints import CheckpointError
+from tfbio.cli import UserError
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
 
@@ -23,16 +25,19 @@ SHAPE = config.EncoderConfig(
 )
 
 
+SETTINGS = config.PretrainingConfig(
+    encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5
+)
+
+
 @pytest.fixture
 def saved(tmp_path):
     """A model, and the folder it was saved in as the trainer saves it."""
-    settings = config.PretrainingConfig(
-        encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5
-    )
-    model = Electra(settings)
+    model = Electra(SETTINGS)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
-    (tmp_path / "config.json").write_text(json.dumps(dataclasses.asdict(settings)))
+    written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
+    (tmp_path / "config.json").write_text(json.dumps(written))
     return model, tmp_path
 
 
@@ -57,7 +62,7 @@ def test_settings_newer_than_a_run_are_the_defaults(saved):
     """Also in a run of before they were there, which has a model of today's defaults."""
     _, folder = saved
     path = folder / "config.json"
-    settings = {**json.loads(path.read_text()), "lower_case": True, "vocab_sha256": "0"}
+    settings = {**json.loads(path.read_text()), "vocab_sha256": "0"}
     old = json.loads(json.dumps(settings))
     for name in ("layer_norm_eps", "hidden_act", "position_offset", "share_layers"):
         del old["encoder"][name]
@@ -81,12 +86,18 @@ def test_settings_newer_than_a_run_are_the_defaults(saved):
 def test_what_is_missing_is_named(saved, tmp_path):
     _, folder = saved
     (folder / "checkpoint").unlink()
+    with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
+        checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
+    (folder / "ckpt-30.index").unlink()
     with pytest.raises(CheckpointError, match="holds no checkpoint: run run_pretraining.py first"):
         checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
     with pytest.raises(CheckpointError, match="nowhere holds no config.json"):
         checkpoints.read_settings(str(folder / "nowhere"))
     (folder / "config.json").write_text(json.dumps({"task": "x"}))
     with pytest.raises(CheckpointError, match="names no encoder"):
+        checkpoints.read_settings(str(folder))
+    (folder / "config.json").write_text(json.dumps({"encoder": {}}))
+    with pytest.raises(CheckpointError, match="lower_case = null: it must say true or false"):
         checkpoints.read_settings(str(folder))
     (folder / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match="not valid JSON"):
@@ -127,3 +138,110 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
         path.unlink()
     with pytest.raises(CheckpointError, match="there is no older checkpoint"):
         checkpoints.find_newest(folder)
+
+
+# --- Settings of the wrong kind -------------------------------------------------------------------
+
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+NUMBERS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+    "layer_norm_eps",
+    "hidden_act",
+)
+OF_LABELS = ("architectures", "id2label", "problem_type", "null_threshold")
+READ = {
+    "RobertaForSequenceClassification": (*SIZES, *NUMBERS, *OF_LABELS, "model_type")
+    + ("pad_token_id", "position_embedding_type", "is_decoder", "add_cross_attention"),
+    "AlbertForMaskedLM": ("embedding_size", "num_hidden_groups", "inner_group_num"),
+    "bert_config.json": (*SIZES[1:], *NUMBERS, "num_hidden_groups", "inner_group_num"),
+    "run": ("lower_case", "objective", "generator_layers_fraction", "uniform_generator"),
+}
+# What may be so.
+ALLOWED = [(name, None) for name in OF_LABELS] + [("null_threshold", -5)]
+
+
+@pytest.fixture(scope="module")
+def with_settings(tmp_path_factory):
+    """The file of settings of a model, by the keys of `READ`; each is made once."""
+    folders = {}
+
+    def make(name):
+        if name in folders:
+            return folders[name]
+        folder = tmp_path_factory.mktemp("model")
+        path = folders[name] = folder / "config.json"
+        if name == "bert_config.json":
+            path = folders[name] = folder / name
+            # Whose heads are known without the file.
+            changes = {"embedding_size": 64, "hidden_size": 64, "num_attention_heads": 1}
+            shape = dataclasses.replace(SHAPE, **changes)
+            named = weight_names.of_encoder(Encoder(shape), "bert")
+            parts = [np.split(variable, len(names), axis=-1) for variable, names in named]
+            tensors = dict(zip(sum((x.names for x in named), []), sum(parts, []), strict=True))
+            prefix, slices = str(folder / "bert_model.ckpt"), [""] * len(tensors)
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=list(tensors),
+                shape_and_slices=slices,
+                tensors=list(tensors.values()),
+            )
+            (folder / "vocab.txt").write_text("[PAD]\nthe\n")
+            path.write_text(json.dumps(dataclasses.asdict(shape)))
+        elif name == "run":
+            written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
+            path.write_text(json.dumps(written))
+            tf.train.Checkpoint(model=Electra(SETTINGS)).write(str(folder / "ckpt-30"))
+            (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
+        else:
+            save_model(small_model(name), folder)
+        return path
+
+    return make
+
+
+def read_all(folder):
+    """All settings that are read of a model, whatever it is."""
+    settings = checkpoints.read_settings(folder)
+    checkpoints.read_encoder_config(folder)
+    if fine_tuned.is_one(folder):
+        fine_tuned.read_settings(folder)
+        fine_tuned.read_null_threshold(folder)
+    elif "objective" in settings:
+        checkpoints.pretraining_config(settings, folder)
+
+
+@pytest.mark.parametrize("name, key", [(name, key) for name in READ for key in READ[name]])
+def test_settings_of_the_wrong_kind_are_named(name, key, with_settings):
+    path = with_settings(name)
+    settings = json.loads(path.read_text())
+    read_all(str(path.parent))
+    try:
+        for value in ("x", None, [1], {"a": 1}, -5):
+            path.write_text(json.dumps({**settings, key: value}))
+            if (key, value) in ALLOWED:
+                read_all(str(path.parent))
+                continue
+            with pytest.raises(UserError) as error:
+                read_all(str(path.parent))
+            said = str(error.value)
+            assert str(path) in said and key in said and "\n" not in said
+            assert said.endswith(".") and not said.endswith("..")
+        path.write_text(json.dumps({x: y for x, y in settings.items() if x != key}))
+        if key in (*SIZES[:-1], "embedding_size", "lower_case", "model_type"):
+            if name == "bert_config.json":
+                read_all(str(path.parent))  # the tensors tell it
+                return
+            with pytest.raises(UserError, match=key):
+                read_all(str(path.parent))
+    finally:
+        path.write_text(json.dumps(settings))

@@ -73,6 +73,8 @@ EVERY_HEAD = (
     "AlbertForMaskedLM",
     "AlbertForPreTraining",
 )
+# Embeddings as wide as the layers: ALBERT has a layer between them all the same, others have none.
+AS_WIDE = ("ElectraForMaskedLM", "AlbertForMaskedLM")
 # What is in `generator/`, beside the folder of an ElectraForPreTraining.
 GENERATORS = {
     "no generator": None,
@@ -154,8 +156,10 @@ def test_every_head_comes_in_and_goes_out(architecture, tmp_path):
     assert len(kept) == (4 if settings.sentence_pair_head else 0)
 
 
-def test_a_model_of_bert_s_sizes_stays_an_electra(tmp_path):
-    round_trip({"": small_model("ElectraForMaskedLM", embedding_size=24)}, tmp_path)
+@pytest.mark.parametrize("architecture", AS_WIDE)
+def test_a_model_of_bert_s_sizes_stays_of_its_family(architecture, tmp_path):
+    _, ours = round_trip({"": small_model(architecture, embedding_size=24)}, tmp_path)
+    assert (ours.encoder.projection is None) == architecture.startswith("Electra")
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -179,7 +183,7 @@ def test_what_a_run_cannot_hold_is_refused(tmp_path):
     def make(architecture, **settings):
         return {"": small_model(architecture, **settings)}
 
-    refused("holds a BertModel, which has no head of pretraining", make("BertModel"))
+    refused("holds a BertModel, and has no head of pretraining", make("BertModel"))
     # Their heads have the exact form all the same.
     refused(
         "has hidden_act = gelu, not gelu_new", make("RobertaForMaskedLM", hidden_act="gelu_new")
@@ -525,6 +529,34 @@ def test_the_original_code_gets_what_came_from_transformers(pretrained, tmp_path
             np.testing.assert_array_equal(one, two)
 
 
+def test_the_newest_checkpoint_that_is_there_is_taken(pretrained, tmp_path, capsys):
+    """As pretraining does; and a damaged one is named with its remedy."""
+    run, path = tmp_path / "run", tmp_path / "run" / "ckpt-3"
+    shutil.copytree(pretrained, run)
+    for file in run.glob("ckpt-2.*"):
+        shutil.copy(file, run / file.name.replace("ckpt-2", "ckpt-3"))
+    both = "".join(f'all_model_checkpoint_paths: "ckpt-{step}"\n' for step in (2, 3))
+    (run / "checkpoint").write_text('model_checkpoint_path: "ckpt-3"\n' + both)
+    data = run / "ckpt-3.data-00000-of-00001"
+    for broken in (b"", data.read_bytes()[:-1000], None):
+        data.unlink() if broken is None else data.write_bytes(broken)
+        with pytest.raises(UserError, match=f"{path} is damaged .*: remove {path}.*ckpt-2"):
+            convert.to_hugging_face(str(run), str(tmp_path / "out"))
+        assert not (tmp_path / "out").exists()
+    (run / "ckpt-3.index").unlink()
+    convert.to_hugging_face(str(run), str(tmp_path / "out"))
+    convert.to_hugging_face(pretrained, str(tmp_path / "same"))
+    said = capsys.readouterr().out
+    assert said.count(f"{path} is gone: the newest checkpoint there is is {run}/ckpt-2.") == 1
+    one, other = (Path(tmp_path, name, "model.safetensors") for name in ("out", "same"))
+    assert one.read_bytes() == other.read_bytes()
+    encoders = [Encoder(checkpoints.read_encoder_config(pretrained)) for _ in range(2)]
+    for place, encoder in zip((pretrained, str(run)), encoders, strict=True):
+        checkpoints.restore_encoder(place, encoder)  # as fine-tuning does
+    for one, other in zip(*(encoder.variables for encoder in encoders), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
     from tfbio import hugging_face
 
@@ -565,6 +597,6 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer", "--format=tfbio")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "newer" / "config.json").read_text())["objective"] == "electra"
-    (tmp_path / "newer" / "config.json").write_text('{"encoder": {}}')
+    (tmp_path / "newer" / "config.json").write_text('{"encoder": {}, "lower_case": true}')
     with pytest.raises(UserError, match="is neither the --model_dir of a run_pretraining"):
         convert.to_hugging_face(str(tmp_path / "newer"), str(tmp_path / "newest"))

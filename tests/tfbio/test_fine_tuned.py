@@ -343,11 +343,20 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
 # --- New text ------------------------------------------------------------------------------------
 
 
+def predict_both(folder, inputs, output, cpu):
+    """With the folder as it is, and with a run that was made of it: the same."""
+    convert.to_tfbio(str(folder), f"{folder}_converted")
+    found = []
+    for model in (f"{folder}_converted", folder):
+        predict.predict(str(model), [str(inputs)], str(output), strategy=cpu, overwrite=True)
+        found.append(output.read_text())
+    assert found[0] == found[1]
+
+
 def test_entities_are_those_of_their_logits(cpu, tmp_path):
     from seqeval.metrics.sequence_labeling import get_entities
 
     theirs = make(tmp_path / "a", "BertForTokenClassification", TAGS)
-    convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "model"))
     documents = [
         "Give IL-2 and a drug.",
         "The protein (of a cell) binds IL-2, not drugs.",
@@ -356,7 +365,7 @@ def test_entities_are_those_of_their_logits(cpu, tmp_path):
     for number, text in enumerate(documents):
         (tmp_path / f"{number}.txt").write_text(text)
     output = tmp_path / "found.jsonl"
-    predict.predict(str(tmp_path / "model"), [str(tmp_path / "*.txt")], str(output), strategy=cpu)
+    predict_both(tmp_path / "a", tmp_path / "*.txt", output, cpu)
     records = [json.loads(line) for line in output.read_text().splitlines()]
     assert [record["text"] for record in records] == documents
 
@@ -395,13 +404,12 @@ def test_labels_are_those_of_their_logits(cpu, tmp_path):
 
     labels = ["no", "yes", "maybe"]
     theirs = make(tmp_path / "a", "ElectraForSequenceClassification", labels)
-    convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "model"))
     texts = ["it works", "the drug binds", "a cell is in it"]
     pairs = ["", "", "it is not a drug"]
     (tmp_path / "1.tsv").write_text("".join(f"{x}\n" for x in ("text", *texts[:2])))
     (tmp_path / "2.tsv").write_text(f"text\tpair\n{texts[2]}\t{pairs[2]}\n")
-    output, trial = tmp_path / "found.jsonl", str(tmp_path / "model" / "trial_0")
-    predict.predict(trial, [str(tmp_path / "*.tsv")], str(output), strategy=cpu)
+    output = tmp_path / "found.jsonl"
+    predict_both(tmp_path / "a", tmp_path / "*.tsv", output, cpu)
     records = [json.loads(line) for line in output.read_text().splitlines()]
     tokenizer = transformers.BertTokenizerFast(str(tmp_path / "a" / "vocab.txt"))
     for record, text, pair in zip(records, texts, pairs, strict=True):
@@ -410,6 +418,48 @@ def test_labels_are_those_of_their_logits(cpu, tmp_path):
         expected = dict(zip(labels, torch.softmax(logits, -1).tolist(), strict=True))
         assert record["probabilities"] == pytest.approx(expected, abs=1e-5)
         assert record["label"] == labels[int(logits.argmax())]
+
+
+@pytest.mark.parametrize("threshold", [-100.0, 100.0], ids=["none", "all"])
+def test_answers_are_those_of_their_logits(threshold, cpu, tmp_path):
+    import torch
+    import transformers
+
+    theirs = make(tmp_path / "a", "RobertaForQuestionAnswering")
+    path = tmp_path / "a" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"null_threshold": threshold}))
+    context, questions = "the drug binds in a cell", ("a drug", "is it in the cell", "works")
+    asked = [{"id": text, "question": text} for text in questions]
+    paragraph = {"context": context, "qas": asked}
+    (tmp_path / "asked.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    output = tmp_path / "found.json"
+    predict_both(tmp_path / "a", tmp_path / "asked.json", output, cpu)
+    found = json.loads(output.read_text())
+    assert list(found) == list(questions)
+    if threshold < 0:
+        assert set(found.values()) == {""}
+        return
+    tokenizer = transformers.BertTokenizerFast(str(tmp_path / "a" / "vocab.txt"))
+    for question, answer in found.items():
+        encoded = tokenizer(question, context, return_offsets_mapping=True)
+        ids = torch.tensor([encoded["input_ids"]])
+        with torch.no_grad():
+            logits = theirs(ids)
+        first = encoded.sequence_ids().index(1)
+        scores = {
+            (a, b): float(logits.start_logits[0, a] + logits.end_logits[0, b])
+            for a in range(first, ids.shape[1] - 1)
+            for b in range(a, ids.shape[1] - 1)
+        }
+        start, end = max(scores, key=scores.get)
+        places = encoded["offset_mapping"]
+        assert answer == context[places[start][0] : places[end][1]]
+
+
+def test_a_model_without_such_a_head_cannot_be_used(cpu, tmp_path):
+    make(tmp_path / "a", "BertModel")
+    with pytest.raises(UserError, match="a holds no fine-tuned model: give one of a class ...For"):
+        predict.predict(str(tmp_path / "a"), ["a.txt"], str(tmp_path / "b"), strategy=cpu)
 
 
 def test_tags_without_a_type_are_entities(cpu, tmp_path):

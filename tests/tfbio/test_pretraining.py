@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+import tf_keras as keras
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from data_prep import examples, vocabulary
@@ -27,6 +28,7 @@ from tfbio import (
 from tfbio import encoder as encoders
 from tfbio.cli import UserError
 from tfbio.electra import Electra
+from tfbio.masked_language_model import MaskedLanguageModel
 
 
 @pytest.fixture(scope="module")
@@ -263,16 +265,20 @@ ALONE, STEPS = 4, 8  # steps of the generator alone, and all
 
 @pytest.fixture(scope="module")
 def warmed_up(settings, finished, examples_folder, cpu, tmp_path_factory):
-    """A run that began with a discriminator alone: settings, its folder, what it began with."""
+    """A run that began with a discriminator alone: settings, its folder, what it began with.
+
+    Beside that, which is a run of ours, `discriminator` is the same in Hugging Face's form.
+    """
     folder = tmp_path_factory.mktemp("warmed_up")
     convert.to_hugging_face(finished, str(folder / "discriminator"))
     shutil.rmtree(folder / "discriminator" / "generator")
+    convert.to_tfbio(str(folder / "discriminator"), str(folder / "run"))
     # Loops of three steps, one of which must end sooner, at the border.
     run = dataclasses.replace(settings.run, steps_per_loop=3)
     settings = dataclasses.replace(
         settings, generator_warmup_steps=ALONE, frequency_biases=True, seed=1, run=run
     )
-    arguments = (str(folder / "model"), cpu, str(folder / "discriminator"))
+    arguments = (str(folder / "model"), cpu, str(folder / "run"))
     pretraining.pretrain(settings, [str(examples_folder)], *arguments)
     return settings, *arguments
 
@@ -316,6 +322,41 @@ def test_a_discriminator_alone_waits_for_its_generator(warmed_up, finished):
     rates = dict(scalars(folder, "train")["learning_rate"])
     # Of the next step: the second and last of the warm-up before and after the border, then less.
     assert rates[4] < rates[3] and rates == pytest.approx({3: 1e-3, 4: 3.75e-4, 7: 0.0, 8: 0.0})
+
+
+def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tmp_path):
+    """A run of ours or Hugging Face's; and a masked language model gives its encoder."""
+    settings, folder, _, start = warmed_up
+    wanted = checkpoints.read_settings(folder)
+    assert checkpoints.read_settings(start)["uniform_generator"]
+
+    def restored(place):
+        checkpoints.require_same_model(place, wanted)
+        keras.utils.set_random_seed(0)
+        model = Electra(settings)
+        checkpoints.restore_model(place, model)
+        return model
+
+    one, other = restored(start), restored(str(Path(start).parent / "discriminator"))
+    for mine, theirs in zip(one.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    alone = dataclasses.replace(settings, objective="mlm", generator_warmup_steps=0)
+    tree = tf.train.Checkpoint(model=MaskedLanguageModel(alone))
+    tf.train.CheckpointManager(tree, str(tmp_path), 1).save(1)
+    written = {**wanted, **dataclasses.asdict(alone)}
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    model = restored(str(tmp_path))
+    for mine, theirs in zip(model.encoder.variables, tree.model.encoder.variables, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+    for place in (start, str(tmp_path)):
+        for name, value, words in (
+            ("generator_warmup_steps", 0, "holds no generator: give --set generator_warmup_steps"),
+            ("encoder", {**wanted["encoder"], "num_attention_heads": 2}, "its encoder is"),
+            ("vocab_sha256", "0", "with another vocabulary"),
+        ):
+            with pytest.raises(UserError, match=words):
+                checkpoints.require_same_model(place, {**wanted, name: value})
 
 
 def test_a_run_that_stopped_before_the_border_continues_with_the_same_weights(

@@ -377,7 +377,7 @@ def test_settings_that_are_not_those_of_the_weights(changes, words, folder):
         ("[1]", "names no encoder"),
         ('{"encoder": 3}', "names no encoder"),
         ('{"model_type": "bert"}', "lacks vocab_size"),
-        ('{"model_type": ["bert"], "hidden_size": 3}', "holds a model of type"),
+        ('{"model_type": ["bert"], "hidden_size": 3}', 'has model_type = ["bert"]: give a model'),
     ],
     ids=["cut", "html", "deep", "long", "number", "list", "encoder", "sizes", "type"],
 )
