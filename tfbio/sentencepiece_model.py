@@ -20,7 +20,7 @@ SPACE = "\u2581"
 # `ModelProto.SentencePiece.Type`.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 # `TrainerSpec.ModelType`.
-UNIGRAM, BPE = 1, 2
+UNIGRAM, BPE, CHAR = 1, 2, 4
 
 # Of each message the fields: name, number, type, and what it is where a file does not have it.
 _MESSAGES = {
@@ -33,6 +33,7 @@ _MESSAGES = {
         ("model_type", 3, "int32", str(UNIGRAM)),
         ("vocab_size", 4, "int32", "8000"),
         ("treat_whitespace_as_suffix", 24, "bool", "false"),
+        ("byte_fallback", 35, "bool", "false"),
         ("unk_id", 40, "int32", "0"),
         ("bos_id", 41, "int32", "1"),
         ("eos_id", 42, "int32", "2"),
@@ -45,6 +46,7 @@ _MESSAGES = {
         ("precompiled_charsmap", 2, "bytes", ""),
         ("add_dummy_prefix", 3, "bool", "true"),
         ("remove_extra_whitespaces", 4, "bool", "true"),
+        ("escape_whitespaces", 5, "bool", "true"),
     ],
     "ModelProto": [
         ("pieces", 1, "Piece", None),
@@ -118,6 +120,32 @@ def _own_normalizers(model: ModelProto) -> list[tokenizers.normalizers.Normalize
 
     charsmap = model.normalizer_spec.precompiled_charsmap
     return [normalizers.Precompiled(charsmap)] if charsmap else []
+
+
+def normalizer_to_bytes(model: ModelProto) -> bytes:
+    """A model that only normalizes as another one, for a library that tells nothing but tokens.
+
+    Its tokens are the bytes of the normalized text, with spaces as they are, and begin where what
+    they were made of does.
+
+    Args:
+      model: a model.
+
+    Returns:
+      A model, in which the byte b has the id b + 1.
+    """
+    made = ModelProto()
+    made.pieces.add(piece="<unk>", type=UNKNOWN)
+    for byte in range(256):
+        made.pieces.add(piece=f"<0x{byte:02X}>", type=BYTE)
+    trained = made.trainer_spec
+    trained.model_type, trained.byte_fallback, trained.vocab_size = CHAR, True, len(made.pieces)
+    trained.unk_id, trained.bos_id, trained.eos_id = 0, -1, -1
+    made.normalizer_spec.precompiled_charsmap = model.normalizer_spec.precompiled_charsmap
+    made.normalizer_spec.add_dummy_prefix = False
+    made.normalizer_spec.remove_extra_whitespaces = False
+    made.normalizer_spec.escape_whitespaces = False
+    return made.SerializeToString()
 
 
 def tokenizer(

@@ -68,6 +68,39 @@ def sentences(documents_folder):
 
 
 @pytest.fixture(scope="session")
+def awkward_texts():
+    """What tokenizers in a graph may stumble over, beside real sentences."""
+    return [
+        "",
+        " ",
+        "  two  spaces, three   and one ",
+        "tab\tand \t\tlines\r\n\n",
+        "a" * 100,
+        "a" * 101,
+        "\u00e9" * 100,
+        "\u00e9" * 101,
+        "\U0001d6fc" * 101,
+        "na\u00efve cafe\u0301 \u0130stanbul \u1e9e \u03a3\u03c2 A\u030a",
+        "10\u207b\u00b2 cm\u00b2 \u2460 \u00b5m \ufb01n \u212b \u00bd\u2026",
+        "\u65e5\u672c\u8a9eand\ud55c\uae00 \U00020000\U0002f800",
+        "bell\x07 nul\0 zero\u200bwidth \ufffd\ufeff tab\tline\r\n\u00a0\u2028x",
+        "[MASK] [CLS]text[SEP] [unused1] ##ing <s></s><mask> <pad>",
+        "\u0301 \u0301a \U0001f9ec\U0001f600 \ue000",
+        "Crohn's 's dogs' 'said' 's's. (a.b.) e.g., 1,000: \"why?\").'",
+        "they're we've I'll I'd I'm can't 'tis!'s 's\t's  's a'sb'lls 're'rx' x'l",
+        "''a'' ```b`` ''' 5''-OH",
+        "It ended. ')\n",
+    ]
+
+
+@pytest.fixture(scope="session")
+def characters():
+    """All that are common, and of the others some, but for surrogates."""
+    codes = [*range(0x3400), *range(0x3400, 0x110000, 61)]
+    return [chr(code) for code in codes if not 0xD800 <= code < 0xE000]
+
+
+@pytest.fixture(scope="session")
 def small_shape(vocab_file):
     """Of an encoder that needs no training."""
     size = len(tokenization.read_vocab(vocab_file))
@@ -78,13 +111,15 @@ def small_shape(vocab_file):
 def make_trial(vocab_file, small_shape, tmp_path):
     """A trial of a fine-tuning run, with random weights that tell its inputs apart."""
 
-    def make(kind, labels, known, null_threshold=None, **changes):
+    def make(kind, labels, known, null_threshold=None, vocabulary=vocab_file, **changes):
+        size = tokenization.load_tokenizer(vocabulary).vocab_size
+        shape = dataclasses.replace(small_shape, vocab_size=size)
         settings = config.FinetuningConfig(**{"sequence_length": 48, **changes})
         made = kinds.make(kind, labels, settings)
         head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
         head += (settings.text_head,)
         keras.utils.set_random_seed(0)
-        model = task_model.TaskModel(small_shape, *head)
+        model = task_model.TaskModel(shape, *head)
         rng = np.random.default_rng(0)
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.2, variable.shape))
@@ -95,11 +130,11 @@ def make_trial(vocab_file, small_shape, tmp_path):
         trial.mkdir(parents=True)
         tf.train.Checkpoint(model=model).write(str(trial / "model"))
         (trial / "scores.json").write_text(json.dumps({"null_threshold": null_threshold}))
-        tokenization.copy_vocabulary(vocab_file, trial.parent)
+        tokenization.copy_vocabulary(vocabulary, trial.parent)
         written = {
             **dataclasses.asdict(settings),
-            "encoder": dataclasses.asdict(small_shape),
-            "lower_case": True,
+            "encoder": dataclasses.asdict(shape),
+            "lower_case": vocabulary.suffix != ".json",
             "trained_on": {"kind": kind, "labels": labels, "markers": False, **known},
         }
         (trial.parent / "config.json").write_text(json.dumps(written))
