@@ -53,12 +53,11 @@ from tfbio import (
     checkpoints,
     fine_tuned,
     graph_tokenization,
+    graph_words,
     kinds,
     packing,
     predict,
-    records,
     relations,
-    sentencepiece_model,
     spans,
     task_files,
     tokenization,
@@ -117,21 +116,6 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     # As an ordinary file, where there is only a tokenizer.json.
     vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
     vocab_file = tokenization.copy_vocabulary(vocab_file, assets)
-    encode = tokenization.load_encoder(vocab_file, settings["lower_case"])
-    problem = ""
-    if encode.kind == "byte_bpe":
-        problem = "tensorflow-text has no operation for byte-level BPE"
-    elif vocab_file.suffix != ".txt" and "trained_on" in settings:
-        problem = "a fine-tuned model can only be written with WordPiece"
-    elif vocab_file.suffix != ".txt":
-        model = sentencepiece_model.ModelProto.FromString(vocab_file.read_bytes())
-        if sentencepiece_model.lower_cases_first(model, settings["lower_case"]):
-            problem = "its text is lower-cased as ALBERT's, for which the graph has no operation"
-    if problem:
-        raise SavedModelError(
-            f"{source} was pretrained with {vocab_file.name}, and {problem}: give "
-            "--format=hugging_face."
-        )
     config = checkpoints.read_encoder_config(source)
     usual, most = config.max_sequence_length, config.max_sequence_length
     if "trained_on" in settings:
@@ -145,17 +129,12 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     folder = os.path.join(unfinished, VERSION)
-    if vocab_file.suffix == ".txt":
-        # With line ends as the graph reads them.
-        records.write_text(vocab_file, "\n".join(tokenization.read_vocab(vocab_file)) + "\n")
-        lower_case = settings["lower_case"]
-        tokenizer = graph_tokenization.WordPiece(str(vocab_file), lower_case, encode.unk_id)
-    else:
-        tokenizer = graph_tokenization.SentencePiece(vocab_file)
+    tokenizer = graph_tokenization.load(vocab_file, settings["lower_case"])
     if "trained_on" in settings:
-        task = _Task(source, settings, tokenizer, encode, length)
+        task = _Task(source, settings, tokenizer, vocab_file, length)
         model, functions, compare = task.model, task.functions(), task.compare
     else:
+        encode = tokenization.load_encoder(vocab_file, settings["lower_case"])
         model = Encoder(config)
         checkpoints.restore_encoder(source, model)
         functions = _encoder_functions(model, tokenizer, encode, length)
@@ -184,11 +163,13 @@ def _function(function: Function, names: Sequence[str]) -> Function:
     return tf.function(function, input_signature=specs, autograph=False)
 
 
-def _rows(encode: tokenization.Encoder, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]:
-    """[CLS] text [SEP] or [CLS] text [SEP] pair [SEP], each a row, padded to the longest.
+def _rows(
+    encode: tokenization.Encoder | tokenization.Tokenizer, *parts: tf.RaggedTensor
+) -> dict[str, tf.Tensor]:
+    """What `tokenization.Tokenizer.join` makes of texts or pairs, padded to the longest.
 
     Args:
-      encode: knows the special tokens.
+      encode: knows the special tokens; of pairs a `Tokenizer`.
       parts: int32 ragged [batch, tokens], one or two.
 
     Returns:
@@ -199,9 +180,11 @@ def _rows(encode: tokenization.Encoder, *parts: tf.RaggedTensor) -> dict[str, tf
     def column(token: int) -> tf.RaggedTensor:
         return tf.RaggedTensor.from_tensor(tf.fill([count, 1], token))
 
-    columns = [column(encode.cls_id)]
-    for part in parts:
-        columns += [part, column(encode.sep_id)]
+    sep = column(encode.sep_id)
+    columns, has_segments = [column(encode.cls_id), parts[0], sep], False
+    if len(parts) == 2:
+        columns += [sep] * (encode.special_tokens(pair=True) - 3) + [parts[1], sep]
+        has_segments = encode.kind != "byte_bpe" and encode.segments > 1
     ids = tf.concat(columns, axis=1)
     input_ids = ids.to_tensor(encode.pad_id)
     length = tf.shape(input_ids)[1]
@@ -210,7 +193,7 @@ def _rows(encode: tokenization.Encoder, *parts: tf.RaggedTensor) -> dict[str, tf
     in_second = place >= tf.cast(parts[0].row_lengths(), tf.int32)[:, tf.newaxis] + 2
     return {
         "input_ids": input_ids,
-        "segment_ids": mask * tf.cast(in_second, tf.int32),
+        "segment_ids": mask * tf.cast(in_second & has_segments, tf.int32),
         "position_ids": mask * place,
         "document_ids": mask * tf.range(1, count + 1)[:, tf.newaxis],
         "first": length * tf.range(count),
@@ -296,15 +279,15 @@ class _Task:
     Args:
       source: the folder of the trial.
       settings: of the run.
-      tokenizer: `graph_tokenization.WordPiece`.
-      encode: knows the special tokens.
+      tokenizer: see `graph_tokenization.load`.
+      vocab_file: of which it is.
       length: the most tokens.
 
     Raises:
       SavedModelError: the model sees texts in a way that the graph cannot.
     """
 
-    def __init__(self, source, settings, tokenizer, encode: tokenization.Encoder, length: int):
+    def __init__(self, source, settings, tokenizer: tf.Module, vocab_file: Path, length: int):
         config, self.known = predict.finetuning_config(settings), settings["trained_on"]
         markers = self.known.get("markers") or not config.entity_markers
         if markers or config.pooling in relations.POOLINGS:
@@ -313,7 +296,7 @@ class _Task:
                 f"entity_markers {str(config.entity_markers).lower()}): a SavedModel takes texts "
                 "as they are; --mode=predict of run_finetuning.py is the way to use it."
             )
-        self.tokenizer, self.encode, self.length = tokenizer, encode, length
+        self.tokenizer, self.length = tokenizer, length
         self.kind = kinds.make(self.known["kind"], self.known["labels"], config)
         outputs, of_tokens = self.kind.num_outputs, self.kind.of_tokens
         encoder = checkpoints.read_encoder_config(source)
@@ -322,8 +305,9 @@ class _Task:
         predict.restore(source, self.model)
         with open(os.path.join(source, "scores.json"), encoding="utf-8") as file:
             self.null_threshold = json.load(file).get("null_threshold")
-        vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
-        self.python_tokenizer = tokenization.load_tokenizer(vocab_file, settings["lower_case"])
+        self.encode = tokenization.load_tokenizer(
+            vocab_file, settings["lower_case"], segments=encoder.type_vocab_size
+        )
 
     def functions(self) -> dict[str, Function]:
         """The signature."""
@@ -343,11 +327,15 @@ class _Task:
     def _outputs(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         return self.kind.outputs(self.model(batch), batch)
 
+    def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """string [texts] -> int32 ragged [texts, tokens], as fine-tuning has them."""
+        return self.tokenizer.with_places(texts)[0]
+
     # Texts.
 
     def _label(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        tokens = [self.tokenizer(x) for x in (text, text_pair) if x is not None]
-        room = self.length - 1 - len(tokens)
+        tokens = [self._tokens(x) for x in (text, text_pair) if x is not None]
+        room = self.length - self.encode.special_tokens(pair=len(tokens) == 2)
         parts = _cut_pair(*tokens, room) if len(tokens) == 2 else [tokens[0][:, :room]]
         outputs = self._outputs(_rows(self.encode, *parts))
         truncated = sum(x.row_lengths() for x in tokens) > room
@@ -366,10 +354,11 @@ class _Task:
     # Words.
 
     def _tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        found, room = self.tokenizer.words(text, self.known["words"]), self.length - 2
+        found, room = graph_words.of_texts(text, self.known["words"]), self.length - 2
         count = tf.size(text, tf.int64)
+        ids = graph_words.tokens(self._tokens, found.words, self.encode.unk_id)
         # By text; a word that alone is too long is cut.
-        ids = tf.RaggedTensor.from_value_rowids(found.ids[:, :room], found.text, count)
+        ids = tf.RaggedTensor.from_value_rowids(ids[:, :room], found.text, count)
         tokens = ids.merge_dims(1, 2)
         batch = _rows(self.encode, tokens[:, :room])
         lengths = ids.values.row_lengths()
@@ -447,9 +436,11 @@ class _Task:
     # Answers.
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        asked = self.tokenizer(question)[:, : min(spans.MAX_QUESTION, (self.length - 3) // 2)]
+        special = self.encode.special_tokens(pair=True)
+        most = min(spans.MAX_QUESTION, (self.length - special) // 2)
+        asked = self._tokens(question)[:, :most]
         ids, starts, ends = self.tokenizer.with_places(context)
-        room = self.length - 3 - asked.row_lengths()
+        room = self.length - special - asked.row_lengths()
         shown = _cut(ids, room)
         batch = _rows(self.encode, asked, shown)
         count, length = tf.unstack(tf.shape(batch["input_ids"]))
@@ -458,7 +449,8 @@ class _Task:
         # `answers._spans`, of one window.
         by_side = tf.transpose(tf.where(there, logits, -np.inf), [0, 2, 1])
         values, places = tf.math.top_k(by_side, tf.minimum(answers.N_BEST, length))
-        places -= tf.cast(asked.row_lengths(), tf.int32)[:, tf.newaxis, tf.newaxis] + 2
+        before = tf.cast(asked.row_lengths(), tf.int32) + special - 1
+        places -= before[:, tf.newaxis, tf.newaxis]
         start, end = places[:, 0, :, tf.newaxis], places[:, 1, tf.newaxis]
         limit = tf.cast(shown.row_lengths(), tf.int32)[:, tf.newaxis, tf.newaxis]
         limit = tf.minimum(start + answers.MAX_ANSWER_TOKENS, limit)
@@ -476,7 +468,7 @@ class _Task:
             return tf.gather(padded, tf.where(has_one, token, 0), batch_dims=1)
 
         start, end = place(starts, start), place(ends, end)
-        end += self.tokenizer.marks_after(context, end)
+        end += graph_words.marks_after(context, end)
         score = tf.where(has_one, score, 0.0)
         null_odds = tf.where(has_one, tf.reduce_sum(logits[:, 0], axis=-1) - score, 0.0)
         if self.null_threshold is not None:
@@ -545,7 +537,7 @@ class _Task:
 
     def _expected(self, examples: list) -> tuple[list, list]:
         """What is predicted of examples, and the outputs of their pieces, without the graph."""
-        pieces = self.kind.pieces(examples, self.python_tokenizer, self.length)
+        pieces = self.kind.pieces(examples, self.encode, self.length)
         number = len(pieces.input_ids)
         packer = packing.Packer(pieces, number, 1, self.encode.pad_id, self.length)
         (part,) = packer.batch(np.arange(number))
