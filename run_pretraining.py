@@ -72,7 +72,9 @@ def main(argv: list[str]) -> None:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import distribution, pretraining
 
-    strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices)
+    strategy = distribution.make_strategy(
+        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, settings.run.parallel_parts
+    )
     pretraining.pretrain(settings, FLAGS.examples, FLAGS.model_dir, strategy, FLAGS.init_checkpoint)
 
 

@@ -51,9 +51,10 @@ class Shape:
     sequence_length: int
     batch_size: int
     steps: int  # in one turn of an engine
-    # Of tfbio, as tried out: --cpu_devices and run.gradient_accumulation_steps.
+    # Of tfbio, as tried out: --cpu_devices, run.gradient_accumulation_steps, run.parallel_parts.
     cpu_devices: int
     parts: int
+    parallel_parts: int
 
     def config(self, vocab_size: int) -> PretrainingConfig:
         """The settings of `hparams`, for one phase at this length."""
@@ -63,15 +64,16 @@ class Shape:
             "final_sequence_length": 0,
             "train_batch_size": self.batch_size,
             "run.gradient_accumulation_steps": self.parts,
+            "run.parallel_parts": self.parallel_parts,
         }
         overrides = [f"{name}={value}" for name, value in overrides.items()]
         return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
 
 
 SHAPES = {
-    "small_128": Shape("small.json", 128, 32, steps=3, cpu_devices=2, parts=4),
-    "small_512": Shape("small.json", 512, 8, steps=2, cpu_devices=2, parts=4),
-    "base_128": Shape("base.json", 128, 8, steps=2, cpu_devices=1, parts=1),
+    "small_128": Shape("small.json", 128, 32, steps=3, cpu_devices=2, parts=4, parallel_parts=1),
+    "small_512": Shape("small.json", 512, 8, steps=2, cpu_devices=2, parts=4, parallel_parts=1),
+    "base_128": Shape("base.json", 128, 8, steps=2, cpu_devices=1, parts=1, parallel_parts=2),
 }
 ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic")
 # Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
@@ -95,7 +97,9 @@ def tfbio_engine(
 
     from tfbio import distribution, pretraining, pretraining_data, records, tokenization
 
-    strategy = distribution.make_strategy(cpu_devices=cpu_devices)
+    strategy = distribution.make_strategy(
+        cpu_devices=cpu_devices, parallel_parts=shape.parallel_parts
+    )
     examples = str(folder / f"examples_{shape.sequence_length}")
     manifest = records.read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
@@ -242,7 +246,8 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
     }
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
     print(
-        f"tfbio with --cpu_devices={cpu_devices}, run.gradient_accumulation_steps={shape.parts}.\n"
+        f"tfbio with --cpu_devices={cpu_devices}, run.gradient_accumulation_steps={shape.parts}, "
+        f"run.parallel_parts={shape.parallel_parts}.\n"
     )
     print("| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")

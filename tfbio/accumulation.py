@@ -1,7 +1,9 @@
-"""Gradient accumulation: a replica's examples in parts, one after the other, for one update.
+"""A replica's examples in parts, for one update.
 
-It takes the memory of one part. What is learnt does not change: masks and samples are drawn for the
-global batch, and a loss is a mean over it, of which each part adds its share.
+One after the other (gradient accumulation) they take the memory of one part. At the same time, each
+on a core of its own, they keep all cores of a CPU at work. What is learnt does not change: masks
+and samples are drawn for the global batch, and a loss is a mean over it, of which each part adds
+its share.
 """
 
 from collections.abc import Callable
@@ -50,39 +52,54 @@ def sum_over_parts(
     batch: dict[str, tf.Tensor],
     masked: MaskedBatch,
     like: list[tf.Variable],
-    parts: int,
+    rounds: int,
+    at_once: int,
 ) -> list[tf.Tensor]:
     """Calls a function on each part of a replica's examples, and sums what it returns.
 
     Args:
       function: gives one tensor for each of `like`: the gradients of a part's share of the loss.
-      batch: [B, L] each, B a multiple of `parts`.
+      batch: [B, L] each, B a multiple of all parts.
       masked: the batch with tokens hidden.
       like: variables that have the shapes and dtypes of what is returned.
-      parts: how many there are to be.
+      rounds: of parts, one after the other.
+      at_once: parts in a round, each with operations of its own, which may run at the same time.
     """
     everything = whole(batch, masked)
+    parts = rounds * at_once
     if parts == 1:
         return function(batch, masked, everything)
     rows = masked.ids.shape[0] // parts
 
-    def add_part(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+    def of_part(index: tf.Tensor) -> list[tf.Tensor]:
         def take(values: tf.Tensor) -> tf.Tensor:
             first = [index * rows] + [0] * (values.shape.rank - 1)
             return tf.slice(values, first, [rows, *values.shape[1:]])
 
         own_batch, own_masked = tf.nest.map_structure(take, (batch, masked))
-        part = everything._replace(index=index, count=parts)
-        added = function(own_batch, own_masked, part)
-        return [index + 1, *(a + b for a, b in zip(sums, added, strict=True))]
+        return function(own_batch, own_masked, everything._replace(index=index, count=parts))
+
+    def of_round(first: tf.Tensor) -> list[tf.Tensor]:
+        sums = of_part(first)
+        for offset in range(1, at_once):
+            added = of_part(first + offset)
+            sums = [tf.add_n(pair) for pair in zip(sums, added, strict=True)]
+        return sums
+
+    if rounds == 1:
+        return of_round(tf.constant(0))
+
+    def add_round(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+        added = of_round(index)
+        return [index + at_once, *(a + b for a, b in zip(sums, added, strict=True))]
 
     zeros = [tf.zeros(variable.shape, variable.dtype) for variable in like]
     # One at a time: in parallel they would take the memory of all.
     _, *sums = tf.while_loop(
         lambda index, *_: index < parts,
-        add_part,
+        add_round,
         [tf.constant(0), *zeros],
         parallel_iterations=1,
-        maximum_iterations=parts,
+        maximum_iterations=rounds,
     )
     return sums

@@ -119,6 +119,9 @@ class PretrainingRun:
     # A device works on its examples of a step in so many parts, one after the other, which takes
     # the memory of one part. Only dropout draws other numbers then.
     gradient_accumulation_steps: int = 1
+    # Such a part, or all examples, in so many parts at the same time, each on a core of its own.
+    # For a CPU, whose cores otherwise share every operation and often wait for each other.
+    parallel_parts: int = 1
     # Steps between two looks of the host at the device: progress, logs.
     steps_per_loop: int = 100
     save_checkpoints_steps: int = 1000
@@ -137,6 +140,7 @@ class PretrainingRun:
         )
         for name in (
             "gradient_accumulation_steps",
+            "parallel_parts",
             "steps_per_loop",
             "save_checkpoints_steps",
             "keep_checkpoint_max",

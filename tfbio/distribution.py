@@ -14,7 +14,7 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
 def make_strategy(
-    tpu: str = "", strategy: str = "auto", cpu_devices: int = 1
+    tpu: str = "", strategy: str = "auto", cpu_devices: int = 1, parallel_parts: int = 1
 ) -> tf.distribute.Strategy:
     """The strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
@@ -24,6 +24,7 @@ def make_strategy(
         logical CPUs where there is none); "multi_worker": all machines that TF_CONFIG names;
         "auto": mirrored where there are several GPUs or CPU devices, one_device otherwise.
       cpu_devices: where there is no GPU, divide the CPU into so many devices, of one thread each.
+      parallel_parts: so many operations at a time on such a CPU (`run.parallel_parts`).
 
     Raises:
       UserError: if the strategy's name is not one of these, does not go with the number of
@@ -45,7 +46,7 @@ def make_strategy(
             f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
         )
     if not tf.config.list_physical_devices("GPU"):
-        _set_up_cpu(cpu_devices)
+        _set_up_cpu(cpu_devices, parallel_parts)
     if strategy == "multi_worker":
         # Before anything asks for the logical devices, which starts TensorFlow.
         try:
@@ -69,16 +70,17 @@ def make_strategy(
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
 
 
-def _set_up_cpu(devices: int) -> None:
+def _set_up_cpu(devices: int, parallel_parts: int) -> None:
     """Divides the CPU, so that a run that is done again gives the same bits and is fast.
 
-    One device does one operation at a time, on all cores. A small model's operations are hardly
-    worth dividing; it trains faster on several devices, each with one thread for its part of the
-    batch.
+    One device does one operation at a time, on all cores. It is faster to do several, of one thread
+    each, where there are parts of a batch that do not wait for each other.
     """
-    tf.config.threading.set_inter_op_parallelism_threads(devices)
-    if devices > 1:
+    at_once = max(devices, parallel_parts)
+    tf.config.threading.set_inter_op_parallelism_threads(at_once)
+    if at_once > 1:
         tf.config.threading.set_intra_op_parallelism_threads(1)
+    if devices > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         parts = [tf.config.LogicalDeviceConfiguration() for _ in range(devices)]
         tf.config.set_logical_device_configuration(cpu, parts)

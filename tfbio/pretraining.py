@@ -6,6 +6,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import signal
 import sys
@@ -92,6 +93,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self._jit_compile = False  # it always does
         elif self._jit_compile and strategy.num_replicas_in_sync > 1:
             raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
+        if config.run.parallel_parts > 1 and strategy.num_replicas_in_sync > 1:
+            raise UserError("run.parallel_parts works on one device, not on several.")
+        self._parts = config.run.gradient_accumulation_steps, config.run.parallel_parts
         # Whether the next loop of steps is of `generator_warmup_steps`.
         self._generator_alone = False
 
@@ -141,8 +145,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.train_metrics.update(batch, masked, output, part)
             return tape.gradient(output.loss, variables)
 
-        parts = self.config.run.gradient_accumulation_steps
-        gradients = accumulation.sum_over_parts(gradients_of, batch, masked, variables, parts)
+        gradients = accumulation.sum_over_parts(
+            gradients_of, batch, masked, variables, *self._parts
+        )
         norm = optimization.apply_clipped(
             self.optimizer, gradients, variables, self.config.max_gradient_norm
         )
@@ -185,8 +190,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.eval_metrics.update(batch, masked, output, part)
             return []
 
-        parts = self.config.run.gradient_accumulation_steps
-        accumulation.sum_over_parts(update, batch, masked, [], parts)
+        accumulation.sum_over_parts(update, batch, masked, [], *self._parts)
 
     def eval_end(self) -> dict[str, tf.Tensor]:
         """See orbit."""
@@ -255,11 +259,14 @@ def pretrain(
             ) from error
         except tf.errors.OpError as error:
             raise UserError(f"{folder} cannot be reached ({error.message}).") from error
-    replicas, parts = strategy.num_replicas_in_sync, config.run.gradient_accumulation_steps
-    if config.train_batch_size % (replicas * parts):
+    replicas = strategy.num_replicas_in_sync
+    names = ("gradient_accumulation_steps", "parallel_parts")
+    parts = {name: getattr(config.run, name) for name in names if getattr(config.run, name) > 1}
+    if config.train_batch_size % math.prod([replicas, *parts.values()]):
+        divided = " and ".join(f"run.{name}={number}" for name, number in parts.items())
         raise UserError(
             f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
-            + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
+            + (f" with {divided}." if divided else ".")
         )
     # Of several workers, one alone writes and prints.
     is_chief = strategy.extended.should_checkpoint

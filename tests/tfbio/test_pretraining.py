@@ -251,6 +251,8 @@ def assert_same_divided(settings, examples_folder, cpu, strategy, run):
         ("two_devices", {}),
         ("cpu", {"gradient_accumulation_steps": 4}),
         ("cpu", {"gradient_accumulation_steps": 4, "jit_compile": True}),
+        ("cpu", {"parallel_parts": 2}),
+        ("cpu", {"gradient_accumulation_steps": 2, "parallel_parts": 2}),
         ("two_devices", {"gradient_accumulation_steps": 2}),
     ],
 )
