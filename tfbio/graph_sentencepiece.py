@@ -8,6 +8,7 @@ likely ("i" + "ii" and "ii" + "i"), tensorflow-text may take another one than `t
 from __future__ import annotations
 
 import functools
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +36,10 @@ class SentencePiece(tf.Module):
         if self.prepares:
             self.replace = chars.replacer(_of_albert())
         self.is_blank = chars.table(_blanks())
-        self.whole = tensorflow_text.SentencepieceTokenizer(content)
-        normalizer = sentencepiece_model.normalizer_to_bytes(model)
-        self.normalizer = tensorflow_text.SentencepieceTokenizer(normalizer)
+        self.whole = _library(content)
+        self.normalizer = _library(sentencepiece_model.normalizer_to_bytes(model))
         model.normalizer_spec.precompiled_charsmap = b""
-        self.normalized = tensorflow_text.SentencepieceTokenizer(model.SerializeToString())
+        self.normalized = _library(model.SerializeToString())
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """`tokenization.Encoder`: the library's tokens of whole texts.
@@ -128,6 +128,12 @@ class SentencePiece(tf.Module):
         as_bytes = tf.gather([bytes([byte]) for byte in range(256)], data)
         normalized = chars.decode(tf.strings.reduce_join(as_bytes, axis=-1))
         return normalized.values, tf.gather(source, character), normalized.value_rowids()
+
+
+def _library(model: bytes) -> tensorflow_text.SentencepieceTokenizer:
+    # Where a SavedModel is loaded, models of one name are one and the same, in the whole process.
+    name = f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
+    return tensorflow_text.SentencepieceTokenizer(model, name=name)
 
 
 @functools.cache

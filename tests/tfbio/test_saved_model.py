@@ -282,7 +282,9 @@ def test_entities_are_those_of_predict(
         columns += [
             found[f"entity_{end}"][row, :count].numpy().tolist() for end in ("start", "end")
         ]
-        assert list(zip(*columns, strict=True)) == [tuple(entity) for entity in entities]
+        assert list(zip(*columns, strict=True)) == [
+            (entity.type, entity.start, entity.end) for entity in entities
+        ]
         mentions = [document.text[entity.start : entity.end] for entity in entities]
         assert strings(found["entity_text"][row, :count]) == mentions
         assert (found["entity_start"][row, count:].numpy() == -1).all()
