@@ -378,7 +378,8 @@ def test_answers_are_those_of_predict(
     expected = [own.best for own in predict.Predictor(trial, settings, cpu).answer(questions)]
     answers = strings(found["answer"])
     assert [answers[row] for row in short] == expected
-    assert ("" in expected) == with_threshold and len(set(expected)) > 4
+    # But for the last: the 20 best places may all be before its context of one token.
+    assert ("" in expected[:-1]) == with_threshold and len(set(expected)) > 4
     for row in short:
         start, end = int(found["start"][row]), int(found["end"][row])
         assert contexts[row][start:end] == answers[row] or (start, end) == (-1, -1)
