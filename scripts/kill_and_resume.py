@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--set", action="append", default=[], help="as of run_pretraining.py")
     flags = parser.parse_args()
 
     from tfbio import records
@@ -99,6 +100,7 @@ def main() -> None:
     command = [sys.executable, "run_pretraining.py", f"--examples={flags.examples}"]
     command += ["--hparams=hparams/quickstart.json", f"--set=encoder.vocab_size={words}"]
     command += ["--set=encoder.hidden_dropout_prob=0.1", f"--set=num_train_steps={flags.steps}"]
+    command += [f"--set={setting}" for setting in flags.set]
     command += ["--set=run.steps_per_loop=10", "--set=run.save_checkpoints_steps=20"]
     command += ["--set=run.eval_every_steps=100", "--set=run.num_eval_batches=2"]
     command += ["--set=run.keep_checkpoint_max=2"]
