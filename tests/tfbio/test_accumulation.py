@@ -50,6 +50,6 @@ def test_every_example_is_in_one_part():
         assert masked.ids.shape == [6 // part.count, 2]
         return [tape.gradient(loss, weight)]
 
-    for parts in (1, 2, 3, 6):
-        gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], parts)
+    for parts in [(1, 1), (2, 1), (6, 1), (1, 3), (2, 3), (3, 2)]:
+        gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], *parts)
         np.testing.assert_allclose(gradient[0], values[mask == 1].mean(), rtol=1e-5)
