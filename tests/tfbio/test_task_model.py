@@ -25,7 +25,7 @@ def test_dropout_comes_after_the_pooled_vector():
     model.head.kernel.assign(tf.eye(8))
     model.pooler.kernel.assign(tf.random.stateless_normal([8, 8], [1, 2]))
     pooled = model(BATCH).numpy()
-    assert 0.1 < np.abs(pooled).max() < 1
+    assert 0.1 < np.abs(pooled).max() <= 1  # which a float32 tanh reaches
     dropped = np.stack([model(BATCH, seed=tf.constant([0, n])).numpy() for n in range(20)])
     kept = dropped != 0
     assert 0.3 < kept.mean() < 0.7
