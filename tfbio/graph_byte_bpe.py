@@ -79,14 +79,7 @@ class ByteBpe(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The tokens of texts, the first character of each and the one behind its last.
-
-        Args:
-          texts: string [texts], UTF-8.
-
-        Returns:
-          int32 ragged [texts, tokens], three.
-        """
+        """See `graph_tokenization.load`."""
         characters = chars.decode(texts)
         text = characters.value_rowids()
         begins = self._begins(characters.values, text)

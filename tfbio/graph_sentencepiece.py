@@ -42,28 +42,13 @@ class SentencePiece(tf.Module):
         self.normalized = _library(model.SerializeToString())
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """`tokenization.Encoder`: the library's tokens of whole texts.
-
-        Args:
-          texts: string [texts], UTF-8.
-
-        Returns:
-          int32 ragged [texts, tokens].
-        """
+        """As `tokenization.Encoder`, the library's tokens of whole texts."""
         return self.whole.tokenize(self._prepared(texts)[0] if self.prepares else texts)
 
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """`tokenization.Tokenizer`: the tokens of each word by itself, and their characters.
-
-        Args:
-          texts: string [texts], UTF-8.
-
-        Returns:
-          The tokens, the first character of each and the one behind its last; int32 ragged [texts,
-          tokens], three.
-        """
+        """As `tokenization.Tokenizer`, of each word by itself; see `graph_tokenization.load`."""
         codes, source, text = self._normalized(texts)
         inside = self.is_blank(codes) == 0
         begins = inside & (chars.before(~inside, True) | (chars.before(text, -1) != text))

@@ -31,7 +31,8 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
     """The tokenizer of a vocabulary.
 
     It takes string [texts], UTF-8, and gives their tokens, int32 ragged [texts, tokens]. Its method
-    `with_places` also gives the first character of each token and the one behind its last.
+    `with_places` gives three of that form: the tokens, the first character of each, and the one
+    behind its last.
 
     Args:
       vocab_file: as `tokenization.copy_vocabulary` writes it. A text file becomes an asset of the
@@ -77,14 +78,7 @@ class WordPiece(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The tokens of texts, the first character of each and the one behind its last.
-
-        Args:
-          texts: string [texts], UTF-8.
-
-        Returns:
-          int32 ragged [texts, tokens], three.
-        """
+        """See `load`."""
         characters = chars.decode(texts)
         text = characters.value_rowids()
         ids, first, last = self._tokens(characters.values, text)
