@@ -141,7 +141,7 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     examples = math.ceil(config.train_batch_size / parts)
     size = {"float32": 4, "bfloat16": 2}[precision]
     encoders = [config.encoder]
-    if config.objective == "electra" and not config.uniform_generator:
+    if config.has_generator:
         encoders.append(config.generator)
 
     def activations(length: int) -> int:
