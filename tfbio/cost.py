@@ -134,25 +134,26 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     length l, 10 h + 3 f + 3 a l numbers: query, key, value and what attention gives; of each of two
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and
-    after dropout, and its mask. Scores of words are kept twice, in float32. What lives for a moment
-    only is not counted, nor that XLA computes some anew rather than keep it.
+    after dropout, and its mask. Scores of words are kept twice, in float32. The generator's are
+    gone when the discriminator's come (see `Electra.gradients`): the larger of the two counts. What
+    lives for a moment only is not counted, nor that XLA computes some anew rather than keep it.
     """
     parts = device.count * config.run.gradient_accumulation_steps
     examples = math.ceil(config.train_batch_size / parts)
     size = {"float32": 4, "bfloat16": 2}[precision]
-    encoders = [config.encoder]
-    if config.has_generator:
-        encoders.append(config.generator)
+
+    def layers(shape: EncoderConfig, length: int) -> int:
+        of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
+        of_token += 3 * shape.num_attention_heads * length
+        return size * shape.num_hidden_layers * length * of_token
 
     def activations(length: int) -> int:
-        numbers = 0
-        for shape in encoders:
-            of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
-            of_token += 3 * shape.num_attention_heads * length
-            numbers += shape.num_hidden_layers * length * of_token
-        has_words = config.objective == "mlm" or not config.uniform_generator
-        scores = has_words * config.max_predictions(length) * config.encoder.vocab_size
-        return examples * (numbers * size + 2 * 4 * scores)
+        scores = 2 * 4 * config.max_predictions(length) * config.encoder.vocab_size
+        of_encoder = layers(config.encoder, length)
+        if config.objective == "mlm":
+            return examples * (of_encoder + scores)
+        of_generator = layers(config.generator, length) + scores if config.has_generator else 0
+        return examples * max(of_encoder, of_generator)
 
     largest = max(activations(length) for length, _ in config.phases())
     return BYTES_OF_PARAMETER * parameters(config).all + largest

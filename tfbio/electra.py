@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import accumulation, randomness
+from tfbio import accumulation, gradients, randomness
 from tfbio.accumulation import Part
 from tfbio.config import PretrainingConfig
 from tfbio.encoder import ACTIVATIONS, Dense, Encoder
@@ -33,6 +33,22 @@ class ElectraOutput(NamedTuple):
     discriminator_logits: tf.Tensor  # float32 [B, L]
     corrupted_ids: tf.Tensor  # int32 [B, L], what the discriminator saw
     is_replaced: tf.Tensor  # int32 [B, L]
+
+
+class Generated(NamedTuple):
+    """What the generator gives; as in `ElectraOutput`."""
+
+    loss: tf.Tensor
+    logits: tf.Tensor
+    corrupted_ids: tf.Tensor
+
+
+class Discriminated(NamedTuple):
+    """What the discriminator gives; as in `ElectraOutput`."""
+
+    loss: tf.Tensor
+    logits: tf.Tensor
+    is_replaced: tf.Tensor
 
 
 class Electra(keras.layers.Layer):
@@ -91,55 +107,117 @@ class Electra(keras.layers.Layer):
           part: which of the replica's examples these are; None: all.
           corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
         """
-        config = self.config
-        sample_seed, generator_seed, discriminator_seed = randomness.split(seed, 3)
         part = part or accumulation.whole(batch, masked)
-        if training:
-            generator_seed = part.dropout_seed(generator_seed)
-            discriminator_seed = part.dropout_seed(discriminator_seed)
-        else:
-            generator_seed = discriminator_seed = None
-        input_mask = batch["input_mask"]
-        context = {name: values for name, values in batch.items() if name != "input_ids"}
+        generated = self._generate(batch, masked, seed, training, part)
+        if corrupted_ids is None:
+            corrupted_ids = generated.corrupted_ids
+        discriminated = self._discriminate(batch, corrupted_ids, seed, training, part)
+        return self._output(generated, discriminated, corrupted_ids)
+
+    def gradients(
+        self,
+        variables: list[tf.Variable],
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        part: Part | None = None,
+        corrupted_ids: tf.Tensor | None = None,
+    ) -> tuple[ElectraOutput, list[gradients.Gradient]]:
+        """What a call in training gives, and the gradients of its loss.
+
+        The generator's backward pass ends before the discriminator's forward pass begins: its
+        activations are gone by then, and never take memory beside the discriminator's.
+
+        Args:
+          variables: what to differentiate with respect to.
+          batch, masked, seed, part, corrupted_ids: see `call`.
+
+        Returns:
+          The output, and a gradient for each variable; None where the loss does not depend on it.
+        """
+        part = part or accumulation.whole(batch, masked)
+
+        def generate(output_weights: tf.Tensor | None) -> tuple[tf.Tensor, Generated]:
+            generated = self._generate(batch, masked, seed, True, part, output_weights)
+            return self.config.generator_weight * generated.loss, generated
 
         if self.generator is None:
-            generator_logits = tf.zeros([*masked.ids.shape, config.encoder.vocab_size])
+            (_, generated), first = generate(None), [None] * len(variables)
         else:
-            hidden = self.generator(masked.input_ids, **context, seed=generator_seed)
-            generator_logits = self.generator_head(
-                hidden, masked.positions, self.generator.embeddings.word
-            )
-        generator_loss = masked_loss(generator_logits, masked, part)
+            table = self.generator.embeddings.word
+            generated, first = gradients.with_output_weights(generate, table, variables)
 
         if corrupted_ids is None:
-            # No gradient flows through the sample (section 2): it is an integer.
-            logits = generator_logits / config.temperature
-            if config.disallow_correct:
-                logits -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
-            sampled_ids = sample(logits, part.uniform(masked.ids.shape, sample_seed))
-            corrupted_ids = replace_tokens(
-                batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
-            )
+            corrupted_ids = generated.corrupted_ids
+        with tf.control_dependencies([g for g in tf.nest.flatten(first, True) if g is not None]):
+            corrupted_ids = tf.identity(corrupted_ids)
+        with tf.GradientTape() as tape:
+            discriminated = self._discriminate(batch, corrupted_ids, seed, True, part)
+            loss = self.config.discriminator_weight * discriminated.loss
+        second = tape.gradient(loss, variables)
+        summed = [gradients.add(*pair) for pair in zip(first, second, strict=True)]
+        return self._output(generated, discriminated, corrupted_ids), summed
+
+    def _generate(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        training: bool,
+        part: Part,
+        output_weights: tf.Tensor | None = None,
+    ) -> Generated:
+        config = self.config
+        sample_seed, dropout_seed, _ = randomness.split(seed, 3)
+        if self.generator is None:
+            logits = tf.zeros([*masked.ids.shape, config.encoder.vocab_size])
+        else:
+            context = {name: values for name, values in batch.items() if name != "input_ids"}
+            dropout_seed = part.dropout_seed(dropout_seed) if training else None
+            hidden = self.generator(masked.input_ids, **context, seed=dropout_seed)
+            if output_weights is None:
+                output_weights = self.generator.embeddings.word
+            logits = self.generator_head(hidden, masked.positions, output_weights)
+        # No gradient flows through the sample (section 2): it is an integer.
+        sharpened = logits / config.temperature
+        if config.disallow_correct:
+            sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
+        sampled_ids = sample(sharpened, part.uniform(masked.ids.shape, sample_seed))
+        corrupted_ids = replace_tokens(
+            batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
+        )
+        return Generated(masked_loss(logits, masked, part), logits, corrupted_ids)
+
+    def _discriminate(
+        self,
+        batch: dict[str, tf.Tensor],
+        corrupted_ids: tf.Tensor,
+        seed: tf.Tensor,
+        training: bool,
+        part: Part,
+    ) -> Discriminated:
+        *_, dropout_seed = randomness.split(seed, 3)
+        dropout_seed = part.dropout_seed(dropout_seed) if training else None
+        context = {name: values for name, values in batch.items() if name != "input_ids"}
         is_replaced = tf.cast(corrupted_ids != batch["input_ids"], tf.int32)
+        logits = self.discriminate(self.encoder(corrupted_ids, **context, seed=dropout_seed))
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(is_replaced, tf.float32), logits)
+        weights = tf.cast(batch["input_mask"], tf.float32)
+        return Discriminated(share_of_mean(losses, weights, part.tokens), logits, is_replaced)
 
-        hidden = self.encoder(corrupted_ids, **context, seed=discriminator_seed)
-        discriminator_logits = self.discriminate(hidden)
-        discriminator_losses = tf.nn.sigmoid_cross_entropy_with_logits(
-            tf.cast(is_replaced, tf.float32), discriminator_logits
-        )
-        discriminator_loss = share_of_mean(
-            discriminator_losses, tf.cast(input_mask, tf.float32), part.tokens
-        )
-
+    def _output(
+        self, generated: Generated, discriminated: Discriminated, corrupted_ids: tf.Tensor
+    ) -> ElectraOutput:
+        config = self.config
         return ElectraOutput(
-            loss=config.generator_weight * generator_loss
-            + config.discriminator_weight * discriminator_loss,
-            generator_loss=generator_loss,
-            discriminator_loss=discriminator_loss,
-            generator_logits=generator_logits,
-            discriminator_logits=discriminator_logits,
+            loss=config.generator_weight * generated.loss
+            + config.discriminator_weight * discriminated.loss,
+            generator_loss=generated.loss,
+            discriminator_loss=discriminated.loss,
+            generator_logits=generated.logits,
+            discriminator_logits=discriminated.logits,
             corrupted_ids=corrupted_ids,
-            is_replaced=is_replaced,
+            is_replaced=discriminated.is_replaced,
         )
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import accumulation
+from tfbio import accumulation, gradients
 from tfbio.accumulation import Part
 from tfbio.config import EncoderConfig, PretrainingConfig
 from tfbio.encoder import ACTIVATIONS, Dense, Encoder, LayerNorm
@@ -43,19 +43,40 @@ class MaskedLanguageModel(keras.layers.Layer):
         seed: tf.Tensor,
         training: bool = False,
         part: Part | None = None,
+        output_weights: tf.Tensor | None = None,
     ) -> MaskedLanguageModelOutput:
         """The loss on one batch.
 
         Args:
           batch, masked, training, part: as for `Electra`.
           seed: int32 [2], keys the dropout.
+          output_weights: [V, embedding_size]; None: the token embeddings.
         """
         part = part or accumulation.whole(batch, masked)
         context = {name: values for name, values in batch.items() if name != "input_ids"}
         dropout_seed = part.dropout_seed(seed) if training else None
         hidden = self.encoder(masked.input_ids, **context, seed=dropout_seed)
-        logits = self.head(hidden, masked.positions, self.encoder.embeddings.word)
+        if output_weights is None:
+            output_weights = self.encoder.embeddings.word
+        logits = self.head(hidden, masked.positions, output_weights)
         return MaskedLanguageModelOutput(masked_loss(logits, masked, part), logits)
+
+    def gradients(
+        self,
+        variables: list[tf.Variable],
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        part: Part | None = None,
+    ) -> tuple[MaskedLanguageModelOutput, list[gradients.Gradient]]:
+        """What a call in training gives, and the gradients of its loss; see `Electra`."""
+
+        def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
+            output = self(batch, masked, seed, True, part, output_weights)
+            return output.loss, output
+
+        table = self.encoder.embeddings.word
+        return gradients.with_output_weights(forward, table, variables)
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
         """Starts the output biases at the words' base rates.

@@ -140,10 +140,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         def gradients_of(
             batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
         ) -> list[tf.Tensor]:
-            with tf.GradientTape() as tape:
-                output = self.model(batch, masked, seed=model_seed, training=True, part=part)
+            output, gradients = self.model.gradients(variables, batch, masked, model_seed, part)
             self.train_metrics.update(batch, masked, output, part)
-            return tape.gradient(output.loss, variables)
+            return gradients
 
         gradients = accumulation.sum_over_parts(
             gradients_of, batch, masked, variables, *self._parts

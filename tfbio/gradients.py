@@ -1,0 +1,53 @@
+"""Gradients of token embeddings that a model looks up and has as its output weights too.
+
+A look-up has a gradient of few rows, the output weights one of the whole table. `GradientTape`
+makes every one of them as large as the table before it sums them; here the rows are added to the
+one that is so large already. For 30,000 words of 768 numbers that is 90 MB for each look-up.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+Gradient = tf.Tensor | tf.IndexedSlices | None
+
+
+def with_output_weights(
+    forward: Callable[[tf.Tensor], tuple[tf.Tensor, Any]],
+    table: tf.Variable,
+    variables: list[tf.Variable],
+) -> tuple[Any, list[Gradient]]:
+    """Differentiates a loss.
+
+    Args:
+      forward: what to do with the output weights: gives the loss, and what else it has to tell.
+      table: the token embeddings, which are the output weights.
+      variables: what to differentiate with respect to; with `table`, or without.
+
+    Returns:
+      What else `forward` gave, and a gradient for each variable; None: the loss does not depend
+      on it.
+    """
+    with tf.GradientTape() as tape:
+        # What flows back to the output weights ends here, and is added below.
+        output_weights = tf.stop_gradient(table)
+        tape.watch(output_weights)
+        loss, told = forward(output_weights)
+    *gradients, of_output = tape.gradient(loss, [*variables, output_weights])
+    return told, [
+        add(gradient, of_output) if variable is table else gradient
+        for variable, gradient in zip(variables, gradients, strict=True)
+    ]
+
+
+def add(one: Gradient, other: Gradient) -> Gradient:
+    """The sum; None is 0."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, tf.IndexedSlices):
+        one, other = other, one
+    if isinstance(other, tf.IndexedSlices):
+        whole = tf.convert_to_tensor(one)
+        return tf.tensor_scatter_nd_add(whole, other.indices[:, tf.newaxis], other.values)
+    return one + other
