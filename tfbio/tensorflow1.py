@@ -239,7 +239,15 @@ def _shape_file(folder: str) -> Path | None:
     """The file of settings beside a checkpoint; None: there is none."""
     for name in SHAPE_FILES:
         path = storage.at(folder, name)
-        if "hidden_size" in hugging_face_tokenizer.read_json(path):
+        if not path.is_file():
+            continue
+        stated = hugging_face_tokenizer.read_json(path)
+        if not stated:  # what it says is not guessed
+            raise TensorFlow1Error(
+                f"{path} is no JSON object: mend it, or remove it to have the shape from the "
+                "tensors."
+            )
+        if name != "config.json" or "hidden_size" in stated:  # or of something else
             return path
     return None
 

@@ -366,6 +366,12 @@ def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
     with pytest.raises(TensorFlow1Error, match=r"several checkpoints, model.ckpt and other.ckpt:"):
         checkpoints.read_settings(str(folder))
     _, folder = bert
+    for broken in ('{"num_attention_heads": 4', "[]", ""):
+        (folder / "bert_config.json").write_text(broken)
+        with pytest.raises(TensorFlow1Error, match="bert_config.json is no JSON object: mend it"):
+            checkpoints.read_settings(str(folder))
+    (folder / "bert_config.json").write_text('{"num_attention_heads": 3}')
+    assert checkpoints.read_settings(str(folder))["encoder"]["num_attention_heads"] == 3
     (folder / "bert_config.json").write_text('{"hidden_size": 24, "hidden_act": "relu"}')
     with pytest.raises(TensorFlow1Error, match='has hidden_act = "relu": only "gelu" and'):
         checkpoints.read_settings(str(folder))
