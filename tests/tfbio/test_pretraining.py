@@ -1,6 +1,7 @@
 """The training step and the run around it, on real examples and small models."""
 
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -220,25 +221,40 @@ def step_losses(settings, folder, strategy, steps, **run):
 
 
 @pytest.fixture(scope="module")
-def without_dropout(settings):
-    encoder = dataclasses.replace(
-        settings.encoder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
+def shallow(settings):
+    """Of one layer, where the encoder is not what is looked at: half as much to trace."""
+    encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
     return dataclasses.replace(settings, encoder=encoder)
 
 
-def test_the_step_compiles_under_xla_with_static_shapes(without_dropout, examples_folder, cpu):
+@pytest.fixture(scope="module")
+def without_dropout(shallow):
+    encoder = dataclasses.replace(
+        shallow.encoder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    return dataclasses.replace(shallow, encoder=encoder)
+
+
+@pytest.fixture(scope="module")
+def undivided(examples_folder, cpu):
+    """What four steps of some settings give on one device, in one part: traced once for each."""
+    return functools.cache(lambda settings: step_losses(settings, examples_folder, cpu, steps=4))
+
+
+def test_the_step_compiles_under_xla_with_static_shapes(
+    without_dropout, undivided, examples_folder, cpu
+):
     """What a TPU needs. XLA and TensorFlow draw the same random numbers on a CPU, too."""
-    plain, _ = step_losses(without_dropout, examples_folder, cpu, steps=3)
-    compiled, _ = step_losses(without_dropout, examples_folder, cpu, steps=3, jit_compile=True)
+    plain, _ = undivided(without_dropout)
+    compiled, _ = step_losses(without_dropout, examples_folder, cpu, steps=4, jit_compile=True)
     np.testing.assert_allclose(compiled[0, 0], plain[0, 0], rtol=1e-5)
     # Seen: 2e-5. A sample on the other side of a rounded border would change one label of 900.
     np.testing.assert_allclose(compiled, plain, rtol=2e-4)
 
 
-def assert_same_divided(settings, examples_folder, cpu, strategy, run):
+def assert_same_divided(settings, undivided, examples_folder, strategy, run):
     """The same losses and weights, to rounding, whatever the devices and `run` are."""
-    one, one_weights = step_losses(settings, examples_folder, cpu, steps=4)
+    one, one_weights = undivided(settings)
     divided, its_weights = step_losses(settings, examples_folder, strategy, steps=4, **run)
     np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
     for mine, other in zip(one_weights, its_weights, strict=True):
@@ -256,10 +272,10 @@ def assert_same_divided(settings, examples_folder, cpu, strategy, run):
         ("two_devices", {"gradient_accumulation_steps": 2}),
     ],
 )
-def test_a_batch_may_be_divided(without_dropout, examples_folder, cpu, request, devices, run):
+def test_a_batch_may_be_divided(without_dropout, undivided, examples_folder, request, devices, run):
     """The same masks, the same samples, the same losses and weights, to rounding."""
     strategy = request.getfixturevalue(devices)
-    assert_same_divided(without_dropout, examples_folder, cpu, strategy, run)
+    assert_same_divided(without_dropout, undivided, examples_folder, strategy, run)
 
 
 ALONE, STEPS = 4, 8  # steps of the generator alone, and all
@@ -397,11 +413,11 @@ def test_a_run_that_stopped_before_the_border_continues_with_the_same_weights(
     ],
 )
 def test_a_generator_alone_learns_the_same_on_any_devices(
-    without_dropout, examples_folder, cpu, request, devices, run
+    without_dropout, undivided, examples_folder, request, devices, run
 ):
     settings = dataclasses.replace(without_dropout, generator_warmup_steps=2)
     strategy = request.getfixturevalue(devices)
-    assert_same_divided(settings, examples_folder, cpu, strategy, run)
+    assert_same_divided(settings, undivided, examples_folder, strategy, run)
 
 
 def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_path, capsys):
@@ -461,11 +477,11 @@ def test_a_damaged_or_missing_shard_is_named_at_the_start(
 
 @pytest.mark.parametrize("devices", ["cpu", "two_devices"])
 def test_steps_that_are_not_finite_are_counted_and_end_the_run(
-    settings, examples_folder, devices, request, tmp_path, capsys
+    shallow, examples_folder, devices, request, tmp_path, capsys
 ):
     strategy = request.getfixturevalue(devices)
-    run = dataclasses.replace(settings.run, max_skipped_steps=3)
-    mad = dataclasses.replace(settings, learning_rate=1e38, num_train_steps=100, run=run)
+    run = dataclasses.replace(shallow.run, max_skipped_steps=3)
+    mad = dataclasses.replace(shallow, learning_rate=1e38, num_train_steps=100, run=run)
     with pytest.raises(UserError, match="3 steps gave gradients that are not finite") as raised:
         pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), strategy)
     assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out
@@ -511,15 +527,15 @@ def test_a_collapse_is_named(settings, capsys):
     assert "warning" not in capsys.readouterr().out
 
 
-def test_bfloat16_learns_too(settings, examples_folder, cpu):
+def test_bfloat16_learns_too(shallow, undivided, examples_folder, cpu):
     import tf_keras as keras
 
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
-        half, _ = step_losses(settings, examples_folder, cpu, steps=4)
+        half, _ = step_losses(shallow, examples_folder, cpu, steps=4)
     finally:
         keras.mixed_precision.set_global_policy("float32")
-    single, _ = step_losses(settings, examples_folder, cpu, steps=4)
+    single, _ = undivided(shallow)
     np.testing.assert_allclose(half, single, rtol=0.02)
 
 
@@ -557,23 +573,29 @@ def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_trains_on_packed_examples(
-    settings, documents_folder, vocab_file, cpu, tmp_path, jit_compile
-):
-    folder = tmp_path / "packed"
+@pytest.fixture(scope="module")
+def packed_folder(documents_folder, vocab_file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed") / "examples"
     made = {"sequence_length": 64, "held_out_fraction": 0.2, "shards": 1, "workers": 1}
     examples.make_examples(documents_folder, vocab_file, folder, packing=True, **made)
-    run = dataclasses.replace(settings.run, jit_compile=jit_compile)
-    short = dataclasses.replace(settings, num_train_steps=4, run=run)
-    pretraining.pretrain(short, [str(folder)], str(tmp_path / "model"), cpu)
+    return folder
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, jit_compile):
+    run = dataclasses.replace(shallow.run, jit_compile=jit_compile)
+    short = dataclasses.replace(shallow, num_train_steps=4, run=run)
+    pretraining.pretrain(short, [str(packed_folder)], str(tmp_path / "model"), cpu)
     logs = EventAccumulator(str(tmp_path / "model" / "logs" / "heldout"))
     logs.Reload()
     assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
-    # Dropout is off and the same tokens are hidden: documents that share an example do not touch.
+
+
+def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, vocab_file, cpu):
+    """Dropout is off and the same tokens are hidden."""
     trainer = pretraining.Trainer(settings, tokenization.load_encoder(vocab_file), cpu)
-    manifest = records.read_manifest(folder, "examples")
-    batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
+    manifest = records.read_manifest(packed_folder, "examples")
+    batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
     other = batch["document_ids"] > 1
     changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
     logits = []
@@ -589,7 +611,7 @@ def test_trains_on_packed_examples(
     assert np.abs(logits[0] - logits[1])[other.numpy()].max() > 1e-4
 
 
-def test_trains_on_examples_of_the_original_code(settings, examples_folder, cpu, tmp_path):
+def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, tmp_path):
     manifest = records.read_manifest(examples_folder, "examples")
     shutil.copy(examples_folder / "vocab.txt", tmp_path)
     (tmp_path / "pretrain_tfrecords").mkdir()
@@ -607,7 +629,7 @@ def test_trains_on_examples_of_the_original_code(settings, examples_folder, cpu,
                     "segment_ids": [0] * first + [1] * second + [0] * rest,
                 }
                 writer.write(records.serialize_example(features))
-    short = dataclasses.replace(settings, num_train_steps=2)
+    short = dataclasses.replace(shallow, num_train_steps=2)
     model = str(tmp_path / "model")
     pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
     assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
@@ -618,16 +640,16 @@ def test_trains_on_examples_of_the_original_code(settings, examples_folder, cpu,
     "kind, files",
     [("byte_bpe", ["vocab.json", "merges.txt"]), ("unigram", ["vocab.model"])],
 )
-def test_trains_with_other_vocabularies(settings, documents_folder, cpu, tmp_path, kind, files):
+def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path, kind, files):
     vocab, folder = tmp_path / files[0], tmp_path / "examples"
     vocabulary.make_vocabulary(documents_folder, vocab, size=1500, kind=kind)
     made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
     examples.make_examples(documents_folder, vocab, folder, shards=1, workers=1, **made)
     other = dataclasses.replace(
-        settings,
+        shallow,
         objective="mlm",
         mask_unit="word",
-        encoder=dataclasses.replace(settings.encoder, vocab_size=1500),
+        encoder=dataclasses.replace(shallow.encoder, vocab_size=1500),
         num_train_steps=2,
     )
     model = str(tmp_path / "model")
