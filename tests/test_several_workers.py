@@ -79,6 +79,7 @@ def command(examples_folder):
         *("--set=num_train_steps=60", "--set=run.steps_per_loop=5"),
         *("--set=run.save_checkpoints_steps=20", "--set=run.eval_every_steps=60"),
         *("--set=run.num_eval_batches=2", "--set=encoder.hidden_dropout_prob=0.1"),
+        "--set=encoder.num_hidden_layers=1",
     ]
 
 
