@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # How `--small` differs: enough to run every line of every stage, not enough to learn anything.
-SMALL_DOCUMENTS = ["--max_articles=1000"]
+SMALL_DOCUMENTS = ["--max_articles=400"]
 SMALL_VOCABULARY = 2000
 SMALL_PRETRAINING = [
     "--set encoder.vocab_size=2000",
@@ -30,7 +30,11 @@ SMALL_PRETRAINING = [
     "--set run.eval_every_steps=20",
     "--set run.num_eval_batches=2",
 ]
-SMALL_FINETUNING = ["--set max_train_examples=200", "--set train_batch_size=16"]
+SMALL_FINETUNING = [
+    "--set max_train_examples=200",
+    "--set train_batch_size=16",
+    "--set num_train_epochs=2",
+]
 
 
 def commands(folder: str, small: bool) -> list[str]:
