@@ -144,14 +144,20 @@ def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def marked(shared):
+    """The start of each split of DDI, with markers."""
+    data = shared / "data/ddi2013"
+    splits = ddi.read_instances(data / "original", data / "blurb/index", "marker")
+    return {name: rows[:64] for name, rows in splits.items()}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "keep"), [("first", False), ("mention", False), ("entity_start", True)]
 )
-def test_trains_on_real_markers(pooling, keep, shared, pretrained, cpu, tmp_path):
-    data = shared / "data/ddi2013"
-    splits = ddi.read_instances(data / "original", data / "blurb/index", "marker")
-    corpus.write(tmp_path / "ddi", {name: rows[:120] for name, rows in splits.items()}, False)
+def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path):
+    corpus.write(tmp_path / "ddi", marked, False)
     settings = config.load(config.FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
     settings = dataclasses.replace(
         settings,
@@ -175,7 +181,7 @@ def test_trains_on_real_markers(pooling, keep, shared, pretrained, cpu, tmp_path
     rows = json.loads((tmp_path / "out" / "config.json").read_text())["encoder"]["vocab_size"]
     assert rows - checkpoints.read_encoder_config(pretrained).vocab_size == (4 if keep else 0)
     # And the model is found again, with the markers.
-    table = "text\n" + "".join(f"{text}\n" for _, text, _ in splits["test"][:120])
+    table = "text\n" + "".join(f"{text}\n" for _, text, _ in marked["test"])
     (tmp_path / "new.tsv").write_text(table, encoding="utf-8")
     predict.predict(
         str(tmp_path / "out"), [str(tmp_path / "new.tsv")], str(tmp_path / "found"), strategy=cpu
