@@ -1,6 +1,7 @@
 """Real PubMed data, and commands run as a user runs them."""
 
 import contextlib
+import gc
 import gzip
 import os
 import signal
@@ -23,6 +24,13 @@ def pytest_collection_modifyitems(items):
     """Files with slow tests first: what begins last must not be what takes longest."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish():
+    """What was imported stays: no use in looking for garbage in it while a test traces."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session")
