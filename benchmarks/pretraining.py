@@ -41,6 +41,7 @@ from tfbio import config, cost
 from tfbio.config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
+PARALLEL_PARTS = 2  # of tfbio: one on each of the machine's cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +52,7 @@ class Shape:
     sequence_length: int
     batch_size: int
     steps: int  # in one turn of an engine
-    # Of tfbio, as tried out: --cpu_devices, run.gradient_accumulation_steps, run.parallel_parts.
-    cpu_devices: int
-    parts: int
-    parallel_parts: int
+    rounds: int  # tfbio's run.gradient_accumulation_steps, as tried out
 
     def config(self, vocab_size: int) -> PretrainingConfig:
         """The settings of `hparams`, for one phase at this length."""
@@ -63,17 +61,17 @@ class Shape:
             "sequence_length": self.sequence_length,
             "final_sequence_length": 0,
             "train_batch_size": self.batch_size,
-            "run.gradient_accumulation_steps": self.parts,
-            "run.parallel_parts": self.parallel_parts,
+            "run.gradient_accumulation_steps": self.rounds,
+            "run.parallel_parts": PARALLEL_PARTS,
         }
         overrides = [f"{name}={value}" for name, value in overrides.items()]
         return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
 
 
 SHAPES = {
-    "small_128": Shape("small.json", 128, 32, steps=3, cpu_devices=2, parts=4, parallel_parts=1),
-    "small_512": Shape("small.json", 512, 8, steps=2, cpu_devices=2, parts=4, parallel_parts=1),
-    "base_128": Shape("base.json", 128, 8, steps=2, cpu_devices=1, parts=1, parallel_parts=2),
+    "small_128": Shape("small.json", 128, 32, steps=3, rounds=2),
+    "small_512": Shape("small.json", 512, 8, steps=2, rounds=2),
+    "base_128": Shape("base.json", 128, 8, steps=2, rounds=1),
 }
 ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic")
 # Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
@@ -87,19 +85,14 @@ Train = Callable[[int], tuple[int, int]]  # so many steps -> sequences, real tok
 
 
 def tfbio_engine(
-    shape: Shape, folder: Path, cpu_devices: int, input_alone: bool = False
+    shape: Shape, folder: Path, input_alone: bool = False
 ) -> tuple[Train, Callable[[], float]]:
-    """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products.
-
-    The input alone is not divided among devices, as the loop's is.
-    """
+    """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products."""
     import tensorflow as tf
 
     from tfbio import distribution, pretraining, pretraining_data, records, tokenization
 
-    strategy = distribution.make_strategy(
-        cpu_devices=cpu_devices, parallel_parts=shape.parallel_parts
-    )
+    strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / f"examples_{shape.sequence_length}")
     manifest = records.read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
@@ -175,12 +168,10 @@ def hugging_face_engine(
     return train, measured_peak
 
 
-def serve(engine: str, shape: Shape, folder: Path, cpu_devices: int) -> None:
+def serve(engine: str, shape: Shape, folder: Path) -> None:
     """Trains as many steps as each line on stdin says, and prints what that took."""
     if engine.startswith("tfbio"):
-        train, measured_peak = tfbio_engine(
-            shape, folder, cpu_devices, input_alone=engine.endswith("input")
-        )
+        train, measured_peak = tfbio_engine(shape, folder, input_alone=engine.endswith("input"))
     else:
         train, measured_peak = hugging_face_engine(
             shape, folder, dynamic=engine.endswith("dynamic")
@@ -197,9 +188,9 @@ def serve(engine: str, shape: Shape, folder: Path, cpu_devices: int) -> None:
 class Engine:
     """An engine's process, which computes only when asked to."""
 
-    def __init__(self, engine: str, name: str, folder: Path, cpu_devices: int):
+    def __init__(self, engine: str, name: str, folder: Path):
         command = [sys.executable, "-m", "benchmarks.pretraining", "--engine", engine]
-        command += ["--shape", name, "--folder", str(folder), "--cpu_devices", str(cpu_devices)]
+        command += ["--shape", name, "--folder", str(folder)]
         self.process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -226,12 +217,11 @@ class Engine:
 # --- The comparison ------------------------------------------------------------------------------
 
 
-def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
+def compare(name: str, folder: Path, rounds: int) -> None:
     """Prints the table of one shape."""
     shape = SHAPES[name]
     vocab_size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    cpu_devices = cpu_devices or shape.cpu_devices
-    engines = {engine: Engine(engine, name, folder, cpu_devices) for engine in ENGINES}
+    engines = {engine: Engine(engine, name, folder) for engine in ENGINES}
     for engine in engines.values():
         engine.train(2)  # compiles, and touches all memory
     measured = {engine: [] for engine in ENGINES}
@@ -246,8 +236,8 @@ def compare(name: str, folder: Path, rounds: int, cpu_devices: int) -> None:
     }
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
     print(
-        f"tfbio with --cpu_devices={cpu_devices}, run.gradient_accumulation_steps={shape.parts}, "
-        f"run.parallel_parts={shape.parallel_parts}.\n"
+        f"tfbio with run.gradient_accumulation_steps={shape.rounds} and "
+        f"run.parallel_parts={PARALLEL_PARTS}.\n"
     )
     print("| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
@@ -317,12 +307,11 @@ def main() -> None:
     parser.add_argument("--vocab", default="", help="vocab.txt to encode with")
     parser.add_argument("--shape", choices=SHAPES, action="append", help="only this one")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cpu_devices", type=int, default=0, help="as of run_pretraining.py")
     parser.add_argument("--folder", help="keep what is prepared here, or find it here")
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.engine:
-        serve(flags.engine, SHAPES[flags.shape[0]], Path(flags.folder), flags.cpu_devices)
+        serve(flags.engine, SHAPES[flags.shape[0]], Path(flags.folder))
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary)
@@ -330,7 +319,7 @@ def main() -> None:
         if not (folder / "offsets.npy").exists():  # the last to be written
             prepare(folder, flags.documents, flags.vocab)
         for name in flags.shape or SHAPES:
-            compare(name, folder, flags.rounds, flags.cpu_devices)
+            compare(name, folder, flags.rounds)
 
 
 if __name__ == "__main__":
