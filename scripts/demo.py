@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # How `--small` differs: enough to run every line of every stage, not enough to learn anything.
-SMALL_DOCUMENTS = ["--max_articles=400"]
+SMALL_DOCUMENTS = ["--max_articles=600"]
 SMALL_VOCABULARY = 2000
 SMALL_PRETRAINING = [
     "--set encoder.vocab_size=2000",

@@ -211,9 +211,19 @@ def test_memory_follows_the_batch_and_the_devices():
     parameters = 16 * cost.parameters(made).all
     activations = cost.memory(made, one, "float32") - parameters
     assert cost.memory(made, two, "float32") - parameters == activations / 2
-    assert activations / 2 < cost.memory(made, one, "bfloat16") - parameters < activations
+    assert cost.memory(made, one, "bfloat16") - parameters == activations / 2
     longer = dataclasses.replace(made, final_sequence_length=48)
     assert cost.memory(longer, one, "float32") - parameters > activations
+
+
+def test_memory_of_the_generator_where_its_scores_are_many():
+    """The larger of the two models counts; its scores are in float32 at any precision."""
+    made = settings(train_batch_size=64, encoder=dataclasses.replace(SHAPE, vocab_size=30_000))
+    one, parameters = cost.Device(1, 1e12, 1e12, 1e9), 16 * cost.parameters(made).all
+    scores = 2 * 4 * 64 * made.max_predictions(40) * 30_000
+    single, half = (cost.memory(made, one, x) - parameters for x in ("float32", "bfloat16"))
+    assert scores < half < single < 1.2 * scores
+    assert single - scores == 2 * (half - scores)
 
 
 def test_a_report_says_what_the_numbers_are(examples_folder):
