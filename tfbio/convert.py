@@ -5,14 +5,14 @@ r"""Takes a pretrained or a fine-tuned model to where it is wanted.
   python -m tfbio.convert --from=roberta-base --to=out/roberta --format=tfbio
   python -m tfbio.convert --from=BertForTokenClassification --to=out/tagger --format=tfbio
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
-  python -m tfbio.convert --from=out/bc5cdr_chem/trial_0 --to=out/serving --format=saved_model
+  python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
   python -m tfbio.convert --from=electra/model.ckpt-1000 --to=out/model --format=tfbio \
       --hparams=hparams/base.json
 
---from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken, a
-trial of a run_finetuning.py run, a folder of Hugging Face's with a head of pretraining or
-fine-tuning, or a TensorFlow 1 checkpoint of google-research's electra, bert or albert: its prefix,
-or the folder that it is in.
+--from is the --model_dir of a run_pretraining.py run, of which the newest checkpoint is taken, the
+--output_dir of a run_finetuning.py run, of which the best trial is, or one of its trials, a folder
+of Hugging Face's with a head of pretraining or fine-tuning, or a TensorFlow 1 checkpoint of
+google-research's electra, bert or albert: its prefix, or the folder that it is in.
 
 hugging_face: a folder that `transformers` loads, with the tokenizer. ELECTRA's discriminator
 (ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`.
@@ -63,8 +63,7 @@ def to_hugging_face(source: str, target: str) -> None:
     """Writes what `transformers` loads.
 
     Args:
-      source: the `--model_dir` of a run, a trial, a folder of Hugging Face's, or a TensorFlow 1
-        checkpoint.
+      source: see `--from`.
       target: a new folder.
 
     Raises:
@@ -327,8 +326,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "from",
         None,
-        "The --model_dir of a pretraining run, a trial's folder, a folder of Hugging Face's, or a "
-        "TensorFlow 1 checkpoint.",
+        "The --model_dir of a pretraining run, the --output_dir of a fine-tuning run or one of its "
+        "trials, a folder of Hugging Face's, or a TensorFlow 1 checkpoint.",
         required=True,
     )
     flags.DEFINE_string("to", None, "The new folder.", required=True)

@@ -1,6 +1,6 @@
 r"""A model as a SavedModel that takes strings, for TensorFlow Serving or for TensorFlow alone.
 
-  python -m tfbio.convert --from=out/model --to=out/serving --format=saved_model
+  python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
 
 The model is in `out/serving/1`: TensorFlow Serving wants a folder for each version, and --to is the
 --model_base_path (or `base_path`) that it is given. It needs nothing of tfbio and no other file,
@@ -38,7 +38,6 @@ The signature serving_default of
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -56,7 +55,6 @@ from tfbio import (
     graph_words,
     kinds,
     packing,
-    predict,
     relations,
     spans,
     task_files,
@@ -65,7 +63,6 @@ from tfbio import (
 )
 from tfbio.cli import UserError
 from tfbio.encoder import Encoder
-from tfbio.task_model import TaskModel
 
 # Of the folder in which a server finds the model.
 VERSION = "1"
@@ -91,11 +88,10 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
     """Writes a SavedModel, loads it, and compares it with the model; returns its folder.
 
     Args:
-      source: the `--model_dir` of a pretraining run, a trial of a fine-tuning run, or an encoder of
-        Hugging Face's or of TensorFlow 1.
+      source: the `--from` of `convert`.
       target: a new folder, in which the model is called `VERSION`.
       max_sequence_length: the most tokens of a text, with [CLS] and [SEP]; 0: as many as a trial
-        was trained with, or as an encoder has positions for.
+        was trained with, or as the encoder has positions for.
 
     Raises:
       CheckpointError: there is no model in `source`.
@@ -107,31 +103,29 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
 
 def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> str:
     """`write`, with a folder for the files that go into the graph."""
-    settings = checkpoints.read_settings(source)
-    if "trained_on" not in settings and fine_tuned.is_one(source):
-        raise SavedModelError(
-            f"{source} is a fine-tuned model of Hugging Face's: make a trial of it first, with "
-            "--format=tfbio."
-        )
+    tuned = fine_tuned.read(source) if fine_tuned.is_one(source) else None
+    if tuned:
+        source, settings, config = tuned.folder, tuned.settings, tuned.model.encoder.config
+        usual = settings["sequence_length"]
+    else:
+        settings = checkpoints.read_settings(source)
+        config = checkpoints.read_encoder_config(source)
+        usual = config.max_sequence_length
     # As an ordinary file, where there is only a tokenizer.json.
     vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
     vocab_file = tokenization.copy_vocabulary(vocab_file, assets)
-    config = checkpoints.read_encoder_config(source)
-    usual, most = config.max_sequence_length, config.max_sequence_length
-    if "trained_on" in settings:
-        usual = settings["sequence_length"]
     length = max_sequence_length or usual
-    if not 8 <= length <= most:
+    if not 8 <= length <= config.max_sequence_length:
         raise SavedModelError(
-            f"--max_sequence_length={length} must be at least 8 and at most {most}, the positions "
-            f"of the encoder in {source}."
+            f"--max_sequence_length={length} must be at least 8 and at most "
+            f"{config.max_sequence_length}, the positions of the encoder in {source}."
         )
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     folder = os.path.join(unfinished, VERSION)
     tokenizer = graph_tokenization.load(vocab_file, settings["lower_case"])
-    if "trained_on" in settings:
-        task = _Task(source, settings, tokenizer, vocab_file, length)
+    if tuned:
+        task = _Task(tuned, tokenizer, vocab_file, length)
         model, functions, compare = task.model, task.functions(), task.compare
     else:
         encode = tokenization.load_encoder(vocab_file, settings["lower_case"])
@@ -274,11 +268,10 @@ def _close(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 class _Task:
-    """A trial's model: its graph, and what it must give.
+    """A fine-tuned model: its graph, and what it must give.
 
     Args:
-      source: the folder of the trial.
-      settings: of the run.
+      tuned: the model.
       tokenizer: see `graph_tokenization.load`.
       vocab_file: of which it is.
       length: the most tokens.
@@ -287,26 +280,25 @@ class _Task:
       SavedModelError: the model sees texts in a way that the graph cannot.
     """
 
-    def __init__(self, source, settings, tokenizer: tf.Module, vocab_file: Path, length: int):
-        config, self.known = predict.finetuning_config(settings), settings["trained_on"]
+    def __init__(
+        self, tuned: fine_tuned.FineTuned, tokenizer: tf.Module, vocab_file: Path, length: int
+    ):
+        config = fine_tuned.finetuning_config(tuned.settings)
+        self.known = tuned.settings["trained_on"]
         markers = self.known.get("markers") or not config.entity_markers
         if markers or config.pooling in relations.POOLINGS:
             raise SavedModelError(
-                f"{source} sees relations by markers of their entities (pooling {config.pooling}, "
-                f"entity_markers {str(config.entity_markers).lower()}): a SavedModel takes texts "
-                "as they are; --mode=predict of run_finetuning.py is the way to use it."
+                f"{tuned.folder} sees relations by markers of their entities (pooling "
+                f"{config.pooling}, entity_markers {str(config.entity_markers).lower()}): a "
+                "SavedModel takes texts as they are; --mode=predict of run_finetuning.py is the "
+                "way to use it."
             )
         self.tokenizer, self.length = tokenizer, length
         self.kind = kinds.make(self.known["kind"], self.known["labels"], config)
-        outputs, of_tokens = self.kind.num_outputs, self.kind.of_tokens
-        encoder = checkpoints.read_encoder_config(source)
-        heads = config.pooling, config.tagging_head, config.text_head
-        self.model = TaskModel(encoder, outputs, of_tokens, 0.0, *heads)
-        predict.restore(source, self.model)
-        with open(os.path.join(source, "scores.json"), encoding="utf-8") as file:
-            self.null_threshold = json.load(file).get("null_threshold")
+        self.model, self.null_threshold = tuned.model, tuned.null_threshold
+        segments = self.model.encoder.config.type_vocab_size
         self.encode = tokenization.load_tokenizer(
-            vocab_file, settings["lower_case"], segments=encoder.type_vocab_size
+            vocab_file, tuned.settings["lower_case"], segments=segments
         )
 
     def functions(self) -> dict[str, Function]:

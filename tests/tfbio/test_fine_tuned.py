@@ -19,6 +19,7 @@ from tfbio import (
     finetuner,
     finetuning,
     predict,
+    saved_model,
     tasks,
     tokenization,
 )
@@ -343,6 +344,11 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
 # --- New text ------------------------------------------------------------------------------------
 
 
+def signatures(folder):
+    """Those of the SavedModel that is made of the folder as it is."""
+    return tf.saved_model.load(saved_model.write(str(folder), f"{folder}_serving")).signatures
+
+
 def predict_both(folder, inputs, output, cpu):
     """With the folder as it is, and with a run that was made of it: the same."""
     convert.to_tfbio(str(folder), f"{folder}_converted")
@@ -396,6 +402,14 @@ def test_entities_are_those_of_their_logits(cpu, tmp_path):
         count += len(found)
     assert count > 5
 
+    served = signatures(tmp_path / "a")["serving_default"](text=tf.constant(documents))
+    for row, record in enumerate(records):
+        assert served["entity_count"][row] == len(record["entities"])
+        for place, entity in enumerate(record["entities"]):
+            assert served["entity_type"][row, place].numpy().decode() == entity["type"]
+            for end in ("start", "end"):
+                assert served[f"entity_{end}"][row, place] == entity[end]
+
 
 def test_labels_are_those_of_their_logits(cpu, tmp_path):
     """Of texts and of pairs: which of both the model learnt is not known."""
@@ -412,12 +426,19 @@ def test_labels_are_those_of_their_logits(cpu, tmp_path):
     predict_both(tmp_path / "a", tmp_path / "*.tsv", output, cpu)
     records = [json.loads(line) for line in output.read_text().splitlines()]
     tokenizer = transformers.BertTokenizerFast(str(tmp_path / "a" / "vocab.txt"))
+    serve = signatures(tmp_path / "a")
     for record, text, pair in zip(records, texts, pairs, strict=True):
         with torch.no_grad():
             logits = theirs(**tokenizer(text, pair or None, return_tensors="pt")).logits[0]
         expected = dict(zip(labels, torch.softmax(logits, -1).tolist(), strict=True))
         assert record["probabilities"] == pytest.approx(expected, abs=1e-5)
         assert record["label"] == labels[int(logits.argmax())]
+        if pair:
+            served = serve["pairs"](text=tf.constant([text]), text_pair=tf.constant([pair]))
+        else:
+            served = serve["serving_default"](text=tf.constant([text]))
+        assert served["label"].numpy()[0].decode() == record["label"]
+        np.testing.assert_allclose(served["probabilities"][0], [*expected.values()], atol=1e-5)
 
 
 @pytest.mark.parametrize("threshold", [-100.0, 100.0], ids=["none", "all"])
@@ -436,6 +457,10 @@ def test_answers_are_those_of_their_logits(threshold, cpu, tmp_path):
     predict_both(tmp_path / "a", tmp_path / "asked.json", output, cpu)
     found = json.loads(output.read_text())
     assert list(found) == list(questions)
+    served = signatures(tmp_path / "a")["serving_default"](
+        question=tf.constant(questions), context=tf.constant([context] * len(questions))
+    )
+    assert [answer.decode() for answer in served["answer"].numpy()] == [*found.values()]
     if threshold < 0:
         assert set(found.values()) == {""}
         return

@@ -83,6 +83,14 @@ def load(folder):
     return tf.saved_model.load(folder).signatures["serving_default"]
 
 
+def assert_types(found, int32=(), float32=(), string=(), bool=()):
+    """That these are the outputs with `truncated`, of these types, and all are documented."""
+    types = {"int32": int32, "float32": float32, "string": string, "bool": [*bool, "truncated"]}
+    expected = {name: dtype for dtype, names in types.items() for name in names}
+    assert {name: value.dtype.name for name, value in found.items()} == expected
+    assert all(f"`{name}`" in saved_model.__doc__ for name in expected)
+
+
 def strings(values):
     return [value.decode() for value in values.numpy().ravel()]
 
@@ -97,6 +105,8 @@ def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
     loaded = tf.saved_model.load(f"{target}/1")
     texts = ["", *sentences[:20]]
     found = loaded.signatures["serving_default"](text=tf.constant(texts))
+    hidden = ["sequence_output", "cls_embedding", "mean_embedding"]
+    assert_types(found, int32=["input_ids", "input_mask"], float32=hidden)
     settings = checkpoints.read_settings(encoder_folder)
     encode = tokenization.load_encoder(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
     ids, offsets = encode(texts)
@@ -264,7 +274,9 @@ def test_entities_are_those_of_predict(
     splitter = splitters.load("biosenter")
     texts = [own[0] for own in splitter(sentences[:60]) if len(own) == 1]
     texts += ["Na\u00efve e\u0301 \U0001d6fc-cells\u2014IL-2 (0.05 mg/kg).", "\x07 \u65e5\u672c"]
-    found = {name: value for name, value in signature(text=tf.constant(texts)).items()}
+    found = signature(text=tf.constant(texts))
+    numbers = [f"{what}_{end}" for what in ("word", "entity") for end in ("start", "end", "count")]
+    assert_types(found, int32=numbers, string=["tags", "entity_type", "entity_text"])
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert len(texts) > len(short) > 20
 
@@ -336,6 +348,7 @@ def test_labels_are_those_of_predict(
     cut = found["truncated"].numpy()
     assert cut.any() and not cut.all()
     if kind == "regression":
+        assert_types(found, float32=["score"])
         scores = [record["label"] for record in expected]
         np.testing.assert_allclose(found["score"], scores, atol=1e-5)
         assert len(set(scores)) > 20
@@ -344,8 +357,10 @@ def test_labels_are_those_of_predict(
     probabilities = [list(record["probabilities"].values()) for record in expected]
     np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-5)
     if kind == "classification":
+        assert_types(found, float32=["probabilities"], string=["labels", "label"])
         assert strings(found["label"]) == [record["label"] for record in expected]
     else:
+        assert_types(found, float32=["probabilities"], string=["labels"], bool=["predicted"])
         chosen = [tuple(np.array(labels)[row]) for row in found["predicted"].numpy()]
         assert chosen == [record["label"] for record in expected]
 
@@ -372,6 +387,7 @@ def test_answers_are_those_of_predict(
     contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
     asked = ["What?", "Which " * 80] * 16
     found = signature(question=tf.constant(asked), context=tf.constant(contexts))
+    assert_types(found, ["start", "end"], ["score", "null_odds"], ["answer"])
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert 8 < len(short) < 32
     questions = [task_files.Question(str(row), asked[row], contexts[row], (), ()) for row in short]
