@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Workers:
-    """Two processes of one command, each on one CPU device; the first is the chief."""
+    """Two processes of one command; the first is the chief."""
 
     def __init__(self, command, folder):
         sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
@@ -100,15 +100,26 @@ def losses(folder, part):
     return [tf.make_ndarray(event.tensor_proto).item() for event in events.Tensors("loss")]
 
 
-@pytest.mark.slow
-def test_two_workers_train_as_one(command, tmp_path):
-    alone, folder = tmp_path / "alone", tmp_path / "two"
-    command = [*command, "--set=encoder.hidden_dropout_prob=0"]  # which draws other numbers
-    done = subprocess.run([*command, f"--model_dir={alone}"], cwd=ROOT, capture_output=True)
+@pytest.fixture(scope="module")
+def alone(command, tmp_path_factory):
+    """Of one process; without dropout, which draws other numbers for other devices."""
+    folder = tmp_path_factory.mktemp("one") / "model"
+    command = [*command, "--set=encoder.hidden_dropout_prob=0", f"--model_dir={folder}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (code, said, error), (other_code, other_said, _) = Workers(command, folder).end()
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_two_workers_train_as_one(command, alone, tmp_path, devices):
+    folder = tmp_path / "two"
+    python, *command = [*command, "--set=encoder.hidden_dropout_prob=0"]
+    if devices == 2:
+        command = ["tests/worker_of_two_devices.py", *command]
+    (code, said, error), (other_code, other_said, _) = Workers([python, *command], folder).end()
     assert (code, other_code) == (0, 0), error
-    assert "on 2 device" in said and not other_said
+    assert f"on {2 * devices} device" in said and not other_said
     for part, count in (("train", 12), ("heldout", 1)):
         mine, others = losses(folder, part), losses(alone, part)
         assert len(mine) == count
