@@ -1,4 +1,4 @@
-# Every target does its own set-up, in .venv; it needs Python 3.10 to 3.12 with pip, and a network
+# Every target does its own set-up, in .venv; it needs Python 3.11 or 3.12 with pip, and a network
 # or a local package index for the first run.
 
 PYTHON ?= python3
