@@ -9,6 +9,7 @@ AdamW in its fused form, no look at a number from inside the step. The mathemati
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,14 @@ import transformers
 
 from tfbio import tokenization
 from tfbio.config import EncoderConfig, PretrainingConfig
+
+
+class Masked(NamedTuple):
+    """What is hidden of a batch."""
+
+    input_ids: torch.Tensor  # int64 [B, L], with [MASK] at (most of) the positions
+    positions: torch.Tensor  # int64 [B, N]
+    weights: torch.Tensor  # float32 [B, N], 0 for what fills up
 
 
 class HuggingFaceElectra(torch.nn.Module):
@@ -68,10 +77,8 @@ class HuggingFaceElectra(torch.nn.Module):
         decay = max(0.0, 1 - step / self.config.num_train_steps)
         return decay * min(1.0, step / max(1, self.config.num_warmup_steps))
 
-    def mask(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Draws what is hidden; int64 [B, L] each -> ids with [MASK], positions and weights [B, N].
+    def mask(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Masked:
+        """Draws what is hidden; int64 [B, L] each.
 
         As `tfbio.masking.mask_tokens`: a share of the tokens, without replacement.
         """
@@ -86,17 +93,21 @@ class HuggingFaceElectra(torch.nn.Module):
         hidden = weights.bool() & (torch.rand(batch, count) < self.config.mask_token_prob)
         ids = input_ids.gather(1, positions)
         masked = input_ids.scatter(1, positions, torch.where(hidden, self.mask_id, ids))
-        return masked, positions, weights
+        return Masked(masked, positions, weights)
 
     def losses(
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         token_type_ids: torch.Tensor | None = None,
+        masked: Masked | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The generator's and the discriminator's loss on one batch, int64 [B, L] each."""
+        """The generator's and the discriminator's loss on one batch, int64 [B, L] each.
+
+        What is hidden is drawn, if it is not given.
+        """
         context = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        masked, positions, weights = self.mask(input_ids, attention_mask)
+        masked, positions, weights = masked or self.mask(input_ids, attention_mask)
         ids = input_ids.gather(1, positions)
         hidden = self.generator.electra(masked, **context).last_hidden_state
         hidden = hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
@@ -118,7 +129,7 @@ class HuggingFaceElectra(torch.nn.Module):
         discriminator_loss = (each * attention_mask).sum() / attention_mask.sum()
         return generator_loss, discriminator_loss
 
-    def step(self, *batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self, *batch: torch.Tensor | Masked) -> tuple[torch.Tensor, torch.Tensor]:
         """One step of training; takes and returns what `losses` does."""
         generator_loss, discriminator_loss = self.losses(*batch)
         loss = self.config.generator_weight * generator_loss

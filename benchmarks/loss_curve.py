@@ -5,10 +5,10 @@ r"""ELECTRA's losses in pretraining, tfbio's beside those of Hugging Face's mode
         --set encoder.hidden_size=128 --set encoder.num_attention_heads=2
 
 With each seed, both engines train an ELECTRA-small, or what `--set` makes of it as in
-`run_pretraining.py`, on the same batches in the same order. Initial weights, masks, samples and
-dropout are each engine's own, from the same distributions, so curves agree as those of two seeds
-do. The steps are an epoch at most: no example is seen twice, and a training loss is one on text
-that is new.
+`run_pretraining.py`, from the same weights, on the same batches in the same order, with the same
+tokens hidden: which ones alone moves a loss by more than what is looked for here. The generator's
+samples and dropout are each engine's own. The steps are an epoch at most: no example is seen twice,
+and a training loss is one on text that is new.
 
 Hugging Face's step is `benchmarks/hugging_face_electra.py`. Each run has one core to itself.
 """
@@ -19,9 +19,9 @@ import argparse
 import json
 import os
 import queue
-import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -87,12 +87,16 @@ Train = Callable[[int], tuple[float, float]]  # so many steps -> mean losses
 def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     import tensorflow as tf
 
-    from tfbio import distribution, pretraining
+    from tfbio import distribution, hugging_face
 
-    strategy = distribution.make_strategy()
-    encoder = tokenization.load_encoder(tokenization.find_vocabulary(examples))
-    trainer = pretraining.Trainer(settings, encoder, strategy)
-    trainer.train_dataset = distribution.distribute_dataset(strategy, batches(settings, examples))
+    trainer, theirs = both(settings, examples)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.discriminator.save_pretrained(folder)
+        theirs.generator.save_pretrained(os.path.join(folder, hugging_face.GENERATOR))
+        hugging_face.restore_electra(folder, trainer.model)
+    trainer.train_dataset = distribution.distribute_dataset(
+        trainer.strategy, batches(settings, examples)
+    )
 
     def train(steps: int) -> tuple[float, float]:
         output = trainer.train(tf.constant(steps))
@@ -102,25 +106,45 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
 
 
 def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
+    import tensorflow as tf
     import torch
 
     from benchmarks import hugging_face_electra
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.manual_seed(settings.seed)
-    encoder = tokenization.load_encoder(tokenization.find_vocabulary(examples))
-    model = hugging_face_electra.HuggingFaceElectra(settings, encoder)
-    own = iter(batches(settings, examples).as_numpy_iterator())
+    ours, model = both(settings, examples)
+    hide = tf.function(lambda batch, step: ours.mask(batch, ours.seeds(step)[0], step))
+    own = enumerate(batches(settings, examples))
 
     def train(steps: int) -> tuple[float, float]:
         losses = []
         for _ in range(steps):
-            batch = next(own)
-            names = ("input_ids", "input_mask", "segment_ids")
-            losses.append(model.step(*(torch.from_numpy(batch[n].astype(np.int64)) for n in names)))
+            step, batch = next(own)
+            masked = hide(batch, tf.constant(step, tf.int64))
+            inputs = (batch[name] for name in ("input_ids", "input_mask", "segment_ids"))
+            ids, mask, segments, input_ids, positions = (
+                torch.from_numpy(values.numpy().astype(np.int64))
+                for values in (*inputs, masked.input_ids, masked.positions)
+            )
+            weights = torch.from_numpy(masked.weights.numpy())
+            hidden = hugging_face_electra.Masked(input_ids, positions, weights)
+            losses.append(model.step(ids, mask, segments, hidden))
         return tuple(np.mean(losses, axis=0).tolist())
 
     return train
+
+
+def both(settings: PretrainingConfig, examples: str):
+    """tfbio's trainer and Hugging Face's model, whose weights are the seed's."""
+    import torch
+
+    from benchmarks import hugging_face_electra
+    from tfbio import distribution, pretraining
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.manual_seed(settings.seed)
+    encoder = tokenization.load_encoder(tokenization.find_vocabulary(examples))
+    trainer = pretraining.Trainer(settings, encoder, distribution.make_strategy())
+    return trainer, hugging_face_electra.HuggingFaceElectra(settings, encoder)
 
 
 def batches(settings: PretrainingConfig, examples: str):
@@ -230,20 +254,32 @@ def main() -> None:
     length = manifest.settings["sequence_length"]
     model = ", ".join(["ELECTRA-small", *flags.set])
     print(f"\n{model}, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n")
-    print(f"| steps | {' | '.join(f'{loss}, {e}' for loss in LOSSES for e in ENGINES)} |")
-    print("|--:|--:|--:|--:|--:|")
+    columns = [f"{loss}, {name}" for loss in LOSSES for name in (*ENGINES, "difference")]
+    print(f"| steps | {' | '.join(columns)} |")
+    print(f"|--:{'|--:' * len(columns)}|")
+    # [engine, seed, point, (step, generator's loss, discriminator's)]
+    curves = np.array([[points[name, seed] for seed in range(flags.seeds)] for name in ENGINES])
     start = 0
     for index in range(POINTS):
-        cells = []
-        for loss in (1, 2):
-            for engine in ENGINES:
-                of_seeds = [points[engine, seed][index][loss] for seed in range(flags.seeds)]
-                spread = (max(of_seeds) - min(of_seeds)) / 2
-                cells.append(f"{statistics.mean(of_seeds):.3f} ± {spread:.3f}")
-        step = points[ENGINES[0], 0][index][0]
-        print(f"| {start + 1} to {step} | {' | '.join(cells)} |")
-        start = step
-    print("\nMeans over these steps and the seeds; ± half of how far the seeds lie apart.")
+        end = int(curves[0, 0, index, 0])
+        print(f"| {start + 1} to {end} | {' | '.join(cells(curves[:, :, index]))} |")
+        start = end
+    print(f"| all | {' | '.join(cells(curves.mean(axis=2)))} |")
+    print(
+        "\nMeans over these steps and the seeds, and of tfbio's less Hugging Face's of the same "
+        "seed;\n± the standard error over the seeds."
+    )
+
+
+def cells(losses: np.ndarray) -> list[str]:
+    """[engine, seed, (step, generator's loss, discriminator's)] -> what the table shows of them."""
+    shown = []
+    for index in range(1, 1 + len(LOSSES)):
+        of_engines = losses[..., index]
+        for values, form in (*((v, ".4f") for v in of_engines), (np.subtract(*of_engines), "+.4f")):
+            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+            shown.append(f"{values.mean():{form}} ± {error:.4f}")
+    return shown
 
 
 if __name__ == "__main__":

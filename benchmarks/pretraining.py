@@ -111,7 +111,7 @@ def tfbio_engine(
         tokens = hidden = 0
         for step in tf.range(steps):
             batch = next(iterator)
-            masked = trainer._mask(batch, tf.stack([0, step]), tf.cast(step, tf.int64))
+            masked = trainer.mask(batch, tf.stack([0, step]), tf.cast(step, tf.int64))
             tokens += tf.reduce_sum(batch["input_mask"])
             hidden += tf.reduce_sum(tf.cast(masked.input_ids == trainer.mask_id, tf.int32))
         return tokens, hidden

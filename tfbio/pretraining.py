@@ -129,9 +129,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
         step = tf.identity(self.global_step)  # which the optimizer counts on
-        step_seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
-        mask_seed, model_seed = randomness.split(step_seed, 2)
-        masked = self._mask(batch, mask_seed, step)
+        mask_seed, model_seed = self.seeds(step)
+        masked = self.mask(batch, mask_seed, step)
         if self._generator_alone:
             variables = self.model.generator_variables
         else:
@@ -180,7 +179,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         seed = randomness.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
         mask_seed, model_seed = randomness.split(seed, 2)
         # And as many at every evaluation, however many a schedule hides by then.
-        masked = self._mask(batch, mask_seed, None)
+        masked = self.mask(batch, mask_seed, None)
 
         def update(
             batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
@@ -195,9 +194,21 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """See orbit."""
         return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
-    def _mask(
+    def seeds(self, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What keys a training step's masks, and its samples and dropout; int32 [2] each."""
+        seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
+        return tuple(randomness.split(seed, 2))
+
+    def mask(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
     ) -> masking.MaskedBatch:
+        """Hides tokens of the global batch, int32 [B, L] each, or of a replica's share of it.
+
+        Args:
+          batch: see `Electra`.
+          seed: int32 [2], see `seeds`.
+          step: int64 [], see `masking.scheduled_prob`; None in evaluation, for its highest.
+        """
         config = self.config
         return masking.mask_tokens(
             batch["input_ids"],

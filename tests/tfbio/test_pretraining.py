@@ -600,7 +600,7 @@ def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, v
     changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
     logits = []
     for each in (batch, changed):
-        masked = trainer._mask(each, tf.constant([0, 0]), None)
+        masked = trainer.mask(each, tf.constant([0, 0]), None)
         masked = masked._replace(input_ids=each["input_ids"], weights=tf.zeros_like(masked.weights))
         output = trainer.model(
             each, masked, seed=tf.constant([0, 0]), corrupted_ids=each["input_ids"]
@@ -662,7 +662,7 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
     trainer = pretraining.Trainer(other, encoder, cpu)
     manifest = records.read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
-    masked = trainer._mask(batch, tf.constant([0, 0]), None)
+    masked = trainer.mask(batch, tf.constant([0, 0]), None)
     if kind == "byte_bpe":
         tokens = json.loads(vocab.read_text())
     else:
