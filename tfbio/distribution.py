@@ -88,18 +88,26 @@ def _set_up_cpu(devices: int, parallel_parts: int) -> None:
 
 def distribute_dataset(
     strategy: tf.distribute.Strategy, dataset: tf.data.Dataset
-) -> tf.distribute.DistributedDataset:
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
     """Gives every replica its part of each global batch, the first replica the first rows.
 
     Args:
       strategy: where to.
       dataset: global batches of static shapes, which divide by the replicas.
     """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    on_cpus = all(device.device_type == "CPU" for device in devices)
+    several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    if not (on_cpus or several_workers):
         return strategy.experimental_distribute_dataset(dataset)
+    if strategy.num_replicas_in_sync == 1:
+        return dataset
 
-    # What TensorFlow does itself here, dividing the files or the batches, loses the static shapes.
-    def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    # What TensorFlow does itself for several workers, dividing the files or the batches, loses the
+    # static shapes. And what it has for copies to devices makes a thread that tunes them, whatever
+    # the dataset's options say, which can miss that it is to end: it then wakes a minute later, for
+    # which the process waits (seen with 2.20). On CPUs there is nothing to copy.
+    def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
 
         def parts(values: tf.Tensor) -> tf.Tensor:
@@ -110,7 +118,13 @@ def distribute_dataset(
 
         return dataset.map(lambda batch: tf.nest.map_structure(parts, batch)).unbatch().prefetch(2)
 
-    return strategy.distribute_datasets_from_function(of_worker)
+    options = None
+    if not several_workers:
+        options = tf.distribute.InputOptions(
+            experimental_fetch_to_device=False,
+            experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
+        )
+    return strategy.distribute_datasets_from_function(of_pipeline, options)
 
 
 def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:

@@ -19,6 +19,7 @@ from tfbio import (
     checkpoints,
     config,
     convert,
+    distribution,
     monitoring,
     optimization,
     pretraining,
@@ -209,10 +210,11 @@ def step_losses(settings, folder, strategy, steps, **run):
     manifest = records.read_manifest(folder, "examples")
     encoder = tokenization.load_encoder(folder / "vocab.txt")
     trainer = pretraining.Trainer(settings, encoder, strategy)
-    trainer.train_dataset = strategy.experimental_distribute_dataset(
+    trainer.train_dataset = distribution.distribute_dataset(
+        strategy,
         pretraining_data.training_dataset(
             str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps
-        )
+        ),
     )
     outputs = [trainer.train(tf.constant(1)) for _ in range(steps)]
     names = [name for name in ("generator_loss", "loss") if name in outputs[0]]
@@ -550,7 +552,7 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
 
     trainer = pretraining.Trainer(without_dropout, encoder, cpu)
     dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
-    trainer.eval_dataset = cpu.experimental_distribute_dataset(dataset)
+    trainer.eval_dataset = distribution.distribute_dataset(cpu, dataset)
     blind = trainer.evaluate(tf.constant(-1))
     assert float(blind["generator_loss"]) == pytest.approx(np.log(encoder.vocab_size), rel=0.005)
     trainer.model.set_frequency_biases(counts)
