@@ -298,8 +298,8 @@ def _batches(records: tf.data.Dataset, batch_size: int, manifest: Manifest) -> t
         .map(parse, num_parallel_calls=_PARALLEL, deterministic=True)
         .prefetch(_PARALLEL)
     )
-    # Nothing is tuned at run time: this is thousands of times faster than a step as it is, and to
-    # end the thread that tunes, when an iterator for several devices is freed, has hung for ever.
+    # Nothing is tuned at run time: this is thousands of times faster than a step as it is, and the
+    # thread that tunes can take a minute to end (see `distribution.distribute_dataset`).
     options = tf.data.Options()
     options.autotune.enabled = False
     return batches.with_options(options)

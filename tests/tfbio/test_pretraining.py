@@ -379,6 +379,7 @@ def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tm
                 checkpoints.require_same_model(place, {**wanted, name: value})
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_before_the_border_continues_with_the_same_weights(
     warmed_up, examples_folder, tmp_path
 ):
@@ -444,6 +445,7 @@ def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_pat
     checkpoints.restore_encoder(folder, encoders.Encoder(plain.encoder))
 
 
+@pytest.mark.slow
 def test_a_single_device_compiles_every_kind_of_masking(without_dropout, examples_folder, cpu):
     for options in (
         {"objective": "mlm", "mask_unit": "word", "final_mask_prob": 0.25},
