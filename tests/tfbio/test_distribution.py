@@ -1,5 +1,6 @@
 """Which strategy the flags give; the TPU itself is replaced at its edge."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -79,6 +80,16 @@ def test_a_wrong_tf_config_is_named(monkeypatch, value):
     monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match="the variable TF_CONFIG must name all workers"):
         distribution.make_strategy(strategy="multi_worker")
+
+
+def test_each_replica_on_a_cpu_has_its_rows_in_order(cpu, two_devices):
+    batches = np.arange(24, dtype=np.int32).reshape(3, 4, 2)
+    dataset = tf.data.Dataset.from_tensor_slices({"ids": batches})
+    assert distribution.distribute_dataset(cpu, dataset) is dataset
+    distributed = distribution.distribute_dataset(two_devices, dataset)
+    found = [two_devices.experimental_local_results(batch["ids"]) for batch in distributed]
+    assert [rows.shape for rows in found[0]] == [(2, 2), (2, 2)]
+    np.testing.assert_array_equal(tf.reshape(found, batches.shape), batches)
 
 
 @pytest.mark.parametrize(
