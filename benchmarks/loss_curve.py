@@ -277,8 +277,10 @@ def cells(losses: np.ndarray) -> list[str]:
     for index in range(1, 1 + len(LOSSES)):
         of_engines = losses[..., index]
         for values, form in (*((v, ".4f") for v in of_engines), (np.subtract(*of_engines), "+.4f")):
-            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            shown.append(f"{values.mean():{form}} ± {error:.4f}")
+            cell = f"{values.mean():{form}}"
+            if len(values) > 1:
+                cell += f" ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
+            shown.append(cell)
     return shown
 
 
