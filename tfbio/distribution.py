@@ -105,8 +105,8 @@ def distribute_dataset(
 
     # What TensorFlow does itself for several workers, dividing the files or the batches, loses the
     # static shapes. And what it has for copies to devices makes a thread that tunes them, whatever
-    # the dataset's options say, which can miss that it is to end: it then wakes a minute later, for
-    # which the process waits (seen with 2.20). On CPUs there is nothing to copy.
+    # the dataset's options say, and does not always notice that it is to end: freeing the iterator
+    # then waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
     def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
 
