@@ -95,18 +95,19 @@ def distribute_dataset(
       strategy: where to.
       dataset: global batches of static shapes, which divide by the replicas.
     """
+    # What TensorFlow has for copies to devices makes a thread that tunes them, whatever the options
+    # of the dataset say, and that does not always notice that it is to end: freeing the iterator
+    # then waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
     devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
     on_cpus = all(device.device_type == "CPU" for device in devices)
     several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    if not (on_cpus or several_workers):
-        return strategy.experimental_distribute_dataset(dataset)
-    if strategy.num_replicas_in_sync == 1:
+    if on_cpus and strategy.num_replicas_in_sync == 1:
         return dataset
+    if not on_cpus and not several_workers:
+        return strategy.experimental_distribute_dataset(dataset)
 
     # What TensorFlow does itself for several workers, dividing the files or the batches, loses the
-    # static shapes. And what it has for copies to devices makes a thread that tunes them, whatever
-    # the dataset's options say, and does not always notice that it is to end: freeing the iterator
-    # then waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
+    # static shapes.
     def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
 
