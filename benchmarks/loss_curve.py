@@ -110,9 +110,15 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     import torch
 
     from benchmarks import hugging_face_electra
+    from tfbio import pretraining
 
     ours, model = both(settings, examples)
-    hide = tf.function(lambda batch, step: ours.mask(batch, ours.seeds(step)[0], step))
+
+    @tf.function
+    def hide(batch, step):
+        seed, _ = ours.seeds(pretraining.TRAINING_STREAM, step)
+        return ours.mask(batch, seed, step)
+
     own = enumerate(batches(settings, examples))
 
     def train(steps: int) -> tuple[float, float]:

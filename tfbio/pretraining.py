@@ -129,7 +129,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor]) -> None:
         step = tf.identity(self.global_step)  # which the optimizer counts on
-        mask_seed, model_seed = self.seeds(step)
+        mask_seed, model_seed = self.seeds(TRAINING_STREAM, step)
         masked = self.mask(batch, mask_seed, step)
         if self._generator_alone:
             variables = self.model.generator_variables
@@ -176,8 +176,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     @tf.autograph.experimental.do_not_convert
     def _replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
         # Keyed by the batch and not by the step: every evaluation hides the same tokens.
-        seed = randomness.fold_in([self.config.seed, EVALUATION_STREAM], self.eval_batches)
-        mask_seed, model_seed = randomness.split(seed, 2)
+        mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
         # And as many at every evaluation, however many a schedule hides by then.
         masked = self.mask(batch, mask_seed, None)
 
@@ -194,10 +193,14 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         """See orbit."""
         return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
-    def seeds(self, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What keys a training step's masks, and its samples and dropout; int32 [2] each."""
-        seed = randomness.fold_in([self.config.seed, TRAINING_STREAM], step)
-        return tuple(randomness.split(seed, 2))
+    def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
+        """What keys a batch's masks, and what keys its samples and dropout; int32 [2] each.
+
+        Args:
+          stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.
+          number: int64 [], the step, or the batch of an evaluation.
+        """
+        return randomness.split(randomness.fold_in([self.config.seed, stream], number), 2)
 
     def mask(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
