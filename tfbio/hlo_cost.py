@@ -121,7 +121,8 @@ class Program:
             moved = sum(_bytes(x) for x in _arrays(each.shape)[:2])
         reduced = 0.0
         if each.op in ("all-reduce", "all-reduce-start"):
-            reduced = sum(_bytes(x) for name in each.operands for x in _arrays(own[name].shape))
+            arrays = [x for name in each.operands for x in _arrays(own[name].shape)]
+            reduced = sum(math.prod(_numbers(x[1])) * _BYTES[x[0]] for x in arrays)
         seconds = max(flops / self.peak_flops, moved / self.bandwidth)
         return Cost(flops, moved, reduced, seconds, 1)
 
