@@ -40,7 +40,7 @@ install-tpu: .venv-tpu/installed  ## tfbio for a machine with a TPU, in .venv-tp
 # Not in .venv: where `tensorflow` is installed, what stands in for it would lose files to it.
 .venv-tpu/installed: BIN := .venv-tpu/bin
 .venv-tpu/installed: setup.cfg constraints.txt requirements/tpu/pyproject.toml
-	@echo "Installing tfbio with tensorflow-tpu into .venv-tpu (about 5 minutes) ..."
+	@echo "Installing tfbio with tensorflow-tpu into .venv-tpu (about 10 minutes) ..."
 	@$(PYTHON) -m venv .venv-tpu
 	@$(PIP) ./requirements/tpu -e '.[gcs]'
 	@touch $@

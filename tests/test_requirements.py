@@ -17,8 +17,8 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "./requirements/tpu -e '.[gcs]'"
 
-# The releases of libtpu that offer every function which tensorflow-tpu calls, and the version of
-# the PJRT interface that it was built with. Both were looked up in the wheels.
+# For each tensorflow-tpu the libtpu that has every function which it calls, and the version of the
+# PJRT interface that it was built with; both were looked up in the wheels.
 LIBTPU_OF = {"2.20.0": "0.0.18"}
 
 
@@ -51,13 +51,16 @@ def requirements(text):
 
 
 def needed(names):
-    """Returns all that the named installed packages need, with who needs it."""
+    """Returns all that the named packages need, as far as they are installed, with who needs it."""
     found, todo = {}, list(names)
     while todo:
+        name = todo.pop()
+        if name == "torch":
+            continue  # its build for GPUs needs many that its build for CPUs does not
         try:
-            package = metadata.distribution(todo.pop())
+            package = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # of an extra that is not installed here
+            continue
         for line in package.requires or ():
             requirement = Requirement(line)
             environment = default_environment() | {"extra": ""}
@@ -79,8 +82,8 @@ def test_all_that_is_installed_has_a_version_in_constraints(setup_cfg, constrain
         version = constraints[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), requirement
     names = {canonicalize_name(requirement.name) for requirement in wanted}
-    # setuptools and wheel come with an environment. The others are of torch's build for GPUs.
-    missing = set(needed(names - {"torch"})) - set(constraints) - {"setuptools", "wheel"}
+    # setuptools and wheel come with an environment.
+    missing = set(needed(names)) - set(constraints) - {"setuptools", "wheel"}
     assert not missing
 
 
