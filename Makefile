@@ -35,12 +35,13 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 	@$(PIP) -e '.[test]'
 	@touch $@
 
-install-tpu: .venv-tpu/installed  ## tfbio for a machine with a TPU, in .venv-tpu (docs/tpu.md)
+install-tpu: .venv-tpu-vm/installed  ## tfbio for a machine with a TPU, in .venv-tpu-vm (docs/tpu.md)
 
-# Not in .venv: where `tensorflow` is installed, what stands in for it would lose files to it.
-.venv-tpu/installed: BIN := .venv-tpu/bin
-.venv-tpu/installed: setup.cfg constraints.txt requirements/tpu/pyproject.toml
-	@echo "Installing tfbio with tensorflow-tpu into .venv-tpu (about 10 minutes) ..."
-	@$(PYTHON) -m venv .venv-tpu
+# Not in .venv: uninstalling its tensorflow would take files of tensorflow-tpu with it. Nor with the
+# newer libtpu that compiles in advance (scripts/tpu_compiler.py).
+.venv-tpu-vm/installed: BIN := .venv-tpu-vm/bin
+.venv-tpu-vm/installed: setup.cfg constraints.txt requirements/tpu/pyproject.toml
+	@echo "Installing tfbio with tensorflow-tpu into .venv-tpu-vm (about 10 minutes) ..."
+	@$(PYTHON) -m venv .venv-tpu-vm
 	@$(PIP) ./requirements/tpu -e '.[gcs]'
 	@touch $@

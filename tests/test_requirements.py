@@ -129,6 +129,6 @@ def test_make_and_the_manual_install_with_the_same_command():
         text=True,
     ).stdout
     assert re.search(
-        rf"\.venv-tpu/bin/python -m pip .*-c constraints.txt {re.escape(COMMAND)}", make
+        rf"\.venv-tpu-vm/bin/python -m pip .*-c constraints.txt {re.escape(COMMAND)}", make
     )
     assert f"pip install {COMMAND} -c constraints.txt" in (ROOT / "docs" / "tpu.md").read_text()
