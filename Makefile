@@ -3,12 +3,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format
+.PHONY: help demo test lint format install-tpu
 
 help:  ## Lists what can be made
-	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in demo/
 	@$(BIN)/python scripts/demo.py
@@ -33,4 +33,15 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 .venv/installed-test: .venv/installed
 	@echo "Installing what the tests need into .venv (about 1 minute) ..."
 	@$(PIP) -e '.[test]'
+	@touch $@
+
+install-tpu: .venv-tpu-vm/installed  ## tfbio for a machine with a TPU, in .venv-tpu-vm (docs/tpu.md)
+
+# Not in .venv: uninstalling its tensorflow would take files of tensorflow-tpu with it. Nor with the
+# newer libtpu that compiles in advance (scripts/tpu_compiler.py).
+.venv-tpu-vm/installed: BIN := .venv-tpu-vm/bin
+.venv-tpu-vm/installed: setup.cfg constraints.txt requirements/tpu/pyproject.toml
+	@echo "Installing tfbio with tensorflow-tpu into .venv-tpu-vm (about 10 minutes) ..."
+	@$(PYTHON) -m venv .venv-tpu-vm
+	@$(PIP) ./requirements/tpu -e '.[gcs]'
 	@touch $@

@@ -3,8 +3,8 @@
 TensorFlow traces `TPUStrategy.run` into a graph that says what every core does, once for all cores:
 operations with the attribute `_tpu_replicate`, whose inputs and outputs for each core come from
 `TPUReplicatedInput` and go to `TPUReplicatedOutput`. `make_strategy` makes the strategy from a
-resolver that tells of a TPU that is not there, with the variables of core i on a logical CPU device;
-`trace` gives the graph, and `execute` runs it, one copy of the operations for each core.
+resolver that tells of a TPU that is not there, with the variables of core i on a logical CPU
+device; `trace` gives the graph, and `execute` runs it, one copy of the operations for each core.
 """
 
 import collections
