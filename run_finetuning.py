@@ -136,7 +136,13 @@ def _train() -> None:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import checkpoints, distribution, finetuning, kinds
 
-    strategy = distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices)
+    strategy = distribution.make_strategy(
+        FLAGS.tpu,
+        FLAGS.strategy,
+        FLAGS.cpu_devices,
+        tpu_zone=FLAGS.tpu_zone,
+        gcp_project=FLAGS.gcp_project,
+    )
     for each in settings:  # all of a sweep's before the first
         kinds.make(task.kind, task.labels, each)
     if swept:
@@ -167,7 +173,13 @@ def _predict() -> None:
         FLAGS.output,
         form=FLAGS.format,
         overrides=FLAGS.set,
-        strategy=distribution.make_strategy(FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices),
+        strategy=distribution.make_strategy(
+            FLAGS.tpu,
+            FLAGS.strategy,
+            FLAGS.cpu_devices,
+            tpu_zone=FLAGS.tpu_zone,
+            gcp_project=FLAGS.gcp_project,
+        ),
         overwrite=FLAGS.overwrite,
     )
 

@@ -13,6 +13,9 @@ command again to continue an interrupted run. Other ways to say it:
   --init_checkpoint=work/general    start with the weights of another run
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
   --dry_run --hparams=hparams/base.json    what a run would cost: FLOPs, memory, days
+
+Exit codes: 0 done; 1 a mistake, which the last line names; 75 the TPU or another worker was lost,
+and 143 SIGTERM (the step is saved): the same command continues the run.
 """
 
 from absl import flags
@@ -48,6 +51,12 @@ flags.DEFINE_string(
     "",
     f"With --dry_run: the hardware, one of {', '.join(cost.DEVICES)}; empty: all of them.",
 )
+flags.DEFINE_string(
+    "profile_steps",
+    "",
+    "FIRST,LAST: traces these steps, such as 201,210, for TensorBoard, in --model_dir/logs. "
+    "Not for a TPU on other machines.",
+)
 cli.define_device_flags()
 
 
@@ -69,13 +78,54 @@ def main(argv: list[str]) -> None:
     if not FLAGS.model_dir:
         raise cli.UserError("--model_dir is missing: where the checkpoints are to go.")
 
-    # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio import distribution, pretraining
+    profile_steps = _profile_steps(settings.num_train_steps)
 
+    # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
+    from tfbio import checkpoints, distribution, pretraining
+
+    if FLAGS.tpu not in ("", "local"):
+        folders = [("model_dir", FLAGS.model_dir)]
+        folders += [("examples", folder) for folder in FLAGS.examples]
+        # The checkpoints of others are read by this machine.
+        if FLAGS.init_checkpoint and checkpoints.reader_of(FLAGS.init_checkpoint) is None:
+            folders += [("init_checkpoint", FLAGS.init_checkpoint)]
+        distribution.require_remote(FLAGS.tpu, folders)
     strategy = distribution.make_strategy(
-        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, settings.run.parallel_parts
+        FLAGS.tpu,
+        FLAGS.strategy,
+        FLAGS.cpu_devices,
+        settings.run.parallel_parts,
+        FLAGS.tpu_zone,
+        FLAGS.gcp_project,
     )
-    pretraining.pretrain(settings, FLAGS.examples, FLAGS.model_dir, strategy, FLAGS.init_checkpoint)
+    with distribution.interruptions(strategy):
+        pretraining.pretrain(
+            settings,
+            FLAGS.examples,
+            FLAGS.model_dir,
+            strategy,
+            FLAGS.init_checkpoint,
+            profile_steps,
+        )
+
+
+def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
+    """What --profile_steps says."""
+    text = FLAGS.profile_steps
+    if not text:
+        return None
+    numbers = [int(number) if number.isdecimal() else 0 for number in text.split(",")]
+    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] <= num_train_steps:
+        raise cli.UserError(
+            f"--profile_steps={text}: expected FIRST,LAST, two steps from 1 to {num_train_steps}, "
+            "such as 201,210."
+        )
+    if FLAGS.tpu not in ("", "local"):
+        raise cli.UserError(
+            f"--profile_steps traces this machine, and not those of --tpu={FLAGS.tpu}: there use "
+            "TensorBoard's own button, 'Capture profile'."
+        )
+    return tuple(numbers)
 
 
 if __name__ == "__main__":

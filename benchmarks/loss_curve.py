@@ -95,7 +95,7 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
         theirs.generator.save_pretrained(os.path.join(folder, hugging_face.GENERATOR))
         hugging_face.restore_electra(folder, trainer.model)
     trainer.train_dataset = distribution.distribute_dataset(
-        trainer.strategy, batches(settings, examples)
+        trainer.strategy, lambda _: batches(settings, examples)
     )
 
     def train(steps: int) -> tuple[float, float]:

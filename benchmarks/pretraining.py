@@ -100,7 +100,7 @@ def tfbio_engine(
     trainer = pretraining.Trainer(settings, encoder, strategy)
     last_step = 10_000 * (INPUT_STEPS if input_alone else 1)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, last_step)
-    trainer.train_dataset = distribution.distribute_dataset(strategy, data)
+    trainer.train_dataset = distribution.distribute_dataset(strategy, lambda _: data)
 
     def train(steps: int) -> tuple[int, int]:
         output = trainer.train(tf.constant(steps))

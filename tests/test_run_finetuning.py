@@ -54,6 +54,8 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rate"], ["name=value,value"]),
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rat=1,2"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),
+        (["--task=sentence_roles", *ALL, "--tpu_zone=x"], ["--tpu_zone goes with --tpu"]),
+        (["--mode=predict", *PREDICT, "--gcp_project=x"], ["--gcp_project goes with --tpu"]),
         (["--task=sentence_roles", *ALL, "--output=no"], ["--output does not go", "train"]),
         (["--mode=predict"], ["--model is missing"]),
         (["--mode=predict", "--model=no", "--input=no"], ["--output is missing"]),

@@ -29,6 +29,10 @@ def test_help_teaches_and_does_not_import_tensorflow():
         "--hparams=hparams/small.json",
         "encoder.hidden_size = 256",
         "run.jit_compile = false",
+        "75 the TPU or another worker was lost",
+        "--profile_steps",
+        "--tpu_zone",
+        "--gcp_project",
     ):
         assert words in done.stdout
     loaded = subprocess.run(
@@ -38,6 +42,10 @@ def test_help_teaches_and_does_not_import_tensorflow():
         text=True,
     ).stderr
     assert "absl.app" in loaded and "tensorflow" not in loaded
+
+
+BOTH = ("--examples=nowhere", "--model_dir=nowhere")
+REMOTE = ("--examples=gs://in", "--model_dir=gs://out")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +59,19 @@ def test_help_teaches_and_does_not_import_tensorflow():
         ([], "--examples is missing"),
         (["--examples=nowhere"], "--model_dir is missing"),
         (["hparams/small.json"], "'hparams/small.json' is not a flag"),
+        ([*BOTH, "--profile_steps=10"], "--profile_steps=10: expected FIRST,LAST"),
+        ([*BOTH, "--profile_steps=0,10"], "--profile_steps=0,10: expected FIRST,LAST"),
+        ([*BOTH, "--profile_steps=20,10"], "--profile_steps=20,10: expected FIRST,LAST"),
+        ([*BOTH, "--profile_steps=1,9", "--set=num_train_steps=8"], "two steps from 1 to 8"),
+        ([*BOTH, "--profile_steps=1,9", "--tpu=pod"], "and not those of --tpu=pod"),
+        # Before the TPU is claimed, which would say so.
+        ([*BOTH, "--tpu=pod"], "--model_dir=nowhere: the machines of --tpu=pod"),
+        ([BOTH[0], "--model_dir=gs://out", "--tpu=pod"], "--examples=nowhere: the machines"),
+        (
+            [*REMOTE, "--init_checkpoint=nowhere", "--tpu=grpc://10.0.0.2:8470"],
+            "--init_checkpoint=nowhere: the machines of --tpu=grpc://10.0.0.2:8470",
+        ),
+        ([*BOTH, "--tpu_zone=us-central1-a"], "--tpu_zone goes with --tpu"),
     ],
 )
 def test_a_mistake_is_one_sentence(flags, words):
@@ -58,6 +79,35 @@ def test_a_mistake_is_one_sentence(flags, words):
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert words in done.stderr and not done.stdout
+
+
+def test_a_tpu_that_cannot_be_reached_is_one_sentence(fails_in_one_sentence):
+    done = run(*REMOTE, "--tpu=grpc://localhost:1")
+    assert done.stdout == "waiting for the TPU grpc://localhost:1 ...\n"
+    assert "--tpu=grpc://localhost:1: no such TPU can be reached" in fails_in_one_sentence(done)
+
+
+def test_a_lost_tpu_has_an_exit_code_of_its_own():
+    """So that a loop in a shell can tell it from a mistake."""
+    program = """if True:
+        import sys
+        import tensorflow as tf
+        sys.path.append("tests")
+        import emulated_tpu, run_pretraining
+        from tfbio import cli, distribution, pretraining
+
+        def lost(*_):
+            raise tf.errors.UnavailableError(None, None, "Socket closed")
+
+        distribution.make_strategy = lambda *_: emulated_tpu.make_strategy(1)
+        pretraining.pretrain = lost
+        cli.run(run_pretraining.main)
+    """
+    command = [sys.executable, "-c", program, *BOTH]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 75, done.stderr
+    assert "error: the TPU was lost (Socket closed): when there is one again" in done.stderr
+    assert done.stderr.endswith(f"{' '.join(BOTH)}\n") and "Traceback" not in done.stderr
 
 
 def test_a_dry_run_tells_the_costs_without_tensorflow():

@@ -15,13 +15,21 @@ flags.disclaim_key_flags()
 class UserError(ValueError):
     """Something the user can put right; its message is one sentence that says what and how."""
 
+    exit_code = 1
+
+
+class Interrupted(UserError):
+    """What the same command, typed again, continues: a machine was taken away, nothing is wrong."""
+
+    exit_code = os.EX_TEMPFAIL  # 75
+
 
 def run(
     main: Callable[[list[str]], None],
     define_flags: Callable[[], None] | None = None,
     flags_parser: Callable[[list[str]], list[str]] | None = None,
 ) -> None:
-    """Runs `main(argv)` under absl; a `UserError` ends the process with exit code 1.
+    """Runs `main(argv)` under absl; a `UserError` ends the process with its exit code.
 
     Args:
       main: the command; it gets what is left of the command line after the flags were parsed,
@@ -47,7 +55,7 @@ def run(
             main(argv)
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
-            return 1
+            return error.exit_code
         except KeyboardInterrupt:
             print("interrupted: run the same command again to continue", file=sys.stderr)
             return 130
@@ -58,7 +66,13 @@ def run(
 
 def define_device_flags() -> None:
     """Defines the flags that say where to compute; `distribution.make_strategy` takes them."""
-    flags.DEFINE_string("tpu", "", "Name or address of a TPU; empty: none.")
+    flags.DEFINE_string(
+        "tpu",
+        "",
+        "Name or grpc:// address of a TPU; local: that of this machine; empty: none.",
+    )
+    flags.DEFINE_string("tpu_zone", "", "Zone of a named TPU; empty: this machine's.")
+    flags.DEFINE_string("gcp_project", "", "Project of a named TPU; empty: this machine's.")
     flags.DEFINE_string(
         "strategy",
         "auto",

@@ -1,20 +1,47 @@
 """Where a run computes: a TPU, GPUs, or the CPU, as a `tf.distribute` strategy."""
 
+import contextlib
 import os
 import re
+import shlex
+import socket
+import sys
 import time
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import cost, target
-from tfbio.cli import UserError
+from tfbio.cli import Interrupted, UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
+# For `strategy.run`: a TPU pads a batch whose shape is not known. This makes it fail instead; other
+# devices take no notice.
+STATIC_SHAPES = tf.distribute.RunOptions(experimental_enable_dynamic_batch_size=False)
+
+# Seconds within which Google's services, and each host of a TPU, must answer a connection.
+TPU_TIMEOUT = 20
+
+# The errors that TensorFlow raises when a TPU, or another worker, is gone.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+# What an InvalidArgumentError says when a host was started anew between two calls to it.
+_RESTARTED = ("Unable to find a context_id", "Unable to find the relevant tensor remote_handle")
+
 
 def make_strategy(
-    tpu: str = "", strategy: str = "auto", cpu_devices: int = 1, parallel_parts: int = 1
+    tpu: str = "",
+    strategy: str = "auto",
+    cpu_devices: int = 1,
+    parallel_parts: int = 1,
+    tpu_zone: str = "",
+    gcp_project: str = "",
 ) -> tf.distribute.Strategy:
     """The strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
@@ -25,6 +52,8 @@ def make_strategy(
         "auto": mirrored where there are several GPUs or CPU devices, one_device otherwise.
       cpu_devices: where there is no GPU, divide the CPU into so many devices, of one thread each.
       parallel_parts: so many operations at a time on such a CPU (`run.parallel_parts`).
+      tpu_zone: where a named TPU is; "": where this machine is.
+      gcp_project: whose it is; "": this machine's.
 
     Raises:
       UserError: if the strategy's name is not one of these, does not go with the number of
@@ -33,14 +62,10 @@ def make_strategy(
     if strategy not in STRATEGIES:
         raise UserError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
     if tpu:
-        try:
-            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu)
-            tf.config.experimental_connect_to_cluster(resolver)
-            tf.tpu.experimental.initialize_tpu_system(resolver)
-        except (ValueError, tf.errors.OpError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UserError(f"--tpu={tpu}: no such TPU can be reached ({reason}).") from error
-        return tf.distribute.TPUStrategy(resolver)
+        return _connect_to_tpu(tpu, tpu_zone, gcp_project)
+    if tpu_zone or gcp_project:
+        flag = "tpu_zone" if tpu_zone else "gcp_project"
+        raise UserError(f"--{flag} goes with --tpu, the name of a TPU there.")
     if cpu_devices < 1 or (cpu_devices > 1 and strategy in ("one_device", "multi_worker")):
         raise UserError(
             f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
@@ -70,6 +95,79 @@ def make_strategy(
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
 
 
+def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStrategy:
+    """Finds a TPU, and claims it."""
+    print(f"waiting for the TPU {name} ...", flush=True)
+    timeout = socket.getdefaulttimeout()
+    # TensorFlow and Google's libraries ask without one, and would wait for minutes or for ever.
+    socket.setdefaulttimeout(TPU_TIMEOUT)
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            name, zone or None, project or None
+        )
+        for addresses in resolver.cluster_spec().as_dict().values():
+            for address in addresses:
+                host, port = address.rsplit(":", 1)
+                socket.create_connection((host, int(port))).close()
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    # Of any kind: those of Google's libraries have nothing in common.
+    except Exception as error:
+        raise UserError(f"--tpu={name}: no such TPU can be reached ({_reason(error)}).") from error
+    finally:
+        socket.setdefaulttimeout(timeout)
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def require_remote(tpu: str, folders: list[tuple[str, str]]) -> None:
+    """Refuses folders that a TPU on other machines cannot see.
+
+    Args:
+      tpu: its name or address.
+      folders: flags, and the folder that each gives.
+
+    Raises:
+      UserError: one is not on gs://.
+    """
+    for flag, folder in folders:
+        if not folder.startswith("gs://"):
+            raise UserError(
+                f"--{flag}={folder}: the machines of --tpu={tpu} read and write it themselves, so "
+                "give a folder on gs:// (only --tpu=local, a TPU of this machine, sees its files)."
+            )
+
+
+@contextlib.contextmanager
+def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Ends with an `Interrupted` that says how to go on where a TPU, or another worker, is lost.
+
+    TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, where
+    here a graph has a loop of steps, and saves and ends in a way of its own. On SIGTERM a run is
+    saved by `monitoring.Preemption`; a TPU that is lost cannot be saved any more.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if not isinstance(error, _LOST) and not any(words in str(error) for words in _RESTARTED):
+            raise
+        if isinstance(strategy, tf.distribute.TPUStrategy):
+            raise Interrupted(
+                f"the TPU was lost ({_reason(error)}): when there is one again, the same command "
+                f"continues from the newest checkpoint: {shlex.join(sys.orig_argv)}"
+            ) from error
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            raise Interrupted(
+                "this worker cannot go on without the others: start all of them again with the "
+                f"same command, and they continue from the newest checkpoint ({_reason(error)})."
+            ) from error
+        raise
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what an error says."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def _set_up_cpu(devices: int, parallel_parts: int) -> None:
     """Divides the CPU, so that a run that is done again gives the same bits and is fast.
 
@@ -87,45 +185,46 @@ def _set_up_cpu(devices: int, parallel_parts: int) -> None:
 
 
 def distribute_dataset(
-    strategy: tf.distribute.Strategy, dataset: tf.data.Dataset
+    strategy: tf.distribute.Strategy,
+    make_dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """Gives every replica its part of each global batch, the first replica the first rows.
+    """Gives every replica its rows of each global batch, the first replica the first rows.
 
     Args:
       strategy: where to.
-      dataset: global batches of static shapes, which divide by the replicas.
+      make_dataset: makes the data set of one host, which has the rows of that host's replicas of
+        each global batch, in static shapes. The hosts of a TPU run it, without Python.
     """
     # What TensorFlow has for copies to devices makes a thread that tunes them, whatever the options
     # of the dataset say, and that does not always notice that it is to end: freeing the iterator
     # then waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
     devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
     on_cpus = all(device.device_type == "CPU" for device in devices)
-    several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    if on_cpus and strategy.num_replicas_in_sync == 1:
-        return dataset
-    if not on_cpus and not several_workers:
-        return strategy.experimental_distribute_dataset(dataset)
+    on_hosts = isinstance(
+        strategy, (tf.distribute.TPUStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+    )
+    if not on_hosts and (not on_cpus or strategy.num_replicas_in_sync == 1):
+        dataset = make_dataset(tf.distribute.InputContext())
+        return dataset if on_cpus else strategy.experimental_distribute_dataset(dataset)
 
-    # What TensorFlow does itself for several workers, dividing the files or the batches, loses the
-    # static shapes.
-    def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    # What TensorFlow does itself for several hosts, dividing the files or the batches, loses the
+    # order of the examples, or the static shapes.
+    def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
 
-        def parts(values: tf.Tensor) -> tf.Tensor:
-            rows = values.shape[0] // context.num_replicas_in_sync
-            first = context.input_pipeline_id * replicas * rows
-            own = values[first : first + replicas * rows]
-            return tf.reshape(own, [replicas, rows, *values.shape[1:]])
+        def parts(rows: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(rows, [replicas, rows.shape[0] // replicas, *rows.shape[1:]])
 
-        return dataset.map(lambda batch: tf.nest.map_structure(parts, batch)).unbatch().prefetch(2)
+        dataset = make_dataset(context).map(lambda batch: tf.nest.map_structure(parts, batch))
+        return dataset.unbatch().prefetch(2 * replicas)
 
     options = None
-    if not several_workers:
+    if not on_hosts:
         options = tf.distribute.InputOptions(
             experimental_fetch_to_device=False,
             experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
         )
-    return strategy.distribute_datasets_from_function(of_pipeline, options)
+    return strategy.distribute_datasets_from_function(of_host, options)
 
 
 def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:

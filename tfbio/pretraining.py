@@ -39,15 +39,6 @@ from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModel
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
-# What TensorFlow raises where another worker is gone.
-LOST_WORKER = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-)
-
-
 class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     """One training step and one evaluation step, under any strategy."""
 
@@ -123,7 +114,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         step = self._replica_train_step
         if self._jit_compile:
             step = tf.function(step, jit_compile=True)
-        self.strategy.run(step, args=(next(iterator),))
+        self.strategy.run(step, args=(next(iterator),), options=distribution.STATIC_SHAPES)
 
     # Graph code as it stands: looking for Python's `if` and `for` in it only makes starting slower.
     @tf.autograph.experimental.do_not_convert
@@ -170,7 +161,9 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
 
     def eval_step(self, iterator) -> None:
         """See orbit."""
-        self.strategy.run(self._replica_eval_step, args=(next(iterator),))
+        self.strategy.run(
+            self._replica_eval_step, args=(next(iterator),), options=distribution.STATIC_SHAPES
+        )
         self.eval_batches.assign_add(1)
 
     @tf.autograph.experimental.do_not_convert
@@ -245,6 +238,7 @@ def pretrain(
     model_dir: str,
     strategy: tf.distribute.Strategy,
     init_checkpoint: str = "",
+    profile_steps: tuple[int, int] | None = None,
 ) -> None:
     """Trains until `config.num_train_steps`, from the newest checkpoint in `model_dir` if any.
 
@@ -260,6 +254,8 @@ def pretrain(
       init_checkpoint: the `model_dir` of another run, or what others saved (see `checkpoints`),
         whose weights a new run starts with; its steps and its optimizer's averages are not taken
         over. "": new weights.
+      profile_steps: the first and the last step of a TensorBoard trace in `logs`, see
+        `monitoring.Profile`.
 
     Raises:
       UserError: if the examples do not fit the settings, or `model_dir` holds another run.
@@ -361,6 +357,9 @@ def pretrain(
     if step >= config.num_train_steps:
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
+    profile = monitoring.Profile(logs, profile_steps if is_chief else None)
+    if profile_steps and step >= profile_steps[0]:
+        say(f"warning: step {profile_steps[0]} of --profile_steps was done before: no trace.")
     say(
         f"{'continuing at step ' + str(step) if step else 'starting'}: "
         f"{config.num_train_steps} steps of {config.train_batch_size} examples on {replicas} "
@@ -380,6 +379,8 @@ def pretrain(
         # After them, for a discriminator without a generator gets a new one that may have them.
         if init_checkpoint:
             checkpoints.restore_model(init_checkpoint, trainer.model)
+    if config.run.jit_compile or isinstance(strategy, tf.distribute.TPUStrategy):
+        say("compiling the training step ...")
     progress.start()
     phase_start = 0
     try:
@@ -387,19 +388,12 @@ def pretrain(
             for sequence_length, phase_end in config.phases():
                 if step < phase_end and not preemption.sent:
                     phase = (*data[sequence_length], phase_start, phase_end)
-                    _train_phase(controller, trainer, preemption, save, *phase)
+                    _train_phase(controller, trainer, preemption, profile, save, *phase)
                     step = phase_end
                 phase_start = phase_end
             save()
-    except LOST_WORKER as error:
-        if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            raise
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(
-            "this worker cannot go on without the others: start all of them again with the same "
-            f"command, and they continue from the newest checkpoint ({reason})."
-        ) from error
     finally:
+        profile.close()
         progress.close()
     step = int(trainer.global_step.numpy())
     if step < config.num_train_steps:
@@ -438,6 +432,7 @@ def _train_phase(
     controller: orbit.Controller,
     trainer: Trainer,
     preemption: monitoring.Preemption,
+    profile: monitoring.Profile,
     save: Callable[[], None],
     folder: str,
     manifest: records.Manifest,
@@ -447,34 +442,36 @@ def _train_phase(
     """Trains on one sequence length from the current step to `phase_end`; evaluates, and saves.
 
     Ends sooner, between two loops of steps, where the process is to end. No loop has steps both
-    of the generator alone and after.
+    of the generator alone and after, nor steps both in a trace and out of it.
     """
     config, strategy = trainer.config, trainer.strategy
     step = int(trainer.global_step.numpy())
-    trainer.train_dataset = distribution.distribute_dataset(
-        strategy,
-        pretraining_data.training_dataset(
-            folder,
-            manifest,
-            config.train_batch_size,
-            config.seed,
-            step - phase_start,
-            phase_end - phase_start,
-        ),
-    )
-    held_out = pretraining_data.held_out_dataset(folder, manifest, config.train_batch_size)
-    held_out = held_out.take(config.run.num_eval_batches)
+    steps = step - phase_start, phase_end - phase_start
+
+    def training(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return pretraining_data.training_dataset(
+            folder, manifest, config.train_batch_size, config.seed, *steps, context
+        )
+
+    def held_out(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        batches = pretraining_data.held_out_dataset(
+            folder, manifest, config.train_batch_size, context
+        )
+        return batches.take(config.run.num_eval_batches)
+
+    trainer.train_dataset = distribution.distribute_dataset(strategy, training)
     trainer.eval_dataset = distribution.distribute_dataset(strategy, held_out)
     every, loop = config.run.eval_every_steps, config.run.steps_per_loop
     save_every = config.run.save_checkpoints_steps
     with monitoring.without_orbit_lines():
         while step < phase_end and not preemption.sent:
             end = min(phase_end, (step // every + 1) * every)
-            before, loop_end = step, min(step + loop, end)
-            if step < config.generator_warmup_steps:
-                loop_end = min(loop_end, config.generator_warmup_steps)
+            borders = (step + loop, end, config.generator_warmup_steps, *profile.borders)
+            before, loop_end = step, min(border for border in borders if border > step)
+            profile.start_at(step)
             controller.train(loop_end, checkpoint_at_completion=False)
             step = int(trainer.global_step.numpy())
+            profile.stop_at(step)
             if step == end:
                 controller.evaluate()
             # Last, so that a run which is killed does not lack the evaluation of a saved step.

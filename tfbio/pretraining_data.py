@@ -37,6 +37,8 @@ _ORIGINAL = re.compile(r".*\.tfrecord-(\d+)-of-(\d+)")
 _COUNTED = 10_000
 # Batches that are parsed at a time, and that wait for the step.
 _PARALLEL = 4
+# A host that has every batch to itself.
+ALONE = tf.distribute.InputContext()
 # The share of the original's files that is held out: it has no held-out part of its own.
 _ORIGINAL_HELD_OUT = 0.01
 
@@ -195,7 +197,13 @@ def _count_records(path: str) -> int:
 
 
 def training_dataset(
-    folder: str, manifest: Manifest, batch_size: int, seed: int, first_step: int, last_step: int
+    folder: str,
+    manifest: Manifest,
+    batch_size: int,
+    seed: int,
+    first_step: int,
+    last_step: int,
+    context: tf.distribute.InputContext = ALONE,
 ) -> tf.data.Dataset:
     """The batches of the steps from `first_step` up to, not including, `last_step`.
 
@@ -203,9 +211,21 @@ def training_dataset(
     on seed and epoch alone. So a run that continues at any step sees exactly the batches it would
     have seen, and skips no more than a part of one shard to get there.
 
+    Of several hosts each reads all examples, as any of them can be in its rows of a batch, but
+    decodes its own rows only.
+
+    Args:
+      folder: the examples, and where the hosts that read them find them.
+      manifest: theirs.
+      batch_size: of the global batch, which divides by the hosts.
+      seed: of the order.
+      first_step: where a run begins or goes on.
+      last_step: where it ends.
+      context: which of how many hosts this one is.
+
     Returns:
       A dataset of dicts of `FEATURES`, or of `PACKED_FEATURES` where examples are packed, int32
-      [batch_size, sequence_length] each.
+      [batch_size / hosts, sequence_length] each.
     """
     shards = _non_empty(manifest.shards_of("train"), folder, "training")
     plan = _plan(shards, seed, start=first_step * batch_size, end=last_step * batch_size)
@@ -214,20 +234,29 @@ def training_dataset(
 
     def read(file: tf.Tensor, shuffle_seed: tf.Tensor, skip: tf.Tensor) -> tf.data.Dataset:
         # Not `Dataset.shuffle`: its order is its own. The shard is permuted whole, in memory.
-        def permuted(shard: tf.Tensor) -> tf.data.Dataset:
-            shard = tf.random.experimental.stateless_shuffle(shard, shuffle_seed)
-            return tf.data.Dataset.from_tensor_slices(shard[skip:])
+        def permuted(shard: tf.Tensor) -> tf.Tensor:
+            return tf.random.experimental.stateless_shuffle(shard, shuffle_seed)[skip:]
 
         path = tf.strings.join([folder, file], separator="/")
-        return tf.data.TFRecordDataset(path).batch(largest).flat_map(permuted)
+        return tf.data.TFRecordDataset(path).batch(largest).map(permuted)
 
     order = (list(files), np.array(seeds, np.int32), np.array(skips, np.int64))
-    records = tf.data.Dataset.from_tensor_slices(order).flat_map(read)
-    return _batches(records, batch_size, manifest)
+    shards_in_order = tf.data.Dataset.from_tensor_slices(order).flat_map(read)
+    # Not a batch of single records, each of which costs as much to hand on as to read.
+    return _batches(
+        shards_in_order.rebatch(batch_size, drop_remainder=True), batch_size, manifest, context
+    )
 
 
-def held_out_dataset(folder: str, manifest: Manifest, batch_size: int) -> tf.data.Dataset:
+def held_out_dataset(
+    folder: str,
+    manifest: Manifest,
+    batch_size: int,
+    context: tf.distribute.InputContext = ALONE,
+) -> tf.data.Dataset:
     """All whole batches of the held-out examples, always in the same order.
+
+    Args and what is returned as for `training_dataset`.
 
     Raises:
       DataError: if there are fewer held-out examples than one batch.
@@ -240,7 +269,8 @@ def held_out_dataset(folder: str, manifest: Manifest, batch_size: int) -> tf.dat
             "make examples with a larger --held_out_fraction, or give a smaller train_batch_size."
         )
     files = [os.path.join(folder, shard.file) for shard in shards]
-    return _batches(tf.data.TFRecordDataset(files), batch_size, manifest)
+    records = tf.data.TFRecordDataset(files).batch(batch_size, drop_remainder=True)
+    return _batches(records, batch_size, manifest, context)
 
 
 def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
@@ -290,14 +320,21 @@ def _plan(
             position += shards[index].records
 
 
-def _batches(records: tf.data.Dataset, batch_size: int, manifest: Manifest) -> tf.data.Dataset:
+def _batches(
+    records: tf.data.Dataset,
+    batch_size: int,
+    manifest: Manifest,
+    context: tf.distribute.InputContext,
+) -> tf.data.Dataset:
     form = _format(manifest)
     parse = _parse_original(manifest.settings["sequence_length"]) if form is None else _parse(form)
-    batches = (
-        records.batch(batch_size, drop_remainder=True)
-        .map(parse, num_parallel_calls=_PARALLEL, deterministic=True)
-        .prefetch(_PARALLEL)
-    )
+    rows = batch_size // context.num_input_pipelines
+    first = context.input_pipeline_id * rows
+    batches = records.map(
+        lambda batch: parse(batch[first : first + rows]),
+        num_parallel_calls=_PARALLEL,
+        deterministic=True,
+    ).prefetch(_PARALLEL)
     # Nothing is tuned at run time: this is thousands of times faster than a step as it is, and the
     # thread that tunes can take a minute to end (see `distribution.distribute_dataset`).
     options = tf.data.Options()

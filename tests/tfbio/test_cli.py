@@ -20,6 +20,8 @@ def main(argv):
     cli.no_arguments(argv)
     if flags.FLAGS.name == "Nobody":
         raise cli.UserError("nobody is here: give another --name.")
+    if flags.FLAGS.name == "Interrupted":
+        raise cli.Interrupted("the machine was taken away: run it again.")
     if flags.FLAGS.name == "Control-C":
         raise KeyboardInterrupt
     print("Hello,", flags.FLAGS.name)
@@ -58,6 +60,7 @@ def test_help_shows_the_docstring_and_the_flags(script):
     ("flag", "code", "said"),
     [
         ("--name=Nobody", 1, "error: nobody is here: give another --name.\n"),
+        ("--name=Interrupted", 75, "error: the machine was taken away: run it again.\n"),
         ("--name=Control-C", 130, "interrupted: run the same command again to continue\n"),
         ("you", 1, "error: 'you' is not a flag: write --name=value; --help lists the flags.\n"),
     ],

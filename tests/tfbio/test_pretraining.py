@@ -13,8 +13,10 @@ import sentencepiece
 import tensorflow as tf
 import tf_keras as keras
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from data_prep import examples, vocabulary
+from tests import emulated_tpu
 from tfbio import (
     checkpoints,
     config,
@@ -28,7 +30,7 @@ from tfbio import (
     tokenization,
 )
 from tfbio import encoder as encoders
-from tfbio.cli import UserError
+from tfbio.cli import Interrupted, UserError
 from tfbio.electra import Electra
 from tfbio.masked_language_model import MaskedLanguageModel
 
@@ -118,6 +120,62 @@ def test_a_run_that_stopped_continues_with_the_same_weights(
     assert expected.keys() == continued.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(continued[name], value, err_msg=name)
+
+
+def test_a_trace_is_of_the_steps_asked_for(
+    finished, settings, examples_folder, cpu, tmp_path, capsys
+):
+    """A loop ends before the first and after the last, and the run is the same."""
+    folder = str(tmp_path / "model")
+    run = dataclasses.replace(settings.run, steps_per_loop=4)
+    settings = dataclasses.replace(settings, run=run)
+    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu, profile_steps=(2, 3))
+    (trace,) = Path(folder, "logs").glob("plugins/profile/*/*.xplane.pb")
+    space = xplane_pb2.XSpace.FromString(trace.read_bytes())
+    names = [
+        plane.event_metadata[event.metadata_id].name
+        for plane in space.planes
+        for line in plane.lines
+        for event in line.events
+    ]
+    assert names.count("IteratorGetNextOp::DoCompute") == 2  # one for each step
+    assert "no trace" not in capsys.readouterr().out
+    assert [step for step, _ in scalars(folder, "train")["loss"]] == [1, 3, 4, 8]
+    expected, found = weights(finished), weights(folder)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_a_trace_of_steps_that_were_done_before_is_not_promised(
+    finished, settings, examples_folder, cpu, tmp_path, capsys
+):
+    folder = str(tmp_path / "model")
+    shutil.copytree(finished, folder)
+    for path in Path(folder).glob("ckpt-8*"):
+        path.unlink()
+    Path(folder, "checkpoint").write_text('model_checkpoint_path: "ckpt-4"\n')
+    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu, profile_steps=(4, 6))
+    assert "step 4 of --profile_steps was done before: no trace" in capsys.readouterr().out
+    assert not list(Path(folder, "logs").glob("plugins/**/*.pb"))
+
+
+def test_a_tpu_is_compiled_for_and_what_it_loses_goes_on(
+    settings, examples_folder, tmp_path, monkeypatch, capsys
+):
+    """The real strategy; in place of its first loop of steps what is raised when it is lost."""
+    tpu = emulated_tpu.make_strategy(2)
+
+    def lost(*_):
+        raise tf.errors.UnavailableError(None, None, "Socket closed")
+
+    monkeypatch.setattr(pretraining, "_train_phase", lost)
+    ends = pytest.raises(Interrupted, match=r"the TPU was lost \(Socket closed\)")
+    with ends, distribution.interruptions(tpu):
+        pretraining.pretrain(settings, [str(examples_folder)], str(tmp_path / "model"), tpu)
+    said = capsys.readouterr().out.splitlines()
+    assert (
+        said[-1] == "compiling the training step ..." and " on 2 device(s) in bfloat16" in said[0]
+    )
 
 
 def test_a_finished_run_is_left_as_it_is(finished, settings, examples_folder, cpu, capsys):
@@ -212,8 +270,8 @@ def step_losses(settings, folder, strategy, steps, **run):
     trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_dataset = distribution.distribute_dataset(
         strategy,
-        pretraining_data.training_dataset(
-            str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps
+        lambda context: pretraining_data.training_dataset(
+            str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps, context
         ),
     )
     outputs = [trainer.train(tf.constant(1)) for _ in range(steps)]
@@ -586,10 +644,12 @@ def packed_folder(documents_folder, vocab_file, tmp_path_factory):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, jit_compile):
+def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, capsys, jit_compile):
     run = dataclasses.replace(shallow.run, jit_compile=jit_compile)
     short = dataclasses.replace(shallow, num_train_steps=4, run=run)
     pretraining.pretrain(short, [str(packed_folder)], str(tmp_path / "model"), cpu)
+    said = capsys.readouterr().out.splitlines()
+    assert ("compiling the training step ..." in said) == jit_compile
     logs = EventAccumulator(str(tmp_path / "model" / "logs" / "heldout"))
     logs.Reload()
     assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))

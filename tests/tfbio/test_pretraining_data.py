@@ -1,6 +1,7 @@
 """The order of the examples: every example once an epoch, and continued where it stopped."""
 
 import dataclasses
+import functools
 import itertools
 import shutil
 
@@ -67,6 +68,67 @@ def test_batches_are_static_int32(examples_folder, manifest):
         for name in pretraining_data.FEATURES:
             spec = dataset.element_spec[name]
             assert spec.shape == [BATCH, 64] and spec.dtype == "int32"
+
+
+@pytest.fixture(scope="module")
+def packed(documents_folder, vocab_file, tmp_path_factory):
+    """Packed examples, of 64 tokens."""
+    folder = str(tmp_path_factory.mktemp("packed") / "examples_64")
+    settings = {"sequence_length": 64, "packing": True, "held_out_fraction": 0.2, "shards": 2}
+    return folder, examples.make_examples(
+        documents_folder, vocab_file, folder, workers=1, **settings
+    )
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4, 16])
+def test_the_rows_of_all_hosts_are_the_global_batch_and_each_decodes_its_own(
+    packed, monkeypatch, hosts
+):
+    """At a batch of 4,096, from the first step and from a later one, and on held-out examples."""
+    folder, manifest = packed
+    decoded, parse_example = [], tf.io.parse_example
+
+    def counted(serialized, spec):
+        def count(records):
+            decoded.append(len(records))
+            return records
+
+        counting = tf.numpy_function(count, [serialized], tf.string)
+        return parse_example(tf.ensure_shape(counting, serialized.shape), spec)
+
+    def batches_of(dataset_of, pipelines):
+        """Of each step the rows of all hosts, and how many records the busiest of them decoded."""
+        per_host, most = [], 0
+        for host in range(pipelines):
+            decoded.clear()
+            context = tf.distribute.InputContext(pipelines, host, 8 * pipelines)
+            dataset = dataset_of(context)
+            per_host.append(list(dataset.as_numpy_iterator()))
+            most = max(most, sum(decoded))
+        steps = [
+            {name: np.concatenate([rows[name] for rows in step]) for name in step[0]}
+            for step in zip(*per_host, strict=True)
+        ]
+        return steps, most
+
+    monkeypatch.setattr(tf.io, "parse_example", counted)
+    training = functools.partial(pretraining_data.training_dataset, folder, manifest, 4096, 0)
+    held_out = functools.partial(pretraining_data.held_out_dataset, folder, manifest, 64)
+    from_first, from_third = functools.partial(training, 0, 3), functools.partial(training, 2, 3)
+    for dataset_of, size in ((from_first, 4096), (from_third, 4096), (held_out, 64)):
+        whole, records_read = batches_of(dataset_of, 1)
+        shared, most = batches_of(dataset_of, hosts)
+        assert len(shared) == len(whole) > 0
+        for expected, found in zip(whole, shared, strict=True):
+            assert set(expected) == set(pretraining_data.PACKED_FEATURES)
+            for name, rows in expected.items():
+                assert len(rows) == size
+                np.testing.assert_array_equal(found[name], rows, name)
+        assert 0 < most <= records_read / hosts + size
+        if dataset_of is from_first:
+            third = shared[2]["input_ids"]
+        elif dataset_of is from_third:
+            np.testing.assert_array_equal(shared[0]["input_ids"], third)
 
 
 def by_hand(record, length):

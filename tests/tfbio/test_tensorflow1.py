@@ -575,7 +575,8 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
     tensorflow1.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
     manifest = records.read_manifest(data, "examples")
     trainer.train_dataset = distribution.distribute_dataset(
-        cpu, pretraining_data.training_dataset(str(data), manifest, 4, settings.seed, 4, 20)
+        cpu,
+        lambda _: pretraining_data.training_dataset(str(data), manifest, 4, settings.seed, 4, 20),
     )
     trainer.train(tf.constant(2))
     for one, two in zip(trainer.model.variables, theirs.variables, strict=True):
