@@ -2,65 +2,28 @@
 
 TensorFlow traces `TPUStrategy.run` into a graph that says what every core does, once for all cores:
 operations with the attribute `_tpu_replicate`, whose inputs and outputs for each core come from
-`TPUReplicatedInput` and go to `TPUReplicatedOutput`. `make_strategy` makes the strategy from a
-resolver that tells of a TPU that is not there, with the variables of core i on a logical CPU.
-`trace` gives the graph of a step. `emulate` runs a function that calls `strategy.run`, with a copy
-of the operations for each core. `lower` has XLA compile what one core does, as it would for a TPU.
+`TPUReplicatedInput` and go to `TPUReplicatedOutput` (`tpu_program.trace`). `emulate` runs a
+function that calls `strategy.run`, with a copy of the operations for each core. `lower` has XLA
+compile what one core does, as it would for a TPU.
 """
 
-import collections
 import graphlib
 import re
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import node_def_pb2
-from tensorflow.python.distribute import tpu_strategy
-from tensorflow.python.tpu import tpu_system_metadata
 
-_Device = collections.namedtuple("_Device", "name device_type")
-_TASK = "/job:localhost/replica:0/task:0/device:"
-# These only tell the TPU's runtime of the replication.
-_BOOKKEEPING = ("TPUReplicateMetadata", "TPUCompilationResult")
+from tfbio.tpu_program import BOOKKEEPING, make_strategy, trace
+
+__all__ = ["make_strategy", "trace"]  # what else tests need is here
+
 _COLLECTIVES = ("CrossReplicaSum", "AllToAll")
 # No core can do these: they are Python's, the host's, or give shapes that depend on values.
 NOT_FOR_A_TPU = re.compile("Py(Func|Call)|Eager|Print|Summary|String|Assert|Unique|Where$|Debug")
 
 # For each tensor of a traced function, the tensors that the cores have in its place.
 PerCore = list[tf.Tensor]
-
-
-class _Resolver:
-    """Tells of the cores of one host."""
-
-    def __init__(self, cores: int):
-        self.cores = cores
-
-    def get_tpu_system_metadata(self) -> tpu_system_metadata.TPUSystemMetadata:
-        devices = [_Device(f"{_TASK}TPU:{core}", "TPU") for core in range(self.cores)]
-        return tpu_system_metadata.TPUSystemMetadata(
-            num_cores=self.cores,
-            num_hosts=1,
-            num_of_cores_per_host=self.cores,
-            topology=None,
-            devices=devices,
-        )
-
-    def get_job_name(self) -> str:
-        return "localhost"
-
-
-def make_strategy(cores: int) -> tf.distribute.TPUStrategy:
-    """A strategy for so many cores; their variables take turns on the logical CPU devices."""
-    strategy = tpu_strategy.TPUStrategyV2(_Resolver(cores))
-    cpus = len(tf.config.list_logical_devices("CPU"))
-    names = [[f"{_TASK}CPU:{core % cpus}"] for core in range(cores)]
-    strategy.extended._tpu_devices = np.array(names, dtype=object)
-    strategy.extended._host_device = f"{_TASK}CPU:0"
-    # One handle for the variables of all cores is a thing of the TPU's runtime.
-    strategy._enable_packed_variable_in_eager_mode = False
-    return strategy
 
 
 def distribute_dataset(
@@ -80,25 +43,6 @@ def rows_of_cores(
     return tuple(
         dict(zip(divided, own, strict=True)) for own in zip(*divided.values(), strict=True)
     )
-
-
-def trace(strategy: tf.distribute.TPUStrategy, step: Callable, *rows: dict[str, tf.Tensor]):
-    """The graph of a step, a `ConcreteFunction`.
-
-    Args:
-      strategy: see `make_strategy`.
-      step: what a replica does.
-      rows: for each core, what it gets of the batch.
-    """
-
-    @tf.function(autograph=False)
-    def traced_step(*rows):
-        per_core = strategy.experimental_distribute_values_from_function(
-            lambda context: rows[context.replica_id_in_sync_group]
-        )
-        return strategy.run(step, args=(per_core,))
-
-    return traced_step.get_concrete_function(*rows)
 
 
 def replica_operations(graph: tf.Graph) -> list[tf.Operation]:
@@ -244,7 +188,7 @@ def _copy(
     source: tf.Graph, op: tf.Operation, inputs: list[PerCore], cores: int, of_cores: bool
 ) -> tuple[list[PerCore], list[tf.Operation]]:
     """Copies one operation, for each core or once for all; returns its outputs and the copies."""
-    if op.type in _BOOKKEEPING:
+    if op.type in BOOKKEEPING:
         return [[None] * cores for _ in op.outputs], [tf.no_op()]
     if op.type == "TPUReplicatedInput":
         return [[values[0] for values in inputs][:cores]], []

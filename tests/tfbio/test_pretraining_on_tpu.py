@@ -52,16 +52,17 @@ class Run:
         self.held_out_data = pretraining_data.held_out_dataset(*data).take(2)
 
     def trainer(self, strategy):
+        distribution.optimize_for("auto", strategy)
         trainer = pretraining.Trainer(self.settings, self.encoder, strategy)
         trainer.train_loop_begin()
         return trainer
 
 
-@pytest.fixture
-def bfloat16():
-    """Layers compute in what they do on a TPU."""
-    distribution.set_precision("bfloat16", None)
+@pytest.fixture(autouse=True)
+def forms_and_precision():
+    """What tests choose for a TPU is not chosen after them."""
     yield
+    distribution.optimize_for("cpu", None)
     keras.mixed_precision.set_global_policy("float32")
 
 
@@ -93,9 +94,10 @@ def sum_before(tensor):
 
 
 @each_objective
-def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_folder, bfloat16):
+def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_folder):
     cores, run = 8, Run(objective, examples_folder, batch_size=32)
     strategy = emulated_tpu.make_strategy(cores)
+    assert distribution.set_precision("auto", strategy) == "bfloat16"
     trainer = run.trainer(strategy)
     batch = next(iter(run.training_data))
     rows = emulated_tpu.rows_of_cores(strategy, run.training_data)
@@ -126,9 +128,15 @@ def learning_variables(trainer):
     return model.generator_variables if trainer._generator_alone else model.trainable_variables
 
 
-def values_of(trainer):
-    variables = [*trainer.model.variables, *trainer.optimizer.variables()]
-    return variables, [variable.numpy() for variable in variables]
+def variables_of(trainer):
+    return [*trainer.model.variables, *trainer.optimizer.variables()]
+
+
+def trained_and_evaluated(trainer):
+    """What is logged of loops of two steps and of one, and of all held-out batches."""
+    logged = [trainer.train(tf.constant(steps)) for steps in (2, 1)]
+    logged.append(trainer.evaluate(tf.constant(-1)))
+    return [{name: value.numpy() for name, value in each.items()} for each in logged]
 
 
 @each_objective
@@ -136,6 +144,12 @@ def test_two_cores_train_and_evaluate_as_one_device_does(objective, examples_fol
     run = Run(objective, examples_folder, batch_size=16)
     one = run.trainer(cpu)
     one.train_dataset, one.eval_dataset = run.training_data, run.held_out_data
+    before = [variable.numpy() for variable in variables_of(one)]
+    expected = trained_and_evaluated(one)
+    after = [variable.numpy() for variable in variables_of(one)]
+    moved = [(old != new).any() for old, new in zip(before, after, strict=True)]
+    assert sum(moved) == 1 + 3 * len(learning_variables(one))  # the steps; weights, both moments
+
     cores = 2
     strategy = emulated_tpu.make_strategy(cores)
     several = run.trainer(strategy)
@@ -143,30 +157,21 @@ def test_two_cores_train_and_evaluate_as_one_device_does(objective, examples_fol
         emulated_tpu.distribute_dataset(strategy, data)
         for data in (run.training_data, run.held_out_data)
     )
-    # Orbit's loop of steps is one graph; evaluation is a loop in Python.
+    # Orbit's loop of steps is one graph; that of evaluation is Python's.
     several._train_loop_fn = emulated_tpu.emulate(several.create_train_loop_fn(), cores)
     eval_step = emulated_tpu.emulate(several.eval_step, cores)
     several._eval_loop_fn = orbit.utils.create_loop_fn(eval_step)
 
-    _, before = values_of(one)
-    for steps in (2, 1):
-        expected, logged = (each.train(tf.constant(steps)) for each in (one, several))
-        assert logged.keys() == expected.keys()
-        for name, value in expected.items():
-            np.testing.assert_allclose(logged[name], value, rtol=1e-6, atol=1e-6, err_msg=name)
-    _, expected = values_of(one)
-    variables, found = values_of(several)
-    for variable, value, mine in zip(variables, found, expected, strict=True):
-        np.testing.assert_allclose(value, mine, rtol=0, atol=1e-6, err_msg=variable.name)
-        for copy in getattr(variable, "values", []):
-            np.testing.assert_array_equal(copy, value, err_msg=variable.name)
-    moved = [(old != new).any() for old, new in zip(before, expected, strict=True)]
-    assert sum(moved) >= 3 * len(learning_variables(one))  # with both moments
-
-    expected, logged = (each.evaluate(tf.constant(-1)) for each in (one, several))
-    assert logged.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(logged[name], value, rtol=1e-6, atol=1e-6, err_msg=name)
+    logged = trained_and_evaluated(several)
+    for found, wanted in zip(logged, expected, strict=True):
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-6, err_msg=name)
+    for variable, value in zip(variables_of(several), after, strict=True):
+        copies = variable.values
+        assert len(copies) == cores
+        np.testing.assert_allclose(copies[0], value, rtol=0, atol=1e-6, err_msg=variable.name)
+        np.testing.assert_array_equal(*copies, err_msg=variable.name)
 
 
 @pytest.mark.parametrize(
