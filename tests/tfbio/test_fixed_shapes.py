@@ -1,0 +1,263 @@
+"""Batches of a few shapes: nothing lost, little padding, and what plain batches teach."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio import checkpoints, config, finetuner, fixed_shapes, kinds, tasks, tokenization
+from tfbio.fixed_shapes import Shape
+from tfbio.packing import NO_TARGET, Pieces
+from tfbio.task_files import LabelledText, Question, TaggedSentence
+
+SETTINGS = config.FinetuningConfig(
+    sequence_length=32,
+    train_batch_size=8,
+    learning_rate=3e-3,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    run=config.FinetuningRun(eval_batch_size=16),
+)
+FIXED = dataclasses.replace(SETTINGS.run, fixed_shapes="always")
+
+
+def with_fixed_shapes(settings):
+    run = dataclasses.replace(settings.run, fixed_shapes="always")
+    return dataclasses.replace(settings, run=run)
+
+
+# --- Rows and shapes -----------------------------------------------------------------------------
+
+
+def make_pieces(lengths, of_tokens=True, seed=0):
+    rng = np.random.default_rng(seed)
+    ids = [rng.integers(5, 200, length).astype(np.int32) for length in lengths]
+    segments = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
+    targets = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
+    if not of_tokens:
+        targets = [rng.integers(0, 3, 2).astype(np.float32) for _ in lengths]
+    return Pieces(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+
+
+def check_no_overlap(places, lengths, rows, row_length):
+    used = np.zeros([rows, row_length], int)
+    for row, start, length in zip(places.row, places.start, lengths, strict=True):
+        assert start + length <= row_length
+        used[row, start : start + length] += 1
+    assert used.max() == 1 and used.sum() == lengths.sum()
+
+
+def test_rows_that_are_dealt_are_nearly_even():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        lengths, rows = rng.integers(3, 65, rng.integers(8, 60)), int(rng.integers(1, 9))
+        places = fixed_shapes.deal(lengths, rows)
+        check_no_overlap(places, lengths, rows, places.row_length)
+        # Graham (1969), against a bound from below of what the best division needs.
+        best = max(lengths.max(), lengths.sum() / rows)
+        pairs = np.sort(lengths)[::-1]
+        if len(lengths) > rows:
+            best = max(best, pairs[rows - 1] + pairs[rows])
+        assert places.row_length <= 4 / 3 * best
+
+
+def test_rows_that_are_filled_are_nearly_full():
+    lengths = np.random.default_rng(2).integers(3, 65, 2000)
+    places = fixed_shapes.fill_rows(lengths, 128, most=64)
+    check_no_overlap(places, lengths, places.rows, 128)
+    assert lengths.sum() / (places.rows * 128) > 0.98
+    few = fixed_shapes.fill_rows(np.full(10, 4), 128, most=4)
+    assert np.bincount(few.row).tolist() == [4, 4, 2]
+
+
+def test_shapes_are_those_with_the_least_padding():
+    rng = np.random.default_rng(0)
+    batches = rng.integers(4, 100, [200, 16])
+    shapes = fixed_shapes.choose_shapes(batches, 120, 4)
+    assert len(shapes) == 3 and {shape.rows for shape in shapes} == {4}
+    lengths = [shape.row_length for shape in shapes]
+    assert lengths == sorted(lengths) and all(length % 16 == 0 for length in lengths)
+    needed = np.array([fixed_shapes.deal(batch, 4).row_length for batch in batches])
+    assert lengths[-1] > max(needed)
+
+    def tokens(*lengths):
+        return sum(next(x for x in lengths if x >= need) for need in needed)
+
+    candidates = range(16, lengths[-1] + 1, 16)
+    best = min(tokens(a, b, lengths[-1]) for a in candidates for b in candidates if a < b)
+    assert tokens(*lengths) == best
+
+
+def test_rows_are_as_short_as_padding_allows():
+    for length, rows in ((16, 8), (24, 4)):  # in rows of 32 tokens a quarter would be padding
+        shapes = fixed_shapes.choose_shapes(np.full([10, 8], length), length, 1)
+        assert shapes == [Shape(rows, 16 if length == 16 else 48)]
+
+
+def test_no_shape_is_shorter_than_the_longest_text():
+    shapes = fixed_shapes.choose_shapes(np.full([10, 4], 5), 500, 4)
+    assert shapes[-1].row_length == 512
+
+
+@pytest.mark.parametrize("of_tokens", [True, False])
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
+    pieces = make_pieces([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
+    chosen = np.array([7, 1, 1, 0, 5, 4, 3])  # one twice
+    shapes = [Shape(4, 48), Shape(4, 64), Shape(4, 96)]
+    packer = fixed_shapes.Packer(pieces, shapes, replicas, pad_id=0, count=8)
+    made = packer.train_batch(chosen)
+    assert shapes[made.shape].row_length == 64
+    for name in packer.of_tokens & made.arrays.keys():
+        assert made.arrays[name].shape == (replicas, 4 // replicas, 96)  # the longest shape's
+        assert not made.arrays[name][..., 64:].any()
+    np.testing.assert_array_equal(made.texts, chosen)
+    for replica in range(replicas):
+        (own,) = np.nonzero(made.replica == replica)
+        flat = {
+            name: made.arrays[name][replica][:, :64].reshape(-1)
+            for name in packer.of_tokens & made.arrays.keys()
+        }
+        for text in own:
+            piece, number, first = chosen[text], made.number[text], made.first[text]
+            here = np.flatnonzero(flat["document_ids"] == number + 1)
+            assert here[0] == first and np.ptp(here) == len(here) - 1
+            np.testing.assert_array_equal(flat["input_ids"][here], pieces.input_ids[piece])
+            np.testing.assert_array_equal(flat["segment_ids"][here], pieces.segment_ids[piece])
+            np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
+            targets = flat["targets"][here] if of_tokens else made.arrays["targets"][replica, number]
+            np.testing.assert_array_equal(targets, pieces.targets[piece])
+            assert made.arrays["first"][replica, number] == first
+        padding = flat["document_ids"] == 0
+        assert not flat["input_ids"][padding].any()
+        if of_tokens:
+            assert (flat["targets"][padding] == NO_TARGET).all()
+        else:
+            real = made.arrays["real"][replica]
+            assert real.tolist() == [1.0] * len(own) + [0.0] * (8 - len(own))
+            assert not made.arrays["targets"][replica, len(own) :].any()
+
+
+def test_what_no_shape_holds_is_an_error():
+    packer = fixed_shapes.Packer(make_pieces([40, 40, 40]), [Shape(1, 96)], 1, 0, 3)
+    with pytest.raises(ValueError, match="120"):
+        packer.train_batch(np.arange(3))
+
+
+def test_batches_to_predict_have_one_shape_and_all_texts():
+    for count in (1, 3, 50):
+        pieces = make_pieces(np.random.default_rng(count).integers(3, 33, count), of_tokens=False)
+        packer = fixed_shapes.Packer(pieces, [Shape(4, 32)], 2, 0, count=8)
+        made = list(packer.predict_batches())
+        assert sorted(np.concatenate([batch.texts for batch in made])) == list(range(count))
+        assert {batch.arrays["input_ids"].shape for batch in made} == {(2, 2, 32)}
+        assert {batch.arrays["targets"].shape for batch in made} == {(2, 8, 2)}
+
+
+def test_calls_have_one_shape_and_the_last_is_filled_with_zeros():
+    pieces = make_pieces([5, 30, 17, 3, 12])
+    packer = fixed_shapes.Packer(pieces, [Shape(1, 32)], 1, 0, 1)
+    batches = [packer.train_batch(np.array([number])) for number in range(5)]
+    made = list(fixed_shapes.calls(batches, [1, 3, 3, 3], 3))
+    assert [len(call.batches) for call in made] == [1, 3, 1]
+    for call, first in zip(made, (0, 1, 4), strict=True):
+        ids = call.arrays["input_ids"]
+        assert ids.shape == (3, 1, 1, 32) and not ids[len(call.batches) :].any()
+        np.testing.assert_array_equal(ids[0], batches[first].arrays["input_ids"])
+
+
+def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
+    assert list(fixed_shapes.ahead(iter(range(1, 6)))) == [1, 2, 3, 4, 5]
+
+    def breaks():
+        yield 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        list(fixed_shapes.ahead(breaks()))
+
+
+# --- What is learnt and predicted ----------------------------------------------------------------
+
+# For each: type of task, labels, settings.
+TASK_TYPES = {
+    "tagging": ("tagging", ("O", "B", "I"), {}),
+    "tagging_crf": ("tagging", ("O", "B", "I"), {"tagging_head": "crf"}),
+    "tagging_lstm": ("tagging", ("O", "B", "I"), {"tagging_head": "lstm"}),
+    "classification": ("classification", ("a", "b", "c"), {}),
+    "pair": ("classification", ("a", "b", "c"), {"text_head": "tanh"}),
+    "mean": ("classification", ("a", "b", "c"), {"pooling": "mean"}),
+    "mention": ("classification", ("a", "b", "c"), {"pooling": "mention"}),
+    "entity_start": ("classification", ("a", "b", "c"), {"pooling": "entity_start"}),
+    "regression": ("regression", (), {}),
+    "multilabel": ("multilabel", ("a", "b", "c"), {}),
+    "spans": ("spans", (), {}),
+}
+
+
+def make_examples(name, texts):
+    """Real sentences, with labels that are made up."""
+    kind = TASK_TYPES[name][0]
+    for number, text in enumerate(texts):
+        words = text.split()[: 4 + number]
+        if kind == "tagging":
+            tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
+            yield TaggedSentence(str(number), tuple(words), tags)
+        elif kind == "spans":
+            answer = words[number % len(words)]
+            context = " ".join(words)
+            places = (context.index(answer),)
+            yield Question(str(number), "", "Which word?", context, (answer,), places)
+        else:
+            if name in ("mention", "entity_start"):
+                words = ["[S1]", words[0], words[1], "[E1]", *words[2:], "[S2]", words[3], "[E2]"]
+            label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
+            label = label.get(kind, "abc"[number % 3])
+            pair = "A second sentence." if name == "pair" else ""
+            yield LabelledText(str(number), " ".join(words), pair, label)
+
+
+@pytest.fixture(scope="module")
+def make_finetuner(pretrained, roles_folder):
+    """Makes a Finetuner for a type of task, and pieces to train on."""
+    examples = tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]
+
+    def make(name, strategy, settings=SETTINGS):
+        kind, labels, changes = TASK_TYPES[name]
+        settings = dataclasses.replace(settings, **changes)
+        made = kinds.make(kind, labels, settings)
+        tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
+        texts = make_examples(name, [example.text for example in examples])
+        pieces = made.pieces(list(texts), tokenizer, settings.sequence_length)
+        shape = checkpoints.read_encoder_config(pretrained)
+        return finetuner.Finetuner(settings, shape, made, 0, 60, strategy), pieces
+
+    return make
+
+
+def train_and_predict(made, pieces, pretrained, steps=4):
+    made.initialize(0, pretrained)
+    losses = []
+    order = finetuner.training_order(len(pieces.lengths), 0, steps, 8, seed=0)
+    made.train(pieces, order, 0, lambda step, loss, rate: losses.append((step, loss, rate)))
+    return losses, made.predict(pieces)
+
+
+@pytest.mark.parametrize("name", TASK_TYPES)
+def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, pretrained, cpu):
+    plain, pieces = make_finetuner(name, cpu)
+    losses, outputs = train_and_predict(plain, pieces, pretrained)
+    fixed, _ = make_finetuner(name, cpu, with_fixed_shapes(SETTINGS))
+    fixed_losses, fixed_outputs = train_and_predict(fixed, pieces, pretrained)
+    np.testing.assert_allclose(fixed_losses, losses, atol=1e-5, rtol=1e-5)
+    for one, other in zip(outputs, fixed_outputs, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        np.testing.assert_allclose(other, one, atol=1e-4)
+    if fixed.kind.of_tokens and name != "spans":
+        for one, other in zip(
+            plain.predict(pieces, with_probabilities=True),
+            fixed.predict(pieces, with_probabilities=True),
+            strict=True,
+        ):
+            np.testing.assert_allclose(other, one, atol=1e-4)
