@@ -121,7 +121,11 @@ class Adam(keras.optimizers.legacy.Optimizer):
             self.add_slot(variable, "v")
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
-        rate = apply_state[(var.device, var.dtype.base_dtype)]["lr_t"] * self.lr_multiplier(var)
+        device, dtype = var.device, var.dtype.base_dtype
+        # In a TPU's replica context a variable has no device, for which nothing is prepared.
+        state = (apply_state or {}).get((device, dtype))
+        rate = (state or self._fallback_apply_state(device, dtype))["lr_t"]
+        rate *= self.lr_multiplier(var)
         finite = tf.math.is_finite(tf.reshape(grad, [-1])[0])
         rate = tf.where(finite, rate, 0.0)
         if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
