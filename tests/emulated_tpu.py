@@ -3,11 +3,12 @@
 TensorFlow traces `TPUStrategy.run` into a graph that says what every core does, once for all cores:
 operations with the attribute `_tpu_replicate`, whose inputs and outputs for each core come from
 `TPUReplicatedInput` and go to `TPUReplicatedOutput`. `make_strategy` makes the strategy from a
-resolver that tells of a TPU that is not there, with the variables of core i on a logical CPU device;
-`trace` gives the graph, and `execute` runs it, one copy of the operations for each core.
+resolver that tells of a TPU that is not there, with the variables of core i on a logical CPU
+device; `trace` gives the graph, and `execute` runs it, one copy of the operations for each core.
 """
 
 import collections
+import graphlib
 import re
 from collections.abc import Callable
 
@@ -128,7 +129,7 @@ def execute(traced, cores: int, *rows: dict[str, tf.Tensor]) -> list[tf.Tensor]:
         for placeholder, value in zip(outer.inputs, inputs, strict=True):
             tensors[placeholder.name] = [value] * cores
             copies[placeholder.op.name] = [value.op] * cores
-        for op in outer.get_operations():
+        for op in _in_order(outer):
             if op.name in copies or op.type in _BOOKKEEPING:
                 copies.setdefault(op.name, [])
                 continue
@@ -138,6 +139,13 @@ def execute(traced, cores: int, *rows: dict[str, tf.Tensor]) -> list[tf.Tensor]:
 
     run = tf.function(copy_all, autograph=False)
     return run(*tf.nest.flatten(rows, expand_composites=True))
+
+
+def _in_order(graph: tf.Graph) -> list[tf.Operation]:
+    """Returns the operations, each after all that it waits for, some of which were made later."""
+    operations = graph.get_operations()
+    before = {op: {*(value.op for value in op.inputs), *op.control_inputs} for op in operations}
+    return list(graphlib.TopologicalSorter(before).static_order())
 
 
 def _copy_functions(outer: tf.Graph, graph: tf.Graph) -> None:

@@ -253,9 +253,7 @@ class Finetuner:
             )
             yield steps, float(total) / steps
 
-    def _training_packer(
-        self, pieces: packing.Pieces, batches: np.ndarray
-    ) -> fixed_shapes.Packer:
+    def _training_packer(self, pieces: packing.Pieces, batches: np.ndarray) -> fixed_shapes.Packer:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
         size, replicas = self.config.train_batch_size, self.strategy.num_replicas_in_sync
         if self._chosen is None or self._chosen[0] is not pieces:
@@ -453,22 +451,13 @@ class Finetuner:
             return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
         return found
 
-    def _predict_fixed(
-        self, pieces: packing.Pieces, with_probabilities: bool
-    ) -> list[np.ndarray]:
+    def _predict_fixed(self, pieces: packing.Pieces, with_probabilities: bool) -> list[np.ndarray]:
         """Does what `predict` does, with one shape for all data and many batches in a call.
 
-        The rows are as many and as long as the settings say, and take as many pieces as they hold.
+        Rows take as many pieces as they hold.
         """
-        run, row_length = self.config.run, self.config.sequence_length
-        replicas = self.strategy.num_replicas_in_sync
-        # Packed texts fill a quarter of sequence_length or so: a batch has eval_batch_size of them.
-        size, most = run.eval_batch_size, 1
-        if run.pack:
-            size, most = math.ceil(size / 4), row_length // fixed_shapes.TOKENS_A_TEXT
-        rows = math.ceil(size / replicas)
-        shape = fixed_shapes.Shape(rows * replicas, row_length)
-        packer = fixed_shapes.Packer(pieces, [shape], replicas, self.pad_id, rows * most)
+        packer = self._prediction_packer(pieces)
+        (shape,) = packer.shapes
         number_of_calls = math.ceil(len(pieces.lengths) / PREDICTED_AT_ONCE)  # or fewer
         sizes = [PREDICTED_AT_ONCE] * number_of_calls
         calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
@@ -476,7 +465,7 @@ class Finetuner:
         for call in fixed_shapes.ahead(calls):
             count = tf.constant(len(call.batches))
             found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
-            if isinstance(self.kind, Tagging) and not with_probabilities:
+            if self.has_probabilities and not with_probabilities:
                 found = found[..., 0].astype(np.int32)
             for values, batch in zip(found, call.batches, strict=True):
                 for piece, replica, first, number in zip(
@@ -485,6 +474,23 @@ class Finetuner:
                     own = slice(first, first + packer.lengths[piece])
                     outputs[piece] = values[replica, own if self.kind.of_tokens else number]
         return outputs
+
+    def _prediction_packer(self, pieces: packing.Pieces) -> fixed_shapes.Packer:
+        """Returns what makes batches to predict, of a shape that the settings say alone."""
+        run, row_length = self.config.run, self.config.sequence_length
+        replicas = self.strategy.num_replicas_in_sync
+        # Packed texts fill a quarter of sequence_length or so: a batch has eval_batch_size of them.
+        size, most = run.eval_batch_size, 1
+        if run.pack:
+            size, most = math.ceil(size / 4), row_length // fixed_shapes.TOKENS_A_TEXT
+        rows = math.ceil(size / replicas)
+        shape = fixed_shapes.Shape(rows * replicas, row_length)
+        return fixed_shapes.Packer(pieces, [shape], replicas, self.pad_id, rows * most)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the outputs are labels, beside which there are probabilities."""
+        return isinstance(self.kind, Tagging)
 
     @tf.function
     @tf.autograph.experimental.do_not_convert
@@ -502,7 +508,7 @@ class Finetuner:
         Returns:
           float32 [batches, replicas, ...].
         """
-        outputs = partial(self._replica_outputs, with_probabilities=isinstance(self.kind, Tagging))
+        outputs = partial(self._replica_outputs, with_probabilities=self.has_probabilities)
 
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             batch = self._batch_of(arrays, index, shape, of_tokens)

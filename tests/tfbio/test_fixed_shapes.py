@@ -1,31 +1,12 @@
 """Batches of a few shapes: nothing lost, little padding, and what plain batches teach."""
 
-import dataclasses
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tfbio import checkpoints, config, finetuner, fixed_shapes, kinds, tasks, tokenization
+from tests.task_types import BY_TYPE, SETTINGS, make_finetuner, with_fixed_shapes
+from tfbio import finetuner, fixed_shapes
 from tfbio.fixed_shapes import Shape
 from tfbio.packing import NO_TARGET, Pieces
-from tfbio.task_files import LabelledText, Question, TaggedSentence
-
-SETTINGS = config.FinetuningConfig(
-    sequence_length=32,
-    train_batch_size=8,
-    learning_rate=3e-3,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    run=config.FinetuningRun(eval_batch_size=16),
-)
-FIXED = dataclasses.replace(SETTINGS.run, fixed_shapes="always")
-
-
-def with_fixed_shapes(settings):
-    run = dataclasses.replace(settings.run, fixed_shapes="always")
-    return dataclasses.replace(settings, run=run)
-
 
 # --- Rows and shapes -----------------------------------------------------------------------------
 
@@ -126,7 +107,9 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
             np.testing.assert_array_equal(flat["input_ids"][here], pieces.input_ids[piece])
             np.testing.assert_array_equal(flat["segment_ids"][here], pieces.segment_ids[piece])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
-            targets = flat["targets"][here] if of_tokens else made.arrays["targets"][replica, number]
+            targets = (
+                flat["targets"][here] if of_tokens else made.arrays["targets"][replica, number]
+            )
             np.testing.assert_array_equal(targets, pieces.targets[piece])
             assert made.arrays["first"][replica, number] == first
         padding = flat["document_ids"] == 0
@@ -180,61 +163,6 @@ def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
 
 # --- What is learnt and predicted ----------------------------------------------------------------
 
-# For each: type of task, labels, settings.
-TASK_TYPES = {
-    "tagging": ("tagging", ("O", "B", "I"), {}),
-    "tagging_crf": ("tagging", ("O", "B", "I"), {"tagging_head": "crf"}),
-    "tagging_lstm": ("tagging", ("O", "B", "I"), {"tagging_head": "lstm"}),
-    "classification": ("classification", ("a", "b", "c"), {}),
-    "pair": ("classification", ("a", "b", "c"), {"text_head": "tanh"}),
-    "mean": ("classification", ("a", "b", "c"), {"pooling": "mean"}),
-    "mention": ("classification", ("a", "b", "c"), {"pooling": "mention"}),
-    "entity_start": ("classification", ("a", "b", "c"), {"pooling": "entity_start"}),
-    "regression": ("regression", (), {}),
-    "multilabel": ("multilabel", ("a", "b", "c"), {}),
-    "spans": ("spans", (), {}),
-}
-
-
-def make_examples(name, texts):
-    """Real sentences, with labels that are made up."""
-    kind = TASK_TYPES[name][0]
-    for number, text in enumerate(texts):
-        words = text.split()[: 4 + number]
-        if kind == "tagging":
-            tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
-            yield TaggedSentence(str(number), tuple(words), tags)
-        elif kind == "spans":
-            answer = words[number % len(words)]
-            context = " ".join(words)
-            places = (context.index(answer),)
-            yield Question(str(number), "Which word?", context, (answer,), places)
-        else:
-            if name in ("mention", "entity_start"):
-                words = ["[S1]", words[0], words[1], "[E1]", *words[2:], "[S2]", words[3], "[E2]"]
-            label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
-            label = label.get(kind, "abc"[number % 3])
-            pair = "A second sentence." if name == "pair" else ""
-            yield LabelledText(str(number), " ".join(words), label, pair)
-
-
-@pytest.fixture(scope="module")
-def make_finetuner(pretrained, roles_folder):
-    """Makes a Finetuner for a type of task, and pieces to train on."""
-    examples = tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]
-
-    def make(name, strategy, settings=SETTINGS):
-        kind, labels, changes = TASK_TYPES[name]
-        settings = dataclasses.replace(settings, **changes)
-        made = kinds.make(kind, labels, settings)
-        tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
-        texts = make_examples(name, [example.text for example in examples])
-        pieces = made.pieces(list(texts), tokenizer, settings.sequence_length)
-        shape = checkpoints.read_encoder_config(pretrained)
-        return finetuner.Finetuner(settings, shape, made, 0, 60, strategy), pieces
-
-    return make
-
 
 def train_and_predict(made, pieces, pretrained, steps=4):
     made.initialize(0, pretrained)
@@ -244,16 +172,12 @@ def train_and_predict(made, pieces, pretrained, steps=4):
     return losses, made.predict(pieces)
 
 
-# The others take as long, and differ from these in little.
-SOME = "tagging", "spans"
-BY_TYPE = [name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in TASK_TYPES]
-
-
 @pytest.mark.parametrize("name", BY_TYPE)
-def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, pretrained, cpu):
-    plain, pieces = make_finetuner(name, cpu)
+def test_fixed_shapes_teach_and_predict_what_others_do(name, pretrained, roles_folder, cpu):
+    plain, pieces = make_finetuner(name, cpu, pretrained, roles_folder)
     losses, outputs = train_and_predict(plain, pieces, pretrained)
-    fixed, _ = make_finetuner(name, cpu, with_fixed_shapes(SETTINGS))
+    settings = with_fixed_shapes(SETTINGS)
+    fixed, _ = make_finetuner(name, cpu, pretrained, roles_folder, settings)
     fixed_losses, fixed_outputs = train_and_predict(fixed, pieces, pretrained)
     np.testing.assert_allclose(fixed_losses, losses, atol=1e-5, rtol=1e-5)
     for one, other in zip(outputs, fixed_outputs, strict=True):
