@@ -3,8 +3,9 @@
 import dataclasses
 
 import pytest
+import tensorflow as tf
 
-from tfbio import checkpoints, config, finetuner, kinds, packing, tasks, tokenization
+from tfbio import config, finetuner, kinds, packing, tokenization
 from tfbio.task_files import LabelledText, Question, TaggedSentence
 
 SETTINGS = config.FinetuningConfig(
@@ -68,23 +69,28 @@ BY_TYPE = [
 
 
 def make_finetuner(
-    name: str, strategy, pretrained: str, roles_folder: str, settings=SETTINGS
+    name: str,
+    strategy: tf.distribute.Strategy,
+    shape: config.EncoderConfig,
+    vocabulary: str,
+    sentences: list[str],
+    settings: config.FinetuningConfig = SETTINGS,
 ) -> tuple[finetuner.Finetuner, packing.Pieces]:
     """A Finetuner for one of `TASK_TYPES`, and pieces to train on.
 
     Args:
       name: of the type.
       strategy: where to compute.
-      pretrained: folder of the encoder.
-      roles_folder: folder of the task sentence_roles, whose sentences these are.
+      shape: of the encoder, which has random weights.
+      vocabulary: path of the vocabulary.
+      sentences: real ones.
       settings: but for those of the type.
     """
     kind, labels, changes = TASK_TYPES[name]
     settings = dataclasses.replace(settings, **changes)
     made = kinds.make(kind, labels, settings)
-    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
-    examples = tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]
-    texts = make_examples(name, [example.text for example in examples])
+    tokenizer = tokenization.load_tokenizer(vocabulary)
+    long = [sentence for sentence in sentences if len(sentence.split()) > 8][:23]
+    texts = make_examples(name, long)
     pieces = made.pieces(list(texts), tokenizer, settings.sequence_length)
-    shape = checkpoints.read_encoder_config(pretrained)
     return finetuner.Finetuner(settings, shape, made, tokenizer.pad_id, 60, strategy), pieces

@@ -1,10 +1,14 @@
 """Batches of a few shapes: nothing lost, little padding, and what plain batches teach."""
 
+import dataclasses
+import types
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.task_types import BY_TYPE, SETTINGS, make_finetuner, with_fixed_shapes
-from tfbio import finetuner, fixed_shapes
+from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
+from tfbio import config, finetuner, fixed_shapes, kinds, tasks, tokenization
 from tfbio.fixed_shapes import Shape
 from tfbio.packing import NO_TARGET, Pieces
 
@@ -164,8 +168,8 @@ def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
 # --- What is learnt and predicted ----------------------------------------------------------------
 
 
-def train_and_predict(made, pieces, pretrained, steps=4):
-    made.initialize(0, pretrained)
+def train_and_predict(made, pieces, steps=4):
+    made.initialize(0, "")
     losses = []
     order = finetuner.training_order(len(pieces.lengths), 0, steps, 8, seed=0)
     made.train(pieces, order, 0, lambda step, loss, rate: losses.append((step, loss, rate)))
@@ -173,12 +177,12 @@ def train_and_predict(made, pieces, pretrained, steps=4):
 
 
 @pytest.mark.parametrize("name", BY_TYPE)
-def test_fixed_shapes_teach_and_predict_what_others_do(name, pretrained, roles_folder, cpu):
-    plain, pieces = make_finetuner(name, cpu, pretrained, roles_folder)
-    losses, outputs = train_and_predict(plain, pieces, pretrained)
+def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu):
+    plain, pieces = make_finetuner(name, cpu)
+    losses, outputs = train_and_predict(plain, pieces)
     settings = with_fixed_shapes(SETTINGS)
-    fixed, _ = make_finetuner(name, cpu, pretrained, roles_folder, settings)
-    fixed_losses, fixed_outputs = train_and_predict(fixed, pieces, pretrained)
+    fixed, _ = make_finetuner(name, cpu, settings)
+    fixed_losses, fixed_outputs = train_and_predict(fixed, pieces)
     np.testing.assert_allclose(fixed_losses, losses, atol=1e-5, rtol=1e-5)
     for one, other in zip(outputs, fixed_outputs, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
@@ -190,3 +194,156 @@ def test_fixed_shapes_teach_and_predict_what_others_do(name, pretrained, roles_f
             strict=True,
         ):
             np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def test_two_devices_learn_and_predict_what_one_does(make_finetuner, cpu, two_devices):
+    found = []
+    for strategy in (cpu, two_devices):
+        made, pieces = make_finetuner("tagging", strategy, with_fixed_shapes(SETTINGS))
+        found.append(train_and_predict(made, pieces))
+    (losses, outputs), (both_losses, both_outputs) = found
+    np.testing.assert_allclose(both_losses, losses, rtol=1e-5)
+    for one, two in zip(outputs, both_outputs, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.fixture(scope="module")
+def fixed(make_finetuner, cpu):
+    """A Finetuner with fixed shapes, and its pieces."""
+    settings = with_fixed_shapes(SETTINGS)
+    return make_finetuner("tagging", cpu, settings)
+
+
+def test_steps_are_logged_where_others_are(fixed):
+    """Every 50 steps and at the end of each part; each line has the mean loss since the last."""
+    made, pieces = fixed
+    order = finetuner.training_order(len(pieces.lengths), 0, 60, 8, seed=0)
+    logged = {}
+    for choice in ("always", "never"):
+        run = dataclasses.replace(SETTINGS.run, fixed_shapes=choice)
+        made.config = dataclasses.replace(SETTINGS, run=run)
+        made.initialize(0, "")
+        logged[choice] = []
+        for part in np.split(order, [30 * 8]):
+            made.train(pieces, part, 0, lambda *figures, all=logged[choice]: all.append(figures))
+    made.config = with_fixed_shapes(SETTINGS)
+    assert [step for step, _, _ in logged["always"]] == [30, 50, 60]
+    np.testing.assert_allclose(logged["always"], logged["never"], rtol=1e-3)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(fixed):
+    made, pieces = fixed
+    made.initialize(0, "")
+    made.model.head.kernel.assign(made.model.head.kernel * np.nan)
+    order = finetuner.training_order(len(pieces.lengths), 0, 60, 8, seed=0)
+    with pytest.raises(finetuner.DivergedError, match="nan at step 50 of seed 0"):
+        made.train(pieces, order, 0, lambda *figures: None)
+
+
+def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, monkeypatch):
+    """Trials, evaluations, sets of any size, and new text with probabilities."""
+    traced = []
+
+    def counted(method):
+        def count(*args, **kwargs):
+            traced.append(method.__name__)
+            return method(*args, **kwargs)
+
+        return tf.autograph.experimental.do_not_convert(count)
+
+    for name in ("_replica_train_step", "_replica_outputs"):
+        monkeypatch.setattr(finetuner.Finetuner, name, counted(getattr(finetuner.Finetuner, name)))
+    settings = dataclasses.replace(with_fixed_shapes(SETTINGS), eval_every_steps=7)
+    made, pieces = make_finetuner("tagging", cpu, settings)
+    sets = [pieces, first(pieces, 1), first(pieces, 9)]
+    for seed in range(2):
+        made.initialize(seed, "")
+        order = finetuner.training_order(len(pieces.lengths), 0, 20, 8, seed)
+
+        def evaluate(step):
+            return {"f1": float(len(made.predict(sets[step % 3])))}
+
+        made.train_to_best(pieces, order, seed, lambda *figures: None, evaluate)
+    for each in sets:
+        assert len(made.predict(each, with_probabilities=True)) == len(each.lengths)
+    assert traced.count("_replica_train_step") <= 3
+    assert traced.count("_replica_outputs") == 1
+
+
+def first(pieces, count):
+    """The first so many pieces."""
+    lists = pieces.input_ids, pieces.segment_ids, pieces.targets
+    numbers = np.arange(count)
+    return Pieces(*(own[:count] for own in lists), numbers, pieces.of_tokens)
+
+
+def test_a_batch_that_no_shape_holds_gets_one(fixed):
+    made, pieces = fixed
+    made._chosen = pieces, [Shape(4, 32)]
+    batches = np.full([2, 8], np.argmax(pieces.lengths))
+    needed = 2 * pieces.lengths.max()
+    assert needed > 32
+    packer = made._training_packer(pieces, batches)
+    assert packer.shapes == (Shape(4, 32), Shape(4, fixed_shapes.rounded(needed)))
+    assert packer.train_batch(batches[0]).shape == 1
+    assert made._training_packer(pieces, batches).shapes == packer.shapes
+    made._chosen = None
+
+
+# --- Padding -------------------------------------------------------------------------------------
+
+
+def padding(pieces, packers_and_batches):
+    tokens = slots = 0
+    for packer, batch in packers_and_batches:
+        shape = packer.shapes[batch.shape]
+        tokens += pieces.lengths[batch.texts].sum()
+        slots += shape.rows * shape.row_length
+    return 1 - tokens / slots
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 8])
+@pytest.mark.parametrize(
+    "name, size, length, most",
+    [
+        ("bc5cdr_chem", 32, 128, {1: 0.13, 8: 0.13}),
+        # The settings of the task. Two sentences for each of eight cores: a fifth of the tokens
+        # would be padding if every batch had a shape of its own.
+        ("bc5cdr_chem", 16, 256, {1: 0.135, 8: 0.37}),
+        ("hoc", 32, 128, {1: 0.13, 8: 0.13}),
+    ],
+)
+def test_little_of_the_batches_is_padding(name, size, length, most, replicas, shared):
+    task = tasks.TASKS[name]
+    settings = config.FinetuningConfig(train_batch_size=size, sequence_length=length)
+    tokenizer = tokenization.load_tokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
+    kind = kinds.make(task.kind, task.labels, settings)
+    examples = task.examples(str(shared / "data" / name / "blurb"))
+    strategy = types.SimpleNamespace(num_replicas_in_sync=replicas)
+    made = types.SimpleNamespace(config=settings, strategy=strategy, pad_id=0, _chosen=None)
+    found = {}
+    for split in tasks.SPLITS:
+        pieces = kind.pieces(examples[split], tokenizer, length)
+        packer = finetuner.Finetuner._prediction_packer(made, pieces)
+        batches = list(packer.predict_batches())
+        assert sum(len(batch.texts) for batch in batches) == len(pieces.lengths)
+        found[split] = padding(pieces, ((packer, batch) for batch in batches))
+        if split == "train":
+            steps = int(len(pieces.lengths) * settings.num_train_epochs / size)
+            orders = [
+                finetuner.training_order(len(pieces.lengths), 0, steps, size, seed).reshape(
+                    -1, size
+                )
+                for seed in range(settings.num_trials)
+            ]
+            packers = [
+                finetuner.Finetuner._training_packer(made, pieces, order) for order in orders
+            ]
+            assert len({packer.shapes for packer in packers}) == 1
+            assert len(packers[0].shapes) == fixed_shapes.NUM_SHAPES
+            batches = (packers[0].train_batch(chosen) for order in orders for chosen in order)
+            found["steps"] = padding(pieces, ((packers[0], batch) for batch in batches))
+    print(name, size, length, replicas, packers[0].shapes, found)
+    assert found["steps"] < most[replicas]
+    assert max(found[split] for split in tasks.SPLITS) < 0.06
