@@ -257,13 +257,7 @@ class Finetuner:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
         size, replicas = self.config.train_batch_size, self.strategy.num_replicas_in_sync
         if self._chosen is None or self._chosen[0] is not pieces:
-            shapes = [fixed_shapes.Shape(size, self.config.sequence_length)]
-            if self.config.run.pack:
-                # The same for every trial: what dropout draws depends on the shape.
-                sample = training_order(len(pieces.lengths), 0, fixed_shapes.SAMPLE, size, seed=0)
-                shapes = fixed_shapes.choose_shapes(
-                    pieces.lengths[sample].reshape(-1, size), pieces.lengths.max(), replicas
-                )
+            shapes = fixed_shapes.training_shapes(pieces.lengths, self.config, replicas)
             self._chosen = pieces, shapes
         shapes = self._chosen[1]
         needed = max(
@@ -456,7 +450,8 @@ class Finetuner:
 
         Rows take as many pieces as they hold.
         """
-        packer = self._prediction_packer(pieces)
+        replicas = self.strategy.num_replicas_in_sync
+        packer = fixed_shapes.prediction_packer(pieces, self.config, replicas, self.pad_id)
         (shape,) = packer.shapes
         number_of_calls = math.ceil(len(pieces.lengths) / PREDICTED_AT_ONCE)  # or fewer
         sizes = [PREDICTED_AT_ONCE] * number_of_calls
@@ -474,18 +469,6 @@ class Finetuner:
                     own = slice(first, first + packer.lengths[piece])
                     outputs[piece] = values[replica, own if self.kind.of_tokens else number]
         return outputs
-
-    def _prediction_packer(self, pieces: packing.Pieces) -> fixed_shapes.Packer:
-        """Returns what makes batches to predict, of a shape that the settings say alone."""
-        run, row_length = self.config.run, self.config.sequence_length
-        replicas = self.strategy.num_replicas_in_sync
-        # Packed texts fill a quarter of sequence_length or so: a batch has eval_batch_size of them.
-        size, most = run.eval_batch_size, 1
-        if run.pack:
-            size, most = math.ceil(size / 4), row_length // fixed_shapes.TOKENS_A_TEXT
-        rows = math.ceil(size / replicas)
-        shape = fixed_shapes.Shape(rows * replicas, row_length)
-        return fixed_shapes.Packer(pieces, [shape], replicas, self.pad_id, rows * most)
 
     @property
     def has_probabilities(self) -> bool:

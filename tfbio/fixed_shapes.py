@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tfbio import packing
+from tfbio.config import FinetuningConfig
 from tfbio.packing import Pieces, Places
 
 # Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three
@@ -62,6 +63,25 @@ def deal(lengths: Sequence[int], rows: int) -> Places:
         row[text], start[text] = number, load
         heapq.heapreplace(loads, (load + int(lengths[text]), number))
     return Places(row, start, rows, max(loads)[0])
+
+
+def training_shapes(lengths: np.ndarray, config: FinetuningConfig, replicas: int) -> list[Shape]:
+    """Chooses the shapes of training batches.
+
+    They are the same for every trial, since what dropout draws depends on the shape.
+
+    Args:
+      lengths: int64 [pieces], the tokens of each.
+      config: all settings.
+      replicas: devices that share a batch.
+    """
+    size = config.train_batch_size
+    if not config.run.pack:
+        return [Shape(size, config.sequence_length)]
+    generator = np.random.default_rng(0)
+    epochs = math.ceil(SAMPLE * size / len(lengths))
+    sample = np.concatenate([generator.permutation(lengths) for _ in range(epochs)])
+    return choose_shapes(sample[: SAMPLE * size].reshape(-1, size), lengths.max(), replicas)
 
 
 def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shape]:
@@ -156,17 +176,21 @@ class Packer:
         self.pad_id, self.count, self.lengths = pad_id, count, pieces.lengths
         self.of_tokens = frozenset(OF_TOKENS + ("targets",) * pieces.of_tokens)
 
-    def train_batch(self, chosen: np.ndarray) -> Batch:
-        """Makes the batch of the pieces `chosen`, int64 [n], in the shortest shape that holds it.
+    def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
+        """Places the pieces `chosen`, int64 [n], and gives the shortest shape that holds them.
 
         Raises:
-          ValueError: no shape holds it.
+          ValueError: no shape does.
         """
         places = deal(self.lengths[chosen], self.shapes[0].rows)
         for number, shape in enumerate(self.shapes):
             if places.row_length <= shape.row_length:
-                return self._batch(chosen, places, number)
+                return places, number
         raise ValueError(f"no shape holds a row of {places.row_length} tokens")
+
+    def train_batch(self, chosen: np.ndarray) -> Batch:
+        """Makes the batch of the pieces `chosen`, int64 [n]; see `fit`."""
+        return self._batch(chosen, *self.fit(chosen))
 
     def predict_batches(self) -> Iterator[Batch]:
         """Makes batches of all pieces, of the only shape; of the last one rows may be empty."""
@@ -179,50 +203,65 @@ class Packer:
                 chosen, Places(places.row[chosen] % rows, places.start[chosen], rows, row_length), 0
             )
 
-    def _batch(self, chosen: np.ndarray, places: Places, number: int) -> Batch:
+    def _batch(self, chosen: np.ndarray, places: Places, shape: int) -> Batch:
+        pieces, lengths, longest = self.pieces, self.lengths[chosen], self.shapes[-1].row_length
         rows = places.rows // self.replicas
-        length, longest = self.shapes[number].row_length, self.shapes[-1].row_length
         replica = places.row // rows
-        first = places.row % rows * length + places.start
-        parts, numbers = [], np.zeros_like(first)
-        for each in range(self.replicas):
-            (own,) = np.nonzero(replica == each)
-            numbers[own] = np.arange(len(own))
-            own_places = Places(places.row[own] % rows, places.start[own], rows, length)
-            parts.append(self._part(chosen[own], own_places, first[own], longest))
-        arrays = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-        return Batch(number, arrays, chosen, replica, first, numbers)
+        first = places.row % rows * self.shapes[shape].row_length + places.start
+        # Each text's number in its replica.
+        order = np.argsort(replica, kind="stable")
+        number = np.zeros_like(first)
+        number[order] = np.arange(len(chosen)) - np.searchsorted(replica[order], replica[order])
 
-    def _part(
-        self, chosen: np.ndarray, places: Places, first: np.ndarray, longest: int
-    ) -> dict[str, np.ndarray]:
-        """Makes the arrays of one replica."""
-        pieces = self.pieces
-        arrays = packing.fill_tokens(pieces, chosen, places, places.rows, self.pad_id)
-        arrays["first"] = _padded(first.astype(np.int32), self.count)
-        if not pieces.of_tokens:
+        ends = np.cumsum(lengths)
+        positions = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+        here = np.repeat(places.row * longest + places.start, lengths) + positions
+
+        def of_tokens(values: np.ndarray | Sequence[np.ndarray], empty: int = 0) -> np.ndarray:
+            array = np.full([places.rows * longest], empty, np.int32)
+            array[here] = values
+            return array.reshape([self.replicas, rows, longest])
+
+        arrays = {
+            "input_ids": of_tokens(_joined(pieces.input_ids, chosen), self.pad_id),
+            "segment_ids": of_tokens(_joined(pieces.segment_ids, chosen)),
+            "position_ids": of_tokens(positions),
+            "document_ids": of_tokens(np.repeat(number + 1, lengths)),
+            "first": np.zeros([self.replicas, self.count], np.int32),
+        }
+        arrays["first"][replica, number] = first
+        if pieces.of_tokens:
+            arrays["targets"] = of_tokens(_joined(pieces.targets, chosen), packing.NO_TARGET)
+        else:
             like = pieces.targets[0]
-            targets = np.zeros([self.count, *like.shape], like.dtype)
-            for number, piece in enumerate(chosen):
-                targets[number] = pieces.targets[piece]
-            arrays["targets"] = targets
-            arrays["real"] = _padded(np.ones([len(chosen)], np.float32), self.count)
+            arrays["targets"] = np.zeros([self.replicas, self.count, *like.shape], like.dtype)
+            arrays["targets"][replica, number] = [pieces.targets[piece] for piece in chosen]
+            arrays["real"] = np.zeros([self.replicas, self.count], np.float32)
+            arrays["real"][replica, number] = 1.0
         if pieces.entities:
-            ids = np.zeros([2, places.rows * places.row_length], np.int32)
-            for number, (piece, own) in enumerate(zip(chosen, first, strict=True), start=1):
-                for entity in range(2):
-                    ids[entity, own + pieces.entities[piece][entity]] = number
-            arrays["entity_ids"] = ids.reshape([2, places.rows, places.row_length])
-        for name in self.of_tokens & arrays.keys():
-            arrays[name] = _padded(arrays[name], longest, axis=-1)
-        return arrays
+            entities = np.stack([pieces.entities[piece] for piece in chosen])  # [texts, 2, most]
+            tokens = (places.row % rows * longest + places.start)[:, None, None] + entities
+            ids = np.zeros([self.replicas, 2, rows * longest], np.int32)
+            ids[replica[:, None, None], np.arange(2)[:, None], tokens] = number[:, None, None] + 1
+            arrays["entity_ids"] = ids.reshape([self.replicas, 2, rows, longest])
+        return Batch(shape, arrays, chosen, replica, first, number)
 
 
-def _padded(array: np.ndarray, size: int, axis: int = 0) -> np.ndarray:
-    """Adds zeros at the end of an axis, up to `size`."""
-    widths = [(0, 0)] * array.ndim
-    widths[axis] = (0, size - array.shape[axis])
-    return np.pad(array, widths)
+def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:
+    """Returns the tokens' values of the pieces `chosen`, one piece after another."""
+    return np.concatenate([values[piece] for piece in chosen])
+
+
+def prediction_packer(
+    pieces: Pieces, config: FinetuningConfig, replicas: int, pad_id: int
+) -> Packer:
+    """Returns what makes batches to predict, whose shape depends on the settings alone."""
+    row_length, size, most = config.sequence_length, config.run.eval_batch_size, 1
+    if config.run.pack:
+        # Texts fill a quarter of sequence_length or so: a batch has about eval_batch_size of them.
+        size, most = math.ceil(size / 4), row_length // TOKENS_A_TEXT
+    rows = math.ceil(size / replicas)
+    return Packer(pieces, [Shape(rows * replicas, row_length)], replicas, pad_id, rows * most)
 
 
 def fill_rows(lengths: np.ndarray, row_length: int, most: int) -> Places:

@@ -98,20 +98,6 @@ def fill(pieces: Pieces, chosen: np.ndarray, places: Places, rows: int, pad_id: 
       where tokens have targets, else [n, ...]; and `entities`, int32 [n, 2, most tokens], such
       places too, if the pieces have them.
     """
-    batch = fill_tokens(pieces, chosen, places, rows, pad_id)
-    if not pieces.of_tokens:
-        batch["targets"] = np.stack([pieces.targets[piece] for piece in chosen])
-    batch["first"] = (places.row * places.row_length + places.start).astype(np.int32)
-    if pieces.entities:
-        entities = np.stack([pieces.entities[piece] for piece in chosen])
-        batch["entities"] = (entities + batch["first"][:, None, None]).astype(np.int32)
-    return batch
-
-
-def fill_tokens(
-    pieces: Pieces, chosen: np.ndarray, places: Places, rows: int, pad_id: int
-) -> dict[str, np.ndarray]:
-    """Makes the arrays that have an element for each token; see `fill`."""
     shape = [rows, places.row_length]
     batch = {
         "input_ids": np.full(shape, pad_id, np.int32),
@@ -119,8 +105,11 @@ def fill_tokens(
         "position_ids": np.zeros(shape, np.int32),
         "document_ids": np.zeros(shape, np.int32),
     }
-    if pieces.of_tokens:
+    of_tokens = pieces.of_tokens
+    if of_tokens:
         batch["targets"] = np.full(shape, NO_TARGET, np.int32)
+    else:
+        batch["targets"] = np.stack([pieces.targets[piece] for piece in chosen])
     for number, (piece, row, start) in enumerate(
         zip(chosen, places.row, places.start, strict=True), start=1
     ):
@@ -130,8 +119,12 @@ def fill_tokens(
         batch["segment_ids"][here] = pieces.segment_ids[piece]
         batch["position_ids"][here] = np.arange(length)
         batch["document_ids"][here] = number
-        if pieces.of_tokens:
+        if of_tokens:
             batch["targets"][here] = pieces.targets[piece]
+    batch["first"] = (places.row * places.row_length + places.start).astype(np.int32)
+    if pieces.entities:
+        entities = np.stack([pieces.entities[piece] for piece in chosen])
+        batch["entities"] = (entities + batch["first"][:, None, None]).astype(np.int32)
     return batch
 
 

@@ -64,9 +64,14 @@ def rows_of(packer, batch):
     ]
 
 
+def prediction_packer(made, pieces):
+    replicas = made.strategy.num_replicas_in_sync
+    return fixed_shapes.prediction_packer(pieces, made.config, replicas, made.pad_id)
+
+
 def prediction_rows(made, pieces):
     """What each replica gets of a batch to predict."""
-    packer = made._prediction_packer(pieces)
+    packer = prediction_packer(made, pieces)
     return rows_of(packer, next(packer.predict_batches()))
 
 
@@ -134,7 +139,7 @@ def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cp
         call.arrays, numbers, scalar, scalar, packer.shapes, packer.of_tokens
     )
     assert counts_of_all(traced)["TPUReplicateMetadata"] == 3
-    packer = made._prediction_packer(pieces)
+    packer = prediction_packer(made, pieces)
     (call,) = fixed_shapes.calls([next(packer.predict_batches())], [1], 8)
     traced = made._predict_batches.get_concrete_function(
         call.arrays, scalar, packer.shapes[0], packer.of_tokens
@@ -172,7 +177,7 @@ def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
 
     # And what they predict then, of all texts.
     expected = one.predict(pieces)
-    packer = many._prediction_packer(pieces)
+    packer = prediction_packer(many, pieces)
     traced = None
     for batch in packer.predict_batches():
         rows = rows_of(packer, batch)

@@ -1,7 +1,6 @@
 """Batches of a few shapes: nothing lost, little padding, and what plain batches teach."""
 
 import dataclasses
-import types
 
 import numpy as np
 import pytest
@@ -96,7 +95,8 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
     assert shapes[made.shape].row_length == 64
     for name in packer.of_tokens & made.arrays.keys():
         assert made.arrays[name].shape == (replicas, 4 // replicas, 96)  # the longest shape's
-        assert not made.arrays[name][..., 64:].any()
+        empty = NO_TARGET if name == "targets" else 0
+        assert (made.arrays[name][..., 64:] == empty).all()
     np.testing.assert_array_equal(made.texts, chosen)
     for replica in range(replicas):
         (own,) = np.nonzero(made.replica == replica)
@@ -293,11 +293,12 @@ def test_a_batch_that_no_shape_holds_gets_one(fixed):
 # --- Padding -------------------------------------------------------------------------------------
 
 
-def padding(pieces, packers_and_batches):
+def padding(packer, batches):
+    """The share of padding in the tokens of all batches."""
     tokens = slots = 0
-    for packer, batch in packers_and_batches:
+    for batch in batches:
         shape = packer.shapes[batch.shape]
-        tokens += pieces.lengths[batch.texts].sum()
+        tokens += packer.lengths[batch.texts].sum()
         slots += shape.rows * shape.row_length
     return 1 - tokens / slots
 
@@ -320,30 +321,25 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas, sh
     tokenizer = tokenization.load_tokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
     kind = kinds.make(task.kind, task.labels, settings)
     examples = task.examples(str(shared / "data" / name / "blurb"))
-    strategy = types.SimpleNamespace(num_replicas_in_sync=replicas)
-    made = types.SimpleNamespace(config=settings, strategy=strategy, pad_id=0, _chosen=None)
     found = {}
     for split in tasks.SPLITS:
         pieces = kind.pieces(examples[split], tokenizer, length)
-        packer = finetuner.Finetuner._prediction_packer(made, pieces)
+        packer = fixed_shapes.prediction_packer(pieces, settings, replicas, tokenizer.pad_id)
         batches = list(packer.predict_batches())
         assert sum(len(batch.texts) for batch in batches) == len(pieces.lengths)
-        found[split] = padding(pieces, ((packer, batch) for batch in batches))
+        found[split] = padding(packer, batches)
         if split == "train":
-            steps = int(len(pieces.lengths) * settings.num_train_epochs / size)
+            shapes = fixed_shapes.training_shapes(pieces.lengths, settings, replicas)
+            packer = fixed_shapes.Packer(pieces, shapes, replicas, tokenizer.pad_id, size)
+            count = len(pieces.lengths)
+            steps = int(count * settings.num_train_epochs / size)
             orders = [
-                finetuner.training_order(len(pieces.lengths), 0, steps, size, seed).reshape(
-                    -1, size
-                )
+                finetuner.training_order(count, 0, steps, size, seed).reshape(-1, size)
                 for seed in range(settings.num_trials)
             ]
-            packers = [
-                finetuner.Finetuner._training_packer(made, pieces, order) for order in orders
-            ]
-            assert len({packer.shapes for packer in packers}) == 1
-            assert len(packers[0].shapes) == fixed_shapes.NUM_SHAPES
-            batches = (packers[0].train_batch(chosen) for order in orders for chosen in order)
-            found["steps"] = padding(pieces, ((packers[0], batch) for batch in batches))
-    print(name, size, length, replicas, packers[0].shapes, found)
+            used = [packer.fit(chosen)[1] for order in orders for chosen in order]
+            slots = sum(shapes[shape].rows * shapes[shape].row_length for shape in used)
+            found["steps"] = 1 - pieces.lengths[np.stack(orders)].sum() / slots
+    print(name, size, length, replicas, shapes, found)
     assert found["steps"] < most[replicas]
     assert max(found[split] for split in tasks.SPLITS) < 0.06
