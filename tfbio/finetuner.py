@@ -321,7 +321,7 @@ class Finetuner:
         steps: tf.Tensor,
         seed: tf.Tensor,
         shapes: tuple[fixed_shapes.Shape, ...],
-        of_tokens: frozenset[str],
+        of_tokens: tuple[str, ...],
     ) -> tf.Tensor:
         """Takes many steps.
 
@@ -358,7 +358,7 @@ class Finetuner:
         arrays: dict[str, tf.Tensor],
         index: tf.Tensor,
         shape: fixed_shapes.Shape,
-        of_tokens: frozenset[str],
+        of_tokens: tuple[str, ...],
     ) -> dict[str, tf.Tensor]:
         """Returns one of the batches of a call, a part for each replica."""
 
@@ -482,7 +482,7 @@ class Finetuner:
         arrays: dict[str, tf.Tensor],
         count: tf.Tensor,
         shape: fixed_shapes.Shape,
-        of_tokens: frozenset[str],
+        of_tokens: tuple[str, ...],
     ) -> tf.Tensor:
         """Predicts many batches; for the arguments see `_train_steps`.
 

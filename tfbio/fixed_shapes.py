@@ -174,7 +174,8 @@ class Packer:
     ):
         self.pieces, self.shapes, self.replicas = pieces, tuple(shapes), replicas
         self.pad_id, self.count, self.lengths = pad_id, count, pieces.lengths
-        self.of_tokens = frozenset(OF_TOKENS + ("targets",) * pieces.of_tokens)
+        # A tuple: two equal sets would be two graphs for `tf.function`.
+        self.of_tokens = OF_TOKENS + ("targets",) * pieces.of_tokens
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
         """Places the pieces `chosen`, int64 [n], and gives the shortest shape that holds them.
