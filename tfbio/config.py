@@ -114,6 +114,11 @@ class PretrainingRun:
     # bfloat16 halves memory and is what a TPU multiplies in; weights and losses stay float32.
     # "auto": bfloat16 on a TPU, float32 elsewhere.
     precision: str = "auto"
+    # Which form the step has where it can have several: "tpu", one loop over the layers, whose
+    # dropout is hashed and computed again in the backward pass; "cpu", the fastest on CPUs, also
+    # for GPUs. "auto": "tpu" on a TPU. What is learnt is the same, but for the numbers that dropout
+    # draws.
+    optimize_for: str = "auto"
     # Compile the training step with XLA. A TPU always does; on a CPU it is slower.
     jit_compile: bool = False
     # A device works on its examples of a step in so many parts, one after the other, which takes
@@ -137,6 +142,10 @@ class PretrainingRun:
         _require(
             self.precision in ("auto", "float32", "bfloat16"),
             f"run.precision must be auto, float32 or bfloat16, not {self.precision!r}",
+        )
+        _require(
+            self.optimize_for in ("auto", "cpu", "tpu"),
+            f"run.optimize_for must be auto, cpu or tpu, not {self.optimize_for!r}",
         )
         for name in (
             "gradient_accumulation_steps",
@@ -370,8 +379,9 @@ class PretrainingConfig:
 class FinetuningRun:
     """How a fine-tuning run goes; nothing here changes what is learnt."""
 
-    # See PretrainingRun.precision.
+    # See PretrainingRun.
     precision: str = "auto"
+    optimize_for: str = "auto"
     eval_batch_size: int = 64
     # Several texts to a row, each as if it were alone (see tfbio/packing.py); false: each padded to
     # sequence_length. Only dropout draws other numbers then.
@@ -386,6 +396,10 @@ class FinetuningRun:
         _require(
             self.precision in ("auto", "float32", "bfloat16"),
             f"run.precision must be auto, float32 or bfloat16, not {self.precision!r}",
+        )
+        _require(
+            self.optimize_for in ("auto", "cpu", "tpu"),
+            f"run.optimize_for must be auto, cpu or tpu, not {self.optimize_for!r}",
         )
         _require(self.eval_batch_size > 0, "run.eval_batch_size must be at least 1")
         _require(

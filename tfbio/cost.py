@@ -38,25 +38,33 @@ class Device(NamedTuple):
     bfloat16: float  # FLOP/s of dense products, the most that the vendor states
     float32: float  # the same for float32 numbers, as TensorFlow multiplies them by default
     memory: float  # bytes
+    bandwidth: float  # bytes a second of memory
+    interconnect: float = math.inf  # bytes a second to and from the other devices
 
 
 # A TPU multiplies float32 numbers in bfloat16, an NVIDIA GPU since Ampere in TF32; Volta and Turing
 # have no bfloat16 but in float32. The core of a TPU is a device up to v3, a chip from v4. Sources,
-# per chip: cloud.google.com/tpu/docs/v2 (45 TFLOP/s, 16 GiB), v3 (123, 32), v4 (275, 32), v5e
-# (197, 16), v5p (459, 95); NVIDIA's data sheets of V100 SXM2, T4, A100 SXM, H100 SXM and H200 SXM,
-# without sparsity, and of each the version with the least memory.
+# per chip: cloud.google.com/tpu/docs/v2 (45 TFLOP/s, 16 GiB at 700 GB/s), v3 (123, 32 at 900), v4
+# (275, 32 at 1,200), v5e (197, 16 at 819), v5p (459, 95 at 2,765), v6e (918, 32 at 1,640); their
+# interconnects 4 x 496 and 4 x 656 Gbit/s (Jouppi et al., 2020, "A Domain-Specific Supercomputer
+# for Training Deep Neural Networks", Table 3), 2,400, 1,600, 4,800 and 3,584 Gbit/s (the same
+# pages). NVIDIA's data sheets of V100 SXM2, T4, A100 SXM, H100 SXM and H200 SXM, without sparsity,
+# and of each the version with the least memory.
 DEVICES = {
-    "tpu-v2-8": Device(8, 22.5e12, 22.5e12, 8 * 2**30),
-    "tpu-v3-8": Device(8, 61.5e12, 61.5e12, 16 * 2**30),
-    "tpu-v4-8": Device(4, 275e12, 275e12, 32 * 2**30),
-    "tpu-v5e-8": Device(8, 197e12, 197e12, 16e9),
-    "tpu-v5p-8": Device(4, 459e12, 459e12, 95e9),
-    "t4": Device(1, 8.1e12, 8.1e12, 16e9),
-    "v100": Device(1, 15.7e12, 15.7e12, 16e9),
-    "a100": Device(1, 312e12, 156e12, 40e9),
-    "h100": Device(1, 989e12, 494e12, 80e9),
-    "h200": Device(1, 989e12, 494e12, 141e9),
+    "tpu-v2-8": Device(8, 22.5e12, 22.5e12, 8 * 2**30, 350e9, 124e9),
+    "tpu-v3-8": Device(8, 61.5e12, 61.5e12, 16 * 2**30, 450e9, 164e9),
+    "tpu-v4-8": Device(4, 275e12, 275e12, 32 * 2**30, 1200e9, 300e9),
+    "tpu-v5e-8": Device(8, 197e12, 197e12, 16e9, 819e9, 200e9),
+    "tpu-v5p-8": Device(4, 459e12, 459e12, 95e9, 2765e9, 600e9),
+    "tpu-v6e-8": Device(8, 918e12, 918e12, 32e9, 1640e9, 448e9),
+    "t4": Device(1, 8.1e12, 8.1e12, 16e9, 320e9),
+    "v100": Device(1, 15.7e12, 15.7e12, 16e9, 900e9),
+    "a100": Device(1, 312e12, 156e12, 40e9, 1555e9),
+    "h100": Device(1, 989e12, 494e12, 80e9, 3350e9),
+    "h200": Device(1, 989e12, 494e12, 141e9, 4800e9),
 }
+# Those that multiply bfloat16 numbers as such; `distribution.set_precision` asks the device itself.
+HAVE_BFLOAT16 = ("tpu", "a100", "h100", "h200")
 
 
 class Parameters(NamedTuple):
@@ -168,7 +176,7 @@ def precision_on(config: PretrainingConfig, name: str) -> str:
     """What a run computes in on a named device; see `distribution.set_precision`."""
     if config.run.precision != "auto":
         return config.run.precision
-    return "bfloat16" if name.startswith("tpu") else "float32"
+    return "bfloat16" if name.startswith(HAVE_BFLOAT16) else "float32"
 
 
 def days(config: PretrainingConfig, name: str) -> float:

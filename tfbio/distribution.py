@@ -7,7 +7,7 @@ import time
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import cost
+from tfbio import cost, target
 from tfbio.cli import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
@@ -132,18 +132,39 @@ def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
     """Sets what Keras layers compute in; weights, losses and optimizer slots stay float32.
 
     Args:
-      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and float32 elsewhere.
+      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and on a GPU that has it
+        (NVIDIA's since Ampere, compute capability 8.0), and float32 elsewhere.
       strategy: where the run computes.
 
     Returns:
       "float32" or "bfloat16".
     """
     if precision == "auto":
-        on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        precision = "bfloat16" if on_tpu else "float32"
+        precision = "bfloat16" if _is_tpu(strategy) or _gpus_have_bfloat16() else "float32"
     policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
     keras.mixed_precision.set_global_policy(policy)
     return precision
+
+
+def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def _gpus_have_bfloat16() -> bool:
+    """Returns True if there are GPUs, and all multiply bfloat16 numbers as such."""
+    gpus = tf.config.list_physical_devices("GPU")
+    details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+    return bool(gpus) and all(each.get("compute_capability", (0,)) >= (8, 0) for each in details)
+
+
+def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
+    """Chooses the form of the steps that are traced from now on.
+
+    Args:
+      device: "cpu", "tpu" or "auto", see `config.PretrainingRun.optimize_for`.
+      strategy: where the run computes.
+    """
+    target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))
 
 
 def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:

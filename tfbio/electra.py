@@ -14,7 +14,12 @@ from tfbio import accumulation, gradients, randomness
 from tfbio.accumulation import Part
 from tfbio.config import PretrainingConfig
 from tfbio.encoder import ACTIVATIONS, Dense, Encoder
-from tfbio.masked_language_model import MaskedLanguageModelHead, masked_loss, share_of_mean
+from tfbio.masked_language_model import (
+    MaskedLanguageModelHead,
+    masked_loss,
+    most_likely,
+    share_of_mean,
+)
 from tfbio.masking import MaskedBatch, replace_tokens
 
 SAMPLING_BLOCK = 128
@@ -266,7 +271,7 @@ class ElectraMetrics:
         """Adds one batch, or a part; called in a replica."""
         for metric in self.losses:
             metric.update_state(getattr(output, metric.name) * part.shares)
-        predicted = tf.argmax(output.generator_logits, axis=-1, output_type=tf.int32)
+        predicted = most_likely(output.generator_logits)
         self.generator_accuracy.update_state(predicted == masked.ids, masked.weights)
         tokens, is_replaced = batch["input_mask"], output.is_replaced
         called_replaced = tf.cast(output.discriminator_logits > 0, tf.int32)

@@ -104,7 +104,7 @@ class MaskedLanguageModelMetrics:
     ) -> None:
         """Adds one batch, or a part; called in a replica."""
         self.loss.update_state(output.loss * part.shares)
-        predicted = tf.argmax(output.logits, axis=-1, output_type=tf.int32)
+        predicted = most_likely(output.logits)
         self.accuracy.update_state(predicted == masked.ids, masked.weights)
 
 
@@ -161,6 +161,13 @@ class SentencePairHead(keras.layers.Layer):
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
         """[B, L, hidden] -> float32 [B, 2]."""
         return tf.cast(self.classifier(tf.tanh(self.pooler(hidden[:, 0]))), tf.float32)
+
+
+def most_likely(logits: tf.Tensor) -> tf.Tensor:
+    """The word with the highest score: float32 [B, N, V] -> int32 [B, N]."""
+    # In the shape that the product has: another would be a copy on a TPU.
+    rows = tf.reshape(logits, [-1, logits.shape[-1]])
+    return tf.reshape(tf.argmax(rows, axis=-1, output_type=tf.int32), logits.shape[:-1])
 
 
 def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:

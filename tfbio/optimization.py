@@ -94,8 +94,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
     step t is then (1 - beta_1^t) / sqrt(1 - beta_2^t) times smaller. `lr_multiplier` gives a
     variable its own share of the learning rate (layer-wise decay).
 
-    A gradient whose first element is not finite changes nothing, not even m and v: clipping by a
-    global norm makes all elements of all gradients NaN if one was not finite.
+    Where `applies` is false, an update changes nothing, not even m and v; see `apply_clipped`.
     """
 
     def __init__(
@@ -114,6 +113,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
         self.weight_decay_rate = weight_decay_rate
         self.lr_multiplier = lr_multiplier
         self.bias_correction = bias_correction
+        self.applies = tf.constant(True)  # bool []
 
     def _create_slots(self, var_list):
         for variable in var_list:
@@ -126,8 +126,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
         state = (apply_state or {}).get((device, dtype))
         rate = (state or self._fallback_apply_state(device, dtype))["lr_t"]
         rate *= self.lr_multiplier(var)
-        finite = tf.math.is_finite(tf.reshape(grad, [-1])[0])
-        rate = tf.where(finite, rate, 0.0)
+        rate = tf.where(self.applies, rate, 0.0)
         if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
             var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
         # Zero powers switch the kernel's bias correction off.
@@ -142,11 +141,11 @@ class Adam(keras.optimizers.legacy.Optimizer):
             beta1_power=beta_1_power,
             beta2_power=beta_2_power,
             lr=rate,
-            beta1=tf.where(finite, self.beta_1, 1.0),
-            beta2=tf.where(finite, self.beta_2, 1.0),
+            beta1=tf.where(self.applies, self.beta_1, 1.0),
+            beta2=tf.where(self.applies, self.beta_2, 1.0),
             # The kernel adds it to sqrt(v) before the correction.
             epsilon=self.epsilon * tf.sqrt(1.0 - beta_2_power),
-            grad=tf.math.multiply_no_nan(grad, tf.cast(finite, grad.dtype)),
+            grad=tf.math.multiply_no_nan(grad, tf.cast(self.applies, grad.dtype)),
             use_locking=self._use_locking,
         )
 
@@ -163,7 +162,7 @@ def apply_clipped(
     variables: list[tf.Variable],
     max_norm: float,
 ) -> tf.Tensor:
-    """Sums the gradients over the replicas, clips their global norm, applies them.
+    """Sums the gradients over the replicas, clips their global norm, applies them if it is finite.
 
     Returns:
       float32 [], the global norm before clipping.
@@ -173,6 +172,7 @@ def apply_clipped(
     if replica.num_replicas_in_sync > 1:
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
     gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
+    optimizer.applies = tf.math.is_finite(norm)
     optimizer.apply_gradients(
         zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
     )

@@ -86,8 +86,8 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.gradient_norm = keras.metrics.Mean("gradient_norm")
             self.logged = [*self.train_metrics.all, self.tokens, self.gradient_norm]
             # Steps that were skipped (see `optimization.Adam`) since the start, and the last one.
-            self.skipped_steps, self.last_skipped_step = _counter(), _counter()
-            self.eval_batches = _counter()
+            self.skipped_steps, self.last_skipped_step = _counter(strategy), _counter(strategy)
+            self.eval_batches = _counter(strategy)
         self._jit_compile = config.run.jit_compile
         if isinstance(strategy, tf.distribute.TPUStrategy):
             self._jit_compile = False  # it always does
@@ -230,9 +230,12 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         )
 
 
-def _counter() -> tf.Variable:
+def _counter(strategy: tf.distribute.Strategy) -> tf.Variable:
     """int64 [], 0 at first; replicas set it to the same."""
     aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        # Each core its own copy: the first one's would be sent to all the others.
+        aggregation = tf.VariableAggregation.NONE
     return tf.Variable(tf.constant(0, tf.int64), trainable=False, aggregation=aggregation)
 
 
@@ -289,6 +292,7 @@ def pretrain(
             print(line, flush=True)
 
     precision = distribution.set_precision(config.run.precision, strategy)
+    distribution.optimize_for(config.run.optimize_for, strategy)
     data = find_data(config, example_folders)
     newest = checkpoints.find_newest(model_dir, repair=is_chief)
     settings = _settings(config, data, init_checkpoint)

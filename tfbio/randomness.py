@@ -9,6 +9,8 @@ import math
 
 import tensorflow as tf
 
+from tfbio import target
+
 ALGORITHM = "philox"
 
 
@@ -66,7 +68,11 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
     if seed is None or dropped == 0:
         return inputs
     replica = tf.distribute.get_replica_context()
-    if replica is not None and replica.num_replicas_in_sync > 1:
+    several = replica is not None and replica.num_replicas_in_sync > 1
+    if target.is_tpu():
+        number = replica.replica_id_in_sync_group if several else 0
+        return _hashed_dropout(inputs, dropped, seed, number)
+    if several:
         seed = fold_in(seed, replica.replica_id_in_sync_group)
     size = inputs.shape.num_elements()
     halves = tf.reshape(tf.bitcast(_bits([math.ceil(size / 2)], seed), tf.uint16), [-1])
@@ -78,3 +84,52 @@ def _bits(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
     return tf.random.stateless_uniform(
         shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg=ALGORITHM
     )
+
+
+def _hashed_dropout(
+    inputs: tf.Tensor, dropped: int, seed: tf.Tensor, replica: tf.Tensor | int
+) -> tf.Tensor:
+    """Computes `dropout` for a TPU, where memory is what takes time.
+
+    The bits are a hash of the element's index, a few operations that XLA makes part of whatever
+    reads the result. So they are never stored, and the backward pass computes them again.
+    """
+    scale = 1.0 / (1.0 - dropped * 2.0**-16)
+    first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
+    second += tf.cast(replica, tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)
+
+    def scaled(values: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        bits = hashed_bits(values.shape, first, second)
+        keep = bits >= tf.constant(dropped * 2**16, tf.uint32)
+        return tf.where(keep, values * tf.cast(scale, values.dtype), tf.zeros([], values.dtype))
+
+    @tf.custom_gradient
+    def drop(values: tf.Tensor):
+        return scaled(values, first, second), lambda upstream: scaled(upstream, first, second)
+
+    return drop(inputs)
+
+
+def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Hashes the index of each element with a key; uint32 `shape`.
+
+    Args:
+      shape: static.
+      first, second: uint32 [], the key.
+    """
+    index, stride = tf.fill([1] * len(shape), first), 1
+    for axis in reversed(range(len(shape))):
+        own = tf.cast(tf.range(shape[axis]), tf.uint32) * tf.constant(stride % 2**32, tf.uint32)
+        index += tf.reshape(own, [-1] + [1] * (len(shape) - 1 - axis))
+        stride *= shape[axis]
+    return _mix(tf.bitwise.bitwise_xor(_mix(index), second))
+
+
+def _mix(bits: tf.Tensor) -> tf.Tensor:
+    """The finalizer of MurmurHash3 (Appleby, fmix32), a permutation of uint32."""
+    shifts = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
+    right, xor = shifts
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        bits = xor(bits, right(bits, tf.constant(shift, tf.uint32)))
+        bits *= tf.constant(factor, tf.uint32)
+    return xor(bits, right(bits, tf.constant(16, tf.uint32)))

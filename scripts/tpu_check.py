@@ -1,0 +1,220 @@
+r"""Compiles a pretraining step with the TPU's own compiler, without a TPU: does it fit, how fast?
+
+  python scripts/tpu_check.py --hparams=hparams/base.json --tpu=v3-8
+
+The step is the one that `TPUStrategy` traces for all cores, gradients summed over them. For each
+phase of the recipe a line tells what a core needs of its memory, the FLOPs of its matrix products,
+what it reads from and writes to memory, the size of the program, and the roofline's time: what the
+step takes at least, if each operation is as fast as products, memory and interconnect allow. Where
+a step does not fit, it is tried in 2, 4, ... parts (run.gradient_accumulation_steps).
+
+`make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles every recipe. Results are kept
+in benchmarks/tpu/, by the hash of the program; what was compiled before is not compiled again.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+from absl import flags
+
+from tfbio import cli, config, cost, hlo_cost
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPILER = "libtpu 0.0.52"
+# What the compiler calls the smallest of each kind, with eight cores or chips.
+TOPOLOGIES = {"v3-8": "v3:2x2", "v4-8": "v4:2x2x1", "v5e-8": "v5e:2x4", "v6e-8": "v6e:2x4"}
+MOST_PARTS = 64
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_multi_string("hparams", [], "The recipe: a JSON file, or inline JSON. Repeatable.")
+    flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
+    flags.DEFINE_multi_enum("tpu", ["v3-8"], list(TOPOLOGIES), "Which TPU. May be repeated.")
+    flags.DEFINE_integer("phase", 0, "Only this phase of the recipe: 1 or 2; 0: all.")
+    flags.DEFINE_integer("batch_per_core", 0, "Examples of a core; 0: its share of the recipe's.")
+    flags.DEFINE_string(
+        "results", str(ROOT / "benchmarks" / "tpu"), "Where the results are kept, one file each."
+    )
+    flags.DEFINE_string(
+        "compiler",
+        os.environ.get("TFBIO_TPU_PYTHON", str(ROOT / ".venv-tpu" / "bin" / "python")),
+        "Python with jax and libtpu.",
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Prints a table, a line for each recipe, phase and TPU."""
+    cli.no_arguments(argv)
+    if not FLAGS.hparams:
+        raise cli.UserError("--hparams is missing: the recipe, such as hparams/base.json.")
+    if not os.path.exists(FLAGS.compiler):
+        raise cli.UserError(
+            f"{FLAGS.compiler} is missing: `make tpu-check` sets up the TPU's compiler."
+        )
+    print(HEAD, flush=True)
+    for hparams in FLAGS.hparams:
+        recipe = config.load(config.PretrainingConfig, hparams, FLAGS.set)
+        name = "inline" if hparams.lstrip().startswith("{") else Path(hparams).stem
+        for number, (length, _) in enumerate(recipe.phases(), start=1):
+            if FLAGS.phase in (0, number):
+                for tpu in FLAGS.tpu:
+                    result = check(recipe, length, tpu, FLAGS.batch_per_core)
+                    print(line(f"{name}, {length}", tpu, result), flush=True)
+
+
+def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_core: int = 0) -> dict:
+    """Compiles one phase of a recipe, in more parts until it fits.
+
+    Args:
+      recipe: all settings.
+      length: of the examples.
+      tpu: one of `TOPOLOGIES`.
+      batch_per_core: examples; 0: the core's share of the recipe's.
+
+    Returns:
+      What was compiled, and what it takes; with "error" if it fits in no number of parts.
+
+    Raises:
+      UserError: the batch does not divide.
+    """
+    device = cost.DEVICES[f"tpu-{tpu}"]
+    batch = batch_per_core * device.count or recipe.train_batch_size
+    parts = recipe.run.gradient_accumulation_steps
+    while True:
+        if batch % (device.count * parts):
+            raise cli.UserError(
+                f"train_batch_size {batch} does not divide by {device.count} devices"
+                + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
+            )
+        result = _compiled(recipe, length, tpu, batch // device.count, parts)
+        too_large = "error" in result or result["needed_bytes"] > device.memory
+        if not too_large or parts >= MOST_PARTS or batch % (2 * parts * device.count):
+            return result
+        parts *= 2
+
+
+def _compiled(
+    recipe: config.PretrainingConfig, length: int, tpu: str, batch: int, parts: int
+) -> dict:
+    cores = cost.DEVICES[f"tpu-{tpu}"].count
+    run = dataclasses.replace(
+        recipe.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
+    )
+    settings = dataclasses.replace(
+        recipe,
+        sequence_length=length,
+        final_sequence_length=0,
+        train_batch_size=batch * cores,
+        run=run,
+    )
+    text = _lower(settings, cores)
+    key = hashlib.sha256(f"{COMPILER} {TOPOLOGIES[tpu]} {text}".encode()).hexdigest()[:16]
+    path = Path(FLAGS.results) / f"{key}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(_compile(text, settings, tpu), indent=1) + "\n")
+    return json.loads(path.read_text())
+
+
+def _lower(settings: config.PretrainingConfig, cores: int) -> str:
+    """Gives the StableHLO of a core's step."""
+    # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
+    import tensorflow as tf
+
+    from tfbio import distribution, pretraining, tpu_program
+
+    strategy = tpu_program.make_strategy(cores, one_copy=True)
+    distribution.set_precision(settings.run.precision, strategy)
+    distribution.optimize_for(settings.run.optimize_for, strategy)
+    words = settings.encoder.vocab_size
+    # Which tokens these are does not change the program.
+    tokens = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
+    trainer = pretraining.Trainer(settings, tokens, strategy)
+    shape = [settings.train_batch_size // cores, settings.sequence_length]
+    rows = {name: tf.ones(shape, tf.int32) for name in PACKED}
+    return tpu_program.stablehlo(strategy, trainer._replica_train_step, rows)
+
+
+PACKED = ("input_ids", "input_mask", "segment_ids", "document_ids", "position_ids")
+
+
+def _compile(text: str, settings: config.PretrainingConfig, tpu: str) -> dict:
+    """Runs the compiler, in a process of its own, and reads the program that it wrote."""
+    device = cost.DEVICES[f"tpu-{tpu}"]
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "step.mlir"), Path(folder, "step.hlo")
+        source.write_text(text)
+        script = str(ROOT / "scripts" / "tpu_compiler.py")
+        command = [FLAGS.compiler, script, TOPOLOGIES[tpu], str(source), str(program)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise cli.UserError(f"the TPU's compiler failed: {last}")
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        if "error" not in result:
+            bandwidth = device.bandwidth
+            found = hlo_cost.Program(program.read_text(), device.bfloat16, bandwidth).cost()
+            exchanged = 2 * (device.count - 1) / device.count * found.all_reduced
+            result |= {
+                "needed_bytes": sum(
+                    result[f"{name}_bytes"] for name in ("argument", "output", "temporary", "code")
+                )
+                - result["alias_bytes"],
+                "flops": found.flops,
+                "hbm_bytes": found.bytes,
+                "all_reduced_bytes": found.all_reduced,
+                "instructions": found.instructions,
+                "products_seconds": found.flops / device.bfloat16,
+                "roofline_seconds": found.seconds + exchanged / device.interconnect,
+            }
+    batch = settings.train_batch_size // device.count
+    encoder = settings.encoder
+    return {
+        "tpu": tpu,
+        "compiler": COMPILER,
+        "objective": settings.objective,
+        "encoder": f"{encoder.num_hidden_layers} x {encoder.hidden_size}",
+        "length": settings.sequence_length,
+        "batch_per_core": batch,
+        "parts": settings.run.gradient_accumulation_steps,
+        "planned_flops": batch * cost.example_flops(settings, settings.sequence_length),
+        **result,
+    }
+
+
+HEAD = """\
+| recipe, length | TPU | batch a core | in parts | GB of memory | TFLOP | to the plan's | GB moved \
+| MB of program | products, ms | roofline, ms | compiled in s |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+
+
+def line(name: str, tpu: str, result: dict) -> str:
+    """Gives a line of the table."""
+    memory = cost.DEVICES[f"tpu-{tpu}"].memory / 1e9
+    start = f"| {name} | {tpu} | {result['batch_per_core']} | {result['parts']} |"
+    if "error" in result:
+        return f"{start} does not fit {memory:.0f} | | | | | | | |"
+    cells = (
+        f"{result['needed_bytes'] / 1e9:.2f} of {memory:.0f}",
+        f"{result['flops'] / 1e12:.3f}",
+        f"{result['flops'] / result['planned_flops']:.3f}",
+        f"{result['hbm_bytes'] / 1e9:.1f}",
+        f"{result['code_bytes'] / 1e6:.0f}",
+        f"{1e3 * result['products_seconds']:.1f}",
+        f"{1e3 * result['roofline_seconds']:.1f}",
+        f"{result['seconds']:.0f}",
+    )
+    return f"{start} {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

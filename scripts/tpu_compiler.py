@@ -1,0 +1,61 @@
+"""Compiles StableHLO for a TPU that is not there. Runs in an environment of its own, with JAX.
+
+  .venv-tpu/bin/python scripts/tpu_compiler.py v3:2x2 step.mlir step.hlo
+
+Writes the optimized program of one core to the last file and prints one JSON object: seconds of
+compiling, bytes of code, arguments, results and temporaries; or {"error": ...} if the compiler
+refuses, for lack of memory above all. `scripts/tpu_check.py` calls it: libtpu and JAX want another
+NumPy than tfbio has.
+"""
+
+import json
+import os
+import sys
+import time
+
+# No TPU is looked for, neither here nor by the metadata server of a cloud.
+os.environ.update(JAX_PLATFORMS="cpu", TPU_WORKER_HOSTNAMES="localhost", TPU_SKIP_MDS_QUERY="1")
+# Other compilations may run at the same time.
+os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
+
+import numpy as np  # noqa: E402
+from jax._src.interpreters import mlir as jax_mlir  # noqa: E402
+from jax._src.lib import xla_client  # noqa: E402
+from jax._src.lib.mlir import ir  # noqa: E402
+from jax.experimental import topologies  # noqa: E402
+
+
+def compile_for(topology: str, path: str, hlo_path: str) -> dict:
+    """Compiles a program for all devices of a topology, one replica on each."""
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
+    with open(path, encoding="utf-8") as file, jax_mlir.make_ir_context():
+        module = ir.Module.parse(file.read())
+        count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), len(devices))
+        module.operation.attributes["mhlo.num_replicas"] = count
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = len(devices), 1
+    ids = np.array([[device.id] for device in devices])
+    options.device_assignment = xla_client.DeviceAssignment.create(ids)
+    start = time.time()
+    try:
+        compiled = devices[0].client.compile(module, xla_client.DeviceList(tuple(devices)), options)
+    except Exception as error:  # of several types, by version
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return {"error": " ".join(str(error).split())[:500]}
+    with open(hlo_path, "w", encoding="utf-8") as file:
+        file.write(compiled.hlo_modules()[0].to_string())
+    memory = compiled.get_compiled_memory_stats()
+    return {
+        "devices": len(devices),
+        "seconds": round(time.time() - start, 1),
+        "code_bytes": memory.generated_code_size_in_bytes,
+        "argument_bytes": memory.argument_size_in_bytes,
+        "output_bytes": memory.output_size_in_bytes,
+        "alias_bytes": memory.alias_size_in_bytes,
+        "temporary_bytes": memory.temp_size_in_bytes,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(compile_for(*sys.argv[1:4])))

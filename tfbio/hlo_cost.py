@@ -1,0 +1,287 @@
+"""Counts the work of an optimized TPU program, from its HLO text.
+
+XLA's own `cost_analysis` counts the body of a loop once, and counts what stays on the chip like
+what goes to memory. Here a loop's body counts as often as it runs, and of memory only what is read
+from or written to HBM: an array whose layout has a memory space, `S(1)`, is on the chip.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+# Bytes of an element.
+_BYTES = {
+    **{"pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "bf16": 2, "f16": 2},
+    **{"s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8},
+}
+_ARRAY = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\](?:\{([^}]*)\})?")
+_INSTRUCTION = re.compile(
+    r"^(ROOT )?%?([\w.\-]+) = (\((?:[^()]|\([^()]*\))*\)|\S+) ([a-z\-]+)\((.*)$"
+)
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
+# What only renames its operands, or makes room for what others write.
+_FREE = {
+    *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"),
+    *("partition-id", "replica-id", "opt-barrier", "copy-done", "slice-done", "all-reduce-done"),
+}
+
+
+class Cost(NamedTuple):
+    """What a program, or a part of it, does."""
+
+    flops: float = 0.0  # of matrix products, a multiplication with its addition as two
+    bytes: float = 0.0  # read from and written to HBM, with the padding of the layouts
+    all_reduced: float = 0.0  # bytes that a replica gives to all-reduces
+    seconds: float = 0.0  # the roofline's: each instruction the longer of products and memory
+    instructions: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
+        return Cost(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, count: int) -> Cost:
+        """Returns the cost of doing this several times."""
+        return Cost(*(count * value for value in self))
+
+
+class Instruction(NamedTuple):
+    """A line of HLO."""
+
+    name: str
+    shape: str
+    op: str
+    operands: list[str]
+    attributes: str
+    is_root: bool
+
+
+class Program:
+    """An optimized program.
+
+    Args:
+      text: of the HLO module.
+      peak_flops: FLOP/s of the device's matrix products.
+      bandwidth: bytes a second of its memory.
+    """
+
+    def __init__(self, text: str, peak_flops: float, bandwidth: float):
+        self.peak_flops, self.bandwidth = peak_flops, bandwidth
+        self.computations: dict[str, dict[str, Instruction]] = {}
+        self.entry = ""
+        own: dict[str, Instruction] | None = None
+        for line in text.splitlines():
+            if not line.startswith(" "):
+                if found := _COMPUTATION.match(line):
+                    own = self.computations.setdefault(found[2], {})
+                    self.entry = found[2] if found[1] else self.entry
+                continue
+            if own is not None and (found := _INSTRUCTION.match(line.strip())):
+                root, name, shape, op, rest = found.groups()
+                operands, attributes = _split_call(rest)
+                own[name] = Instruction(name, shape, op, operands, attributes, bool(root))
+
+    def cost(self, computation: str = "") -> Cost:
+        """Adds up a computation; "": the whole program."""
+        own = self.computations[computation or self.entry]
+        total = Cost()
+        for each in own.values():
+            if each.op == "while":
+                body = self.cost(_called(each, "body"))
+                total += body.times(self.trip_count(each))
+            elif each.op == "conditional":
+                branches = re.findall(r"%([\w.\-]+)", _after(each, "branch_computations"))
+                total += max((self.cost(branch) for branch in branches), key=lambda c: c.seconds)
+            elif each.op == "call":
+                total += self.cost(_called(each, "to_apply"))
+            elif each.op not in _FREE and "AllocateBuffer" not in each.attributes:
+                total += self._of_instruction(each, own)
+        return total
+
+    def trip_count(self, loop: Instruction) -> int:
+        """Returns how often a loop runs, whose counter goes up from 0 by one.
+
+        Raises:
+          ValueError: the condition is of another form.
+        """
+        if known := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
+            return int(known[1])
+        own = self.computations[_called(loop, "condition")]
+        compared = [x for x in own.values() if x.op == "compare" or "fusion" in x.op]
+        constants = [x for x in own.values() if x.op == "constant" and x.shape.startswith("s32[]")]
+        if len(compared) != 1 or len(constants) != 1:
+            raise ValueError(f"{loop.name}: the condition of this loop is not a plain comparison")
+        return int(re.match(r"\(?(-?\d+)", constants[0].operands[0])[1])
+
+    def _of_instruction(self, each: Instruction, own: dict[str, Instruction]) -> Cost:
+        flops = self.flops(each, own)
+        read = [self._read(each, number, own) for number in range(len(each.operands))]
+        moved = sum(read) + self._written(each)
+        if each.op in ("copy-start", "slice-start"):
+            moved = sum(_bytes(x) for x in _arrays(each.shape)[:2])
+        reduced = 0.0
+        if each.op in ("all-reduce", "all-reduce-start"):
+            reduced = sum(_bytes(x) for name in each.operands for x in _arrays(own[name].shape))
+        seconds = max(flops / self.peak_flops, moved / self.bandwidth)
+        return Cost(flops, moved, reduced, seconds, 1)
+
+    def _read(self, each: Instruction, number: int, own: dict[str, Instruction]) -> float:
+        """Bytes that an instruction reads of one operand."""
+        operand = own.get(each.operands[number])
+        whole = sum(_bytes(x) for x in _arrays(operand.shape)) if operand else 0.0
+        if each.op in ("dynamic-slice", "slice", "gather") and number == 0:
+            return min(whole, self._written(each))
+        if each.op == "dynamic-update-slice" and number == 0:
+            return 0.0
+        if each.op != "fusion":
+            return whole
+        inner = self.computations[_called(each, "calls")]
+        (parameter,) = (
+            x for x in inner.values() if x.op == "parameter" and x.operands == [str(number)]
+        )
+        return min(whole, self._read_inside(parameter, inner, whole))
+
+    def _read_inside(self, value: Instruction, inner: dict, whole: float) -> float:
+        """Bytes of a fusion's parameter that the fusion reads: slices of it, or all of it."""
+        total = 0.0
+        for user in inner.values():
+            if value.name not in user.operands:
+                continue
+            if user.op == "bitcast":
+                total += self._read_inside(user, inner, whole)
+            elif user.op in ("dynamic-slice", "slice"):
+                total += math.prod(_dimensions(user.shape)) * _element(user.shape)
+            elif user.op == "dynamic-update-slice" and user.operands[0] == value.name:
+                total += 0.0  # written in place
+            elif user.op == "fusion":
+                place = user.operands.index(value.name)
+                nested = self.computations[_called(user, "calls")]
+                (parameter,) = (
+                    x for x in nested.values() if x.op == "parameter" and x.operands == [str(place)]
+                )
+                total += self._read_inside(parameter, nested, whole)
+            else:
+                return whole
+        return total
+
+    def _written(self, each: Instruction) -> float:
+        """Bytes that an instruction writes."""
+        shapes = _arrays(each.shape)
+        inner = self.computations[_called(each, "calls")] if each.op == "fusion" else {}
+        root = next((x for x in inner.values() if x.is_root), None)
+        names = root.operands if root and root.op == "tuple" else [root.name] if root else []
+        if len(names) != len(shapes):
+            return sum(map(_bytes, shapes))
+        written = zip(shapes, names, strict=True)
+        return sum(min(_bytes(x), self._updated(inner[name], inner)) for x, name in written)
+
+    def _updated(self, value: Instruction, inner: dict[str, Instruction]) -> float:
+        """Bytes of a fusion's result that it writes: all, or what an update in place has."""
+        while value.op == "bitcast":
+            value = inner[value.operands[0]]
+        if value.op == "dynamic-update-slice":
+            update = inner[value.operands[1]]
+            return math.prod(_dimensions(update.shape)) * _element(update.shape)
+        if value.op == "fusion":
+            nested = self.computations[_called(value, "calls")]
+            return self._updated(next(x for x in nested.values() if x.is_root), nested)
+        return math.inf
+
+    def flops(self, each: Instruction, own: dict[str, Instruction]) -> float:
+        """Counts the FLOPs of the products in an instruction."""
+        if each.op == "fusion":
+            inner = self.computations[_called(each, "calls")]
+            return sum(self.flops(x, inner) for x in inner.values())
+        if each.op == "dot":
+            left = _dimensions(own[each.operands[0]].shape)
+            summed = _numbers(_after(each, "lhs_contracting_dims"))
+            return 2.0 * math.prod(_dimensions(each.shape)) * math.prod(left[i] for i in summed)
+        if each.op == "convolution":
+            return _convolution_flops(each, own)
+        return 0.0
+
+
+def _convolution_flops(each: Instruction, own: dict[str, Instruction]) -> float:
+    """Counts as XLA's HloCostAnalysis does: positions in the padding do not count.
+
+    A TPU's compiler writes every product as a convolution; batches are spatial dimensions, of whose
+    window all positions but one are padding.
+    """
+    left, right = (_dimensions(own[name].shape) for name in each.operands[:2])
+    output = _dimensions(each.shape)
+    of_left, rest = re.search(r"dim_labels=(\w+)_(\w+->\w+)", each.attributes).groups()
+    of_right, of_output = rest.split("->")
+    window = {
+        name: values.split("x")
+        for name, values in re.findall(r"(\w+)=([\-\dx_]+)", _after(each, "window"))
+    }
+    spatial = sorted(label for label in of_left if label.isdigit())
+    positions = 1
+    for place, label in enumerate(spatial):
+
+        def of(name: str, default: str, place: int = place) -> str:
+            return window[name][place] if name in window else default
+
+        size, stride, low = int(of("size", "1")), int(of("stride", "1")), of("pad", "0_0")
+        low, dilation = int(low.split("_")[0]), int(of("lhs_dilate", "1"))
+        step = int(of("rhs_dilate", "1"))
+        inputs, outputs = left[of_left.index(label)], output[of_output.index(label)]
+        valid = 0
+        for kernel in range(size):
+            for out in range(outputs):
+                at = out * stride - low + kernel * step
+                valid += 0 <= at < (inputs - 1) * dilation + 1 and at % dilation == 0
+        positions *= valid
+    inputs = right[of_right.index("i")]
+    return 2.0 * positions * inputs * output[of_output.index("f")] * output[of_output.index("b")]
+
+
+def _split_call(rest: str) -> tuple[list[str], str]:
+    """What stands in an instruction's parentheses, as names; and what follows them."""
+    depth, end = 1, -1
+    while depth:
+        end += 1
+        depth += (rest[end] in "([{") - (rest[end] in ")]}")
+    inside = re.sub(r"/\*.*?\*/", "", rest[:end])
+    operands = [part.split(" ")[-1].lstrip("%") for part in inside.split(", ") if part]
+    return operands, rest[end + 1 :]
+
+
+def _after(each: Instruction, name: str) -> str:
+    found = re.search(rf"\b{name}=\{{([^}}]*)\}}", each.attributes)
+    return found[1] if found else ""
+
+
+def _called(each: Instruction, name: str) -> str:
+    return re.search(rf"\b{name}=%?([\w.\-]+)", each.attributes)[1]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(x) for x in text.split(",") if x]
+
+
+def _arrays(shape: str) -> list[tuple[str, str, str]]:
+    return [found for found in _ARRAY.findall(shape) if found[0] in _BYTES]
+
+
+def _dimensions(shape: str) -> list[int]:
+    return _numbers(_ARRAY.search(shape)[2])
+
+
+def _element(shape: str) -> int:
+    return _BYTES[_ARRAY.search(shape)[1]]
+
+
+def _bytes(array: tuple[str, str, str]) -> float:
+    """What an array takes in HBM, in tiles: `{1,0:T(8,128)(2,1)}` pads to 8 rows of 128."""
+    element, dimensions, layout = array
+    if "S(" in layout:
+        return 0.0
+    sizes = _numbers(dimensions)
+    if tile := re.search(r"T\(([\d,]+)\)", layout):
+        order = _numbers(layout.split(":")[0])  # the fastest first
+        sizes = [sizes[axis] for axis in reversed(order)]
+        for place, size in enumerate(reversed(_numbers(tile[1])), start=1):
+            if place <= len(sizes):
+                sizes[-place] = -(-sizes[-place] // size) * size
+    return float(math.prod(sizes) * _BYTES[element])

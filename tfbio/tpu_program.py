@@ -1,0 +1,178 @@
+"""A step as a TPU would get it: traced by the real `TPUStrategy`, as the StableHLO of one core.
+
+No TPU is needed. The strategy is made from a resolver that only tells of one, and its variables lie
+on CPUs. What it traces for a core becomes StableHLO, which the TPU's own compiler takes
+(`scripts/tpu_compiler.py`).
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.distribute import tpu_strategy
+from tensorflow.python.tpu import tpu_system_metadata
+
+_Device = collections.namedtuple("_Device", "name device_type")
+_TASK = "/job:localhost/replica:0/task:0/device:"
+# What only tells the TPU's runtime of the replication.
+BOOKKEEPING = ("TPUReplicateMetadata", "TPUCompilationResult")
+
+
+class _Resolver:
+    """Tells of the cores of one host."""
+
+    def __init__(self, cores: int):
+        self.cores = cores
+
+    def get_tpu_system_metadata(self) -> tpu_system_metadata.TPUSystemMetadata:
+        devices = [_Device(f"{_TASK}TPU:{core}", "TPU") for core in range(self.cores)]
+        return tpu_system_metadata.TPUSystemMetadata(
+            num_cores=self.cores,
+            num_hosts=1,
+            num_of_cores_per_host=self.cores,
+            topology=None,
+            devices=devices,
+        )
+
+    def get_job_name(self) -> str:
+        return "localhost"
+
+
+def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrategy:
+    """Makes a `TPUStrategy` without a TPU, to trace with.
+
+    Args:
+      cores: replicas.
+      one_copy: whether all cores share one copy of each variable, which takes the memory of one;
+        else the copies take turns on the logical CPU devices.
+    """
+    strategy = tpu_strategy.TPUStrategyV2(_Resolver(cores))
+    extended = strategy.extended
+    cpus = len(tf.config.list_logical_devices("CPU"))
+    names = [[f"{_TASK}CPU:{core % cpus}"] for core in range(cores)]
+    extended._tpu_devices = np.array(names, dtype=object)
+    extended._host_device = f"{_TASK}CPU:0"
+    # One handle for the variables of all cores is a thing of the TPU's runtime.
+    strategy._enable_packed_variable_in_eager_mode = False
+    if one_copy:
+        create = extended._create_variable
+
+        def create_once(next_creator: Callable, **kwargs) -> tf.Variable:
+            made = []
+
+            def creator(**kwargs) -> tf.Variable:
+                if not made:
+                    made.append(next_creator(**kwargs))
+                return made[0]
+
+            return create(creator, **kwargs)
+
+        extended._create_variable = create_once
+    return strategy
+
+
+def trace(strategy: tf.distribute.TPUStrategy, step: Callable, *rows: dict[str, tf.Tensor]):
+    """Traces `strategy.run`.
+
+    Args:
+      strategy: see `make_strategy`.
+      step: what a replica does.
+      rows: for each core, what it gets of the batch.
+
+    Returns:
+      A `ConcreteFunction`.
+    """
+
+    @tf.function(autograph=False)
+    def traced_step(*rows):
+        per_core = strategy.experimental_distribute_values_from_function(
+            lambda context: rows[context.replica_id_in_sync_group]
+        )
+        return strategy.run(step, args=(per_core,))
+
+    return traced_step.get_concrete_function(*rows)
+
+
+def stablehlo(
+    strategy: tf.distribute.TPUStrategy, step: Callable, rows: dict[str, tf.Tensor]
+) -> str:
+    """Returns the program of one core, as StableHLO that JAX's parser takes.
+
+    Its arguments are the rows in the order of their names, then the variables as the step first
+    uses them; its results the values of the variables that it changes.
+
+    Args:
+      strategy: see `make_strategy`.
+      step: what a replica does; returns nothing.
+      rows: what a core gets of the batch, static shapes.
+    """
+    cores = strategy.num_replicas_in_sync
+    traced = trace(strategy, step, *([rows] * cores))
+    definition = traced.graph.as_graph_def()
+    for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
+        _for_one_core(nodes, cores)
+    inputs = [tensor.op.name for tensor in traced.graph.inputs]
+    for node in [node for node in definition.node if node.name in inputs]:
+        definition.node.remove(node)
+    used = {_node_of(value) for node in definition.node for value in node.input}
+
+    @tf.function(jit_compile=True, autograph=False)
+    def one_core(rows: dict[str, tf.Tensor]) -> None:
+        captured = [tf.compat.v1.get_default_graph().capture(x) for x, _ in traced.graph.captures]
+        given = tf.nest.flatten(rows) * cores
+        pairs = zip(inputs, [*given, *captured], strict=True)
+        values = {name: value for name, value in pairs if name in used}
+        tf.graph_util.import_graph_def(definition, input_map=values, name="")
+
+    text = one_core.experimental_get_compiler_ir(rows)(stage="stablehlo")
+    # What StableHLO has no operation for comes in the compiler's own dialect.
+    text = re.sub(r"= mhlo\.copy (%\S+) : (\S+)", r"= stablehlo.optimization_barrier \1 : \2", text)
+    text = re.sub(r"= mhlo\.erf (%\S+) : (\S+)", r"= chlo.erf \1 : \2 -> \2", text)
+    # Names with a number of this process's, so that the same program is the same text.
+    return re.sub(r"(__inference_\w+?)_\d+", r"\1", text)
+
+
+def _for_one_core(nodes: Iterable[node_def_pb2.NodeDef], cores: int) -> None:
+    """Replaces the operations of `TPUStrategy` by XLA's, in place."""
+    by_name = {node.name: node for node in nodes}
+    gone = {node.name for node in nodes if node.op in BOOKKEEPING}
+    for node in list(nodes):
+        for name in ("_tpu_replicate", "_class", "_has_manual_control_dependencies"):
+            node.attr.pop(name, None)
+        kept = [value for value in node.input if value.lstrip("^") not in gone]
+        del node.input[:]
+        node.input.extend(kept)
+        node.device = ""
+        if node.op == "TPUReplicatedInput":
+            ids = all(by_name[_node_of(value)].op == "Const" for value in node.input)
+            dtype = node.attr["T"].type
+            inputs = list(node.input)
+            node.attr.clear()
+            del node.input[:]
+            if ids and dtype == tf.int32.as_datatype_enum:
+                node.op = "XlaReplicaId"
+            else:
+                node.op = "Identity"
+                node.attr["T"].type = dtype
+                node.input.append(inputs[0])
+        elif node.op == "TPUReplicatedOutput":
+            raise ValueError(f"{node.name}: a step to compile returns nothing.")
+        elif node.op == "CrossReplicaSum":
+            (value, group) = node.input
+            dtype = node.attr["T"].type
+            node.attr.clear()
+            node.op = "XlaAllReduce"
+            node.attr["T"].type = dtype
+            node.attr["reduce_op"].s = b"Add"
+            node.attr["mode"].s = b"CrossReplica"
+    for node in [node for node in nodes if node.op in BOOKKEEPING]:
+        nodes.remove(node)
+
+
+def _node_of(value: str) -> str:
+    return value.lstrip("^").split(":")[0]
