@@ -97,6 +97,11 @@ def encoder_parameters(shape: EncoderConfig) -> int:
     return _embeddings(shape) + _body(shape)
 
 
+def encoder_flops(shape: EncoderConfig, length: int) -> int:
+    """Counts the FLOPs of an encoder's forward pass on one example."""
+    return _forward(shape, length)
+
+
 def example_flops(
     config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
 ) -> int:
