@@ -127,6 +127,7 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
+        distribution.optimize_for(config.run.optimize_for, strategy)
         # What the pieces depend on; the rest as it is by default.
         shape = FinetuningConfig(
             sequence_length=config.sequence_length,
