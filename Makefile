@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format install-tpu
+.PHONY: help demo test lint format install-tpu tpu-check
 
 help:  ## Lists what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
@@ -14,7 +14,7 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 	@$(BIN)/python scripts/demo.py
 
 # More processes than cores: tests often wait for processes that they have started.
-test: lint  ## Lint and every test, with one run of the whole pipeline on a slice
+test: lint .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
 	@$(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-reorder \
 		--numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)')
 
@@ -33,6 +33,16 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 .venv/installed-test: .venv/installed
 	@echo "Installing what the tests need into .venv (about 1 minute) ..."
 	@$(PIP) -e '.[test]'
+	@touch $@
+
+tpu-check: .venv/installed .venv-tpu/installed  ## Compiles each recipe's step for TPUs (hours)
+	@$(BIN)/python scripts/tpu_check.py --tpu=v3-8 --tpu=v5e-8 \
+		--hparams=hparams/small.json --hparams=hparams/base.json --hparams=hparams/large.json
+
+.venv-tpu/installed: requirements/tpu_compiler.txt
+	@echo "Installing the TPU's compiler into .venv-tpu (about 1 minute) ..."
+	@$(PYTHON) -m venv .venv-tpu
+	@.venv-tpu/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@
 
 install-tpu: .venv-tpu-vm/installed  ## tfbio for a machine with a TPU, in .venv-tpu-vm (docs/tpu.md)

@@ -15,6 +15,7 @@ those of the paper that the task is from (tfbio/tasks.py). Other ways to say it:
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination, of which the
                     scores on dev choose one; sweep.md has the table
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
+  --dry_run    what a run would take: steps, FLOPs, padding, memory, time; without --output_dir
 
 A trained model is used on new text by
 
@@ -34,7 +35,7 @@ from functools import partial
 
 from absl import flags
 
-from tfbio import cli, config, sweep, tasks
+from tfbio import cli, config, cost, sweep, tasks
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
@@ -71,6 +72,17 @@ flags.DEFINE_multi_string(
     [],
     "Tries several values of one setting: name=value,value,... May be repeated, for every "
     "combination.",
+)
+flags.DEFINE_boolean(
+    "dry_run",
+    False,
+    "Only prints what a run would take: examples and windows, steps, FLOPs and, for each kind of "
+    "device, the share of padding, memory and time. Neither trains nor writes.",
+)
+flags.DEFINE_string(
+    "estimate_for",
+    "",
+    f"With --dry_run: the hardware, one of {', '.join(cost.DEVICES)}; empty: all of them.",
 )
 cli.define_device_flags()
 flags.DEFINE_bool(
@@ -109,13 +121,19 @@ def main(argv: list[str]) -> None:
             "output": "where the predictions are to go",
         },
     }
+    if FLAGS.dry_run:
+        needed["train"].pop("output_dir")
+    elif FLAGS.estimate_for:
+        raise cli.UserError("--estimate_for goes with --dry_run: a run takes what it finds.")
     for name, meaning in needed[FLAGS.mode].items():
         if not FLAGS[name].value:
             raise cli.UserError(f"--{name} is missing: {meaning}.")
     for name in needed["predict" if FLAGS.mode == "train" else "train"]:
         if FLAGS[name].value:
             raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
-    others = ["format"] if FLAGS.mode == "train" else ["from_scratch", "hparams", "sweep", "seeds"]
+    others = ["format"]
+    if FLAGS.mode == "predict":
+        others = ["from_scratch", "hparams", "sweep", "seeds", "dry_run"]
     for name in others:
         if FLAGS[name].using_default_value is False:
             raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
@@ -133,9 +151,23 @@ def _train() -> None:
         config.load(config.FinetuningConfig, FLAGS.hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
+    if FLAGS.dry_run and swept:
+        raise cli.UserError("--dry_run goes without --sweep: give one value of each setting.")
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import checkpoints, distribution, finetuning, kinds
 
+    if FLAGS.dry_run:
+        print(
+            finetuning.dry_run(
+                settings[0],
+                task=task,
+                data_dir=FLAGS.data_dir,
+                init_checkpoint=FLAGS.init_checkpoint,
+                from_scratch=FLAGS.from_scratch,
+                device=FLAGS.estimate_for,
+            )
+        )
+        return
     strategy = distribution.make_strategy(
         FLAGS.tpu,
         FLAGS.strategy,

@@ -57,6 +57,13 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         (["--task=sentence_roles", *ALL, "--tpu_zone=x"], ["--tpu_zone goes with --tpu"]),
         (["--mode=predict", *PREDICT, "--gcp_project=x"], ["--gcp_project goes with --tpu"]),
         (["--task=sentence_roles", *ALL, "--output=no"], ["--output does not go", "train"]),
+        (["--task=sentence_roles", *ALL, "--estimate_for=t4"], ["goes with --dry_run"]),
+        (["--task=sentence_roles", *ALL[:2], "--dry_run"], ["no holds no file"]),
+        (
+            ["--task=sentence_roles", *ALL[:2], "--dry_run", "--sweep", "learning_rate=1e-4,1e-5"],
+            ["--dry_run goes without --sweep"],
+        ),
+        (["--mode=predict", *PREDICT, "--dry_run"], ["--dry_run does not go", "predict"]),
         (["--mode=predict"], ["--model is missing"]),
         (["--mode=predict", "--model=no", "--input=no"], ["--output is missing"]),
         (["--mode=predict", *PREDICT, "--task=gad"], ["--task does not go", "predict"]),

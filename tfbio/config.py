@@ -386,6 +386,9 @@ class FinetuningRun:
     # Several texts to a row, each as if it were alone (see tfbio/packing.py); false: each padded to
     # sequence_length. Only dropout draws other numbers then.
     pack: bool = True
+    # Whether all batches have one of a few shapes, and a call takes many steps: "auto", on a TPU,
+    # which compiles every shape; "always" or "never". Only dropout draws other numbers then.
+    fixed_shapes: str = "auto"
     # Predict the training set, too, with the weights that are kept; of trials to come.
     predict_train: bool = False
 
@@ -399,6 +402,10 @@ class FinetuningRun:
             f"run.optimize_for must be auto, cpu or tpu, not {self.optimize_for!r}",
         )
         _require(self.eval_batch_size > 0, "run.eval_batch_size must be at least 1")
+        _require(
+            self.fixed_shapes in ("auto", "always", "never"),
+            f"run.fixed_shapes must be auto, always or never, not {self.fixed_shapes!r}",
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Device(NamedTuple):
     bfloat16: float  # FLOP/s of dense products, the most that the vendor states
     float32: float  # the same for float32 numbers, as TensorFlow multiplies them by default
     memory: float  # bytes
-    bandwidth: float  # bytes a second of memory
+    bandwidth: float = math.inf  # bytes a second of memory
     interconnect: float = math.inf  # bytes a second to and from the other devices
 
 
@@ -95,6 +95,11 @@ def parameters(config: PretrainingConfig) -> Parameters:
 def encoder_parameters(shape: EncoderConfig) -> int:
     """Of embeddings and layers."""
     return _embeddings(shape) + _body(shape)
+
+
+def encoder_flops(shape: EncoderConfig, length: int) -> int:
+    """Counts the FLOPs of an encoder's forward pass on one example."""
+    return _forward(shape, length)
 
 
 def example_flops(

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import checkpoints, optimization, packing, randomness
+from tfbio import checkpoints, fixed_shapes, optimization, packing, randomness
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig, FinetuningConfig
 from tfbio.kinds import Kind
+from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 DROPOUT_STREAM, ORDER_STREAM, SUBSET_STREAM = 0, 1, 2
 # Steps between two log lines, and two points of the curves.
 LOG_EVERY = 50
+# Prediction batches of one call, where their shape is fixed.
+PREDICTED_AT_ONCE = 8
+# The shapes are fixed, so a TPU need not make them so, nor look for examples that are padding.
+RUN_OPTIONS = tf.distribute.RunOptions(experimental_enable_dynamic_batch_size=False)
 
 
 class DivergedError(UserError):
@@ -94,6 +100,8 @@ class Finetuner:
     ):
         self.config, self.kind, self.pad_id = config, kind, pad_id
         self.strategy, self.num_steps = strategy, num_steps
+        # The pieces that the shapes of training batches were chosen for, and the shapes.
+        self._chosen: tuple[packing.Pieces, list[fixed_shapes.Shape]] | None = None
         self.arguments = (
             dataclasses.replace(
                 encoder_config,
@@ -183,25 +191,82 @@ class Finetuner:
         Raises:
           DivergedError: if the loss is no longer a number.
         """
+        take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
+        step = int(self.optimizer.iterations.numpy())
+        for steps, loss in take_steps(
+            pieces, order.reshape(-1, self.config.train_batch_size), step, tf.constant(seed)
+        ):
+            step += steps
+            if not math.isfinite(loss):
+                raise DivergedError(
+                    f"the loss is {loss} at step {step} of seed {seed}: try a lower "
+                    "learning_rate, or a higher warmup_proportion."
+                )
+            log(step, loss, float(self.optimizer.learning_rate(self.optimizer.iterations)))
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether batches have a few shapes that are known beforehand."""
+        choice = self.config.run.fixed_shapes
+        on_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
+        return choice == "always" or (choice == "auto" and on_tpu)
+
+    def _take_steps(
+        self, pieces: packing.Pieces, batches: np.ndarray, done: int, seed: tf.Tensor
+    ) -> Iterator[tuple[int, float]]:
+        """Takes a step for each batch, int64 [steps, examples].
+
+        Yields:
+          The number of steps since the last time, and their mean loss.
+        """
         packer = self._packer(pieces, self.config.train_batch_size)
         total = tf.Variable(0.0)
-        steps_in_total = 0
-        batches = order.reshape(-1, self.config.train_batch_size)
-        done = int(self.optimizer.iterations.numpy())
+        steps = 0
         for step, chosen in enumerate(batches, start=done + 1):
             batch = self._distribute(packer.batch(chosen))
-            total.assign_add(self._train_step(batch, tf.constant(seed)))
-            steps_in_total += 1
+            total.assign_add(self._train_step(batch, seed))
+            steps += 1
             if step % LOG_EVERY == 0 or step == done + len(batches):
-                loss = float(total.numpy()) / steps_in_total
-                if not math.isfinite(loss):
-                    raise DivergedError(
-                        f"the loss is {loss} at step {step} of seed {seed}: try a lower "
-                        "learning_rate, or a higher warmup_proportion."
-                    )
-                log(step, loss, float(self.optimizer.learning_rate(self.optimizer.iterations)))
+                yield steps, float(total.numpy()) / steps
                 total.assign(0.0)
-                steps_in_total = 0
+                steps = 0
+
+    def _take_fixed_steps(
+        self, pieces: packing.Pieces, batches: np.ndarray, done: int, seed: tf.Tensor
+    ) -> Iterator[tuple[int, float]]:
+        """Does what `_take_steps` does, with batches of fixed shapes and many steps in a call."""
+        packer = self._training_packer(pieces, batches)
+        ends = range(done + LOG_EVERY - done % LOG_EVERY, done + len(batches), LOG_EVERY)
+        sizes = np.diff([done, *ends, done + len(batches)])
+        # The next call's batches are packed while the device works on this one's.
+        calls = fixed_shapes.calls(map(packer.train_batch, batches), sizes, LOG_EVERY)
+        for call in fixed_shapes.ahead(calls):
+            steps = len(call.batches)
+            numbers = [batch.shape for batch in call.batches] + [0] * (LOG_EVERY - steps)
+            total = self._train_steps(
+                call.arrays,
+                tf.constant(numbers),
+                tf.constant(steps),
+                seed,
+                packer.shapes,
+                packer.of_tokens,
+            )
+            yield steps, float(total) / steps
+
+    def _training_packer(self, pieces: packing.Pieces, batches: np.ndarray) -> fixed_shapes.Packer:
+        """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
+        size, replicas = self.config.train_batch_size, self.strategy.num_replicas_in_sync
+        if self._chosen is None or self._chosen[0] is not pieces:
+            shapes = fixed_shapes.training_shapes(pieces.lengths, self.config, replicas)
+            self._chosen = pieces, shapes
+        shapes = self._chosen[1]
+        needed = max(
+            fixed_shapes.deal(pieces.lengths[chosen], shapes[0].rows).row_length
+            for chosen in batches
+        )
+        if needed > shapes[-1].row_length:  # not seen in the sample, nor expected: one more shape
+            shapes.append(fixed_shapes.Shape(shapes[0].rows, fixed_shapes.rounded(needed)))
+        return fixed_shapes.Packer(pieces, shapes, replicas, self.pad_id, size)
 
     def train_to_best(
         self,
@@ -247,12 +312,76 @@ class Finetuner:
         losses = self.strategy.run(self._replica_train_step, args=(batch, seed))
         return self.strategy.reduce("SUM", losses, axis=None)
 
+    @tf.function
+    @tf.autograph.experimental.do_not_convert
+    def _train_steps(
+        self,
+        arrays: dict[str, tf.Tensor],
+        numbers: tf.Tensor,
+        steps: tf.Tensor,
+        seed: tf.Tensor,
+        shapes: tuple[fixed_shapes.Shape, ...],
+        of_tokens: tuple[str, ...],
+    ) -> tf.Tensor:
+        """Takes many steps.
+
+        Args:
+          arrays: see `fixed_shapes.Call`.
+          numbers: int32 [most steps], the shape of each batch.
+          steps: int32 [], how many batches there are.
+          seed: of the trial.
+          shapes: that batches have.
+          of_tokens: see `fixed_shapes.Packer`.
+
+        Returns:
+          float32 [], the sum of the losses.
+        """
+
+        def take_step(index: tf.Tensor, shape: fixed_shapes.Shape) -> tf.Tensor:
+            batch = self._batch_of(arrays, index, shape, of_tokens)
+            losses = self.strategy.run(
+                self._replica_train_step, args=(batch, seed), options=RUN_OPTIONS
+            )
+            return self.strategy.reduce("SUM", losses, axis=None)
+
+        def body(index: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            branches = [partial(take_step, index, shape) for shape in shapes]
+            # A branch for each shape, and in each what a device compiles.
+            loss = branches[0]() if len(shapes) == 1 else tf.switch_case(numbers[index], branches)
+            return index + 1, total + loss
+
+        start = tf.constant(0), tf.constant(0.0)
+        return tf.while_loop(lambda index, _: index < steps, body, start)[1]
+
+    def _batch_of(
+        self,
+        arrays: dict[str, tf.Tensor],
+        index: tf.Tensor,
+        shape: fixed_shapes.Shape,
+        of_tokens: tuple[str, ...],
+    ) -> dict[str, tf.Tensor]:
+        """Returns one of the batches of a call, a part for each replica."""
+
+        def of_replica(context: tf.distribute.experimental.ValueContext) -> dict[str, tf.Tensor]:
+            part = {
+                name: array[index, context.replica_id_in_sync_group]
+                for name, array in arrays.items()
+            }
+            return {
+                name: array[..., : shape.row_length] if name in of_tokens else array
+                for name, array in part.items()
+            }
+
+        return self.strategy.experimental_distribute_values_from_function(of_replica)
+
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         step_seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
         with tf.GradientTape() as tape:
             logits = self.model(batch, seed=step_seed)
             losses, weights = self.kind.losses(logits, batch)
+            if "real" in batch:
+                losses, weights = losses * batch["real"], weights * batch["real"]
             replica = tf.distribute.get_replica_context()
             # The mean over the global batch, of which a replica has its share.
             weight = replica.all_reduce("SUM", tf.reduce_sum(weights))
@@ -269,6 +398,8 @@ class Finetuner:
 
         With probabilities, which a kind of tags has: float32 [tokens, 2], tags and how probable.
         """
+        if self.fixed_shapes:
+            return self._predict_fixed(pieces, with_probabilities)
         lengths = pieces.lengths
         replicas = self.strategy.num_replicas_in_sync
         num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
@@ -301,15 +432,75 @@ class Finetuner:
     def _predict_step(
         self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
     ) -> tf.Tensor:
-        def outputs(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            logits = self.model(batch)
-            found = self.kind.outputs(logits, batch)
-            if with_probabilities:
-                shares = self.kind.probabilities(logits, batch)
-                return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
-            return found
+        return self.strategy.run(self._replica_outputs, args=(batch, with_probabilities))
 
-        return self.strategy.run(outputs, args=(batch,))
+    @tf.autograph.experimental.do_not_convert
+    def _replica_outputs(
+        self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
+    ) -> tf.Tensor:
+        logits = self.model(batch)
+        found = self.kind.outputs(logits, batch)
+        if with_probabilities:
+            shares = self.kind.probabilities(logits, batch)
+            return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
+        return found
+
+    def _predict_fixed(self, pieces: packing.Pieces, with_probabilities: bool) -> list[np.ndarray]:
+        """Does what `predict` does, with one shape for all data and many batches in a call.
+
+        Rows take as many pieces as they hold.
+        """
+        replicas = self.strategy.num_replicas_in_sync
+        packer = fixed_shapes.prediction_packer(pieces, self.config, replicas, self.pad_id)
+        (shape,) = packer.shapes
+        number_of_calls = math.ceil(len(pieces.lengths) / PREDICTED_AT_ONCE)  # or fewer
+        sizes = [PREDICTED_AT_ONCE] * number_of_calls
+        calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
+        outputs: list[np.ndarray] = [np.empty(0)] * len(pieces.lengths)
+        for call in fixed_shapes.ahead(calls):
+            count = tf.constant(len(call.batches))
+            found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
+            if self.has_probabilities and not with_probabilities:
+                found = found[..., 0].astype(np.int32)
+            for values, batch in zip(found, call.batches, strict=True):
+                for piece, replica, first, number in zip(
+                    batch.texts, batch.replica, batch.first, batch.number, strict=True
+                ):
+                    own = slice(first, first + packer.lengths[piece])
+                    outputs[piece] = values[replica, own if self.kind.of_tokens else number]
+        return outputs
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the outputs are labels, beside which there are probabilities."""
+        return isinstance(self.kind, Tagging)
+
+    @tf.function
+    @tf.autograph.experimental.do_not_convert
+    def _predict_batches(
+        self,
+        arrays: dict[str, tf.Tensor],
+        count: tf.Tensor,
+        shape: fixed_shapes.Shape,
+        of_tokens: tuple[str, ...],
+    ) -> tf.Tensor:
+        """Predicts many batches; for the arguments see `_train_steps`.
+
+        Tags come with their probabilities, wanted or not: so one graph serves scores and texts.
+
+        Returns:
+          float32 [batches, replicas, ...].
+        """
+        outputs = partial(self._replica_outputs, with_probabilities=self.has_probabilities)
+
+        def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            batch = self._batch_of(arrays, index, shape, of_tokens)
+            each = self.strategy.run(outputs, args=(batch,), options=RUN_OPTIONS)
+            each = tf.stack(self.strategy.experimental_local_results(each))
+            return index + 1, found.write(index, each)
+
+        start = tf.constant(0), tf.TensorArray(tf.float32, count)
+        return tf.while_loop(lambda index, _: index < count, body, start)[1].stack()
 
     def _packer(self, pieces: packing.Pieces, batch_size: int) -> packing.Packer:
         return packing.Packer(

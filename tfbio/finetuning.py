@@ -24,6 +24,7 @@ from tfbio import (
     answers,
     checkpoints,
     distribution,
+    finetuning_cost,
     hugging_face,
     kinds,
     packing,
@@ -126,6 +127,7 @@ def finetune(
             print(f"{_trial_dir(output_dir, seed)} is complete and is reused.", flush=True)
     if missing:
         distribution.set_precision(config.run.precision, strategy)
+        distribution.optimize_for(config.run.optimize_for, strategy)
         # What the pieces depend on; the rest as it is by default.
         shape = FinetuningConfig(
             sequence_length=config.sequence_length,
@@ -134,8 +136,7 @@ def finetune(
         hashes = tuple(data_sha256.values())
         pieces, trained = _pieces(task, data_dir, hashes, tokenizer, shape)
         _say_how_long(pieces, examples, config.sequence_length, kind.of_tokens)
-        num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
-        num_steps = max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
+        num_steps = _num_steps(config, trained)
         pad_id = tokenizer.pad_id
         finetuner = Finetuner(config, encoder_config, kind, pad_id, num_steps, strategy)
         print(
@@ -152,6 +153,54 @@ def finetune(
             shown = SPLITS[1:] if show_test else ("dev",)
             _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
     return _sum_up(task, settings, output_dir, seeds, show_test)
+
+
+def dry_run(
+    config: FinetuningConfig,
+    *,
+    task: Task,
+    data_dir: str,
+    init_checkpoint: str,
+    from_scratch: bool = False,
+    device: str = "",
+) -> str:
+    """Describes what `finetune` would take, by the arguments that it has; writes nothing.
+
+    Args:
+      device: one of `cost.DEVICES`; "": all.
+
+    Raises:
+      UserError: see `finetune`; or there is no such device.
+    """
+    examples = task.examples(data_dir)
+    kind = kinds.make(task.kind, task.labels, config)
+    encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
+    tokenizer = load_tokenizer(
+        tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint)),
+        encoder_config,
+        checkpoints.read_settings(init_checkpoint)["lower_case"],
+        config,
+        _trained_on(task, examples["train"]),
+    )
+    check(config, encoder_config, tokenizer, init_checkpoint, tf.distribute.get_strategy())
+    pieces = {
+        split: kind.pieces(members, tokenizer, config.sequence_length)
+        for split, members in examples.items()
+    }
+    trained = pieces["train"]
+    if task.augment:
+        more = task.augment(examples["train"])
+        trained = kind.pieces(more, tokenizer, config.sequence_length)
+    counts = {split: len(members) for split, members in examples.items()}
+    steps = _num_steps(config, trained)
+    found = finetuning_cost.report(config, encoder_config, trained, pieces, counts, steps, device)
+    return f"{task.name}\n{found}"
+
+
+def _num_steps(config: FinetuningConfig, trained: packing.Pieces) -> int:
+    """Returns the steps of a trial."""
+    num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
+    return max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
 
 
 # The runs of a sweep have the same examples and tokenizer, and mostly the same pieces. A hash is an

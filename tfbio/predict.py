@@ -180,6 +180,7 @@ class Predictor:
         self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
         finetuning.check(self.config, encoder, self.tokenizer, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
+        distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
         self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
         restore(trial, self.finetuner.model)

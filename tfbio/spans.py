@@ -138,6 +138,8 @@ class Spans:
         total = tf.math.unsorted_segment_sum(tf.exp(shifted), piece, number)[1:]
         places = batch["first"][:, tf.newaxis] + batch["targets"]
         true = tf.gather(tf.transpose(shifted), tf.transpose(places), batch_dims=1)  # [2, pieces]
+        # Of a text at least 1, that of its highest token; of none 0, which has no logarithm.
+        total = tf.maximum(total, 1.0)
         losses = tf.reduce_mean(tf.math.log(total) - tf.transpose(true), axis=1)
         return losses, tf.ones_like(losses)
 

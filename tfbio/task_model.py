@@ -116,6 +116,8 @@ class TaskModel(keras.layers.Layer):
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """[tokens, size] -> [texts, size], or [texts, 2 * size]."""
+        if "entity_ids" in batch:
+            return _pool_entities(vectors, batch)
         if self.pooling in relations.POOLINGS:
             entities = tf.reduce_max(tf.gather(vectors, batch["entities"]), axis=2)
             return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
@@ -124,3 +126,15 @@ class TaskModel(keras.layers.Layer):
         (texts,) = shape_of(batch["first"])
         text = tf.reshape(batch["document_ids"], [-1]) - 1  # that of padding, -1, is left out
         return tf.math.unsorted_segment_mean(vectors, text, texts)
+
+
+def _pool_entities(vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Takes the maxima over entities of any number of tokens; see `fixed_shapes.Packer`."""
+    (texts,) = shape_of(batch["real"])
+    first, second = (
+        tf.math.unsorted_segment_max(vectors, tf.reshape(ids, [-1]) - 1, texts)
+        for ids in tf.unstack(batch["entity_ids"])
+    )
+    # The maximum over no token is none.
+    real = batch["real"][:, tf.newaxis] > 0
+    return tf.where(real, tf.concat([first, second], axis=1), 0.0)

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from data_prep import sentence_roles, vocabulary
+from tests import task_types
 from tfbio import config, kinds, pretraining, records, task_model, tokenization
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
@@ -105,6 +106,19 @@ def small_shape(vocab_file):
     """Of an encoder that needs no training."""
     size = len(tokenization.read_vocab(vocab_file))
     return config.EncoderConfig(size, 24, 32, 2, 4, 64, 64)
+
+
+@pytest.fixture(scope="session")
+def make_finetuner(vocab_file, small_shape, sentences):
+    """Makes a Finetuner for one of `task_types.TASK_TYPES`, with random weights, and its pieces."""
+    shape = dataclasses.replace(small_shape, num_hidden_layers=1)
+
+    def make(name, strategy, settings=task_types.SETTINGS):
+        return task_types.make_finetuner(
+            name, strategy, shape, str(vocab_file), sentences, settings
+        )
+
+    return make
 
 
 @pytest.fixture

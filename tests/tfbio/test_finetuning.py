@@ -122,12 +122,62 @@ def test_mean_standard_deviation_and_median(finished, run, tmp_path, capsys):
 
 
 def test_a_trial_does_not_depend_on_those_before_it(finished, run, tmp_path):
-    alone = dataclasses.replace(SETTINGS, seed=1, num_trials=1)
-    scores = run(tmp_path / "alone", alone)
+    check_alone(finished, run, SETTINGS, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_nor_where_shapes_are_fixed(run, tmp_path):
+    """Dropout is drawn by the shape: the shapes are no trial's own."""
+    settings = dataclasses.replace(SETTINGS, run=config.FinetuningRun(fixed_shapes="always"))
+    run(tmp_path / "both", settings)
+    check_alone(tmp_path / "both", run, settings, tmp_path / "alone")
+
+
+def check_alone(finished, run, settings, folder):
+    scores = run(folder, dataclasses.replace(settings, seed=1, num_trials=1))
     assert scores["std"] is None
-    assert_same_weights(finished / "trial_1", tmp_path / "alone" / "trial_1")
+    assert_same_weights(finished / "trial_1", folder / "trial_1")
     before = json.loads((finished / "trial_1" / "scores.json").read_text())
     assert scores["trials"][0]["test"] == before["test"]
+
+
+@pytest.mark.slow
+def test_a_run_with_fixed_shapes_scores_as_one_without(run, tmp_path):
+    """Losses and predictions without dropout; and both predict the same of new text."""
+    found = {}
+    for choice in ("always", "never"):
+        settings = dataclasses.replace(
+            SETTINGS,
+            num_trials=1,
+            eval_every_steps=2,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            run=config.FinetuningRun(fixed_shapes=choice, predict_train=True),
+        )
+        (trial,) = run(tmp_path / choice, settings)["trials"]
+        written = {
+            path.name: path.read_text() for path in (tmp_path / choice / "trial_0").glob("*.tsv")
+        }
+        scores = {name: trial[name] for name in ("step", "evaluations", "train", "dev", "test")}
+        table, output = tmp_path / "new.tsv", tmp_path / f"{choice}.jsonl"
+        table.write_text("text\nWe measured doses.\nAspirin was effective in all patients.\n")
+        overrides = [f"run.fixed_shapes={choice}"]
+        predict.predict(
+            str(tmp_path / choice),
+            [str(table)],
+            str(output),
+            strategy=tf.distribute.get_strategy(),
+            overrides=overrides,
+        )
+        lines = [json.loads(line) for line in output.read_text().splitlines()]
+        found[choice] = written, scores, lines
+    written, scores, lines = found["always"]
+    assert len(written) == 3 and len(lines) == 2
+    assert written == found["never"][0]
+    assert scores == found["never"][1]
+    for line, other in zip(lines, found["never"][2], strict=True):
+        assert line["label"] == other["label"]
+        assert line["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
 
 
 def test_an_interrupted_run_continues_with_the_trial_that_is_missing(

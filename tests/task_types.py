@@ -1,0 +1,96 @@
+"""A Finetuner for every type of task, with few and small examples."""
+
+import dataclasses
+
+import pytest
+import tensorflow as tf
+
+from tfbio import config, finetuner, kinds, packing, tokenization
+from tfbio.task_files import LabelledText, Question, TaggedSentence
+
+SETTINGS = config.FinetuningConfig(
+    sequence_length=32,
+    train_batch_size=8,
+    learning_rate=3e-3,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    run=config.FinetuningRun(eval_batch_size=16),
+)
+
+
+def with_fixed_shapes(settings):
+    run = dataclasses.replace(settings.run, fixed_shapes="always")
+    return dataclasses.replace(settings, run=run)
+
+
+# For each: type of task, labels, settings.
+TASK_TYPES = {
+    "tagging": ("tagging", ("O", "B", "I"), {}),
+    "tagging_crf": ("tagging", ("O", "B", "I"), {"tagging_head": "crf"}),
+    "tagging_lstm": ("tagging", ("O", "B", "I"), {"tagging_head": "lstm"}),
+    "classification": ("classification", ("a", "b", "c"), {}),
+    "pair": ("classification", ("a", "b", "c"), {"text_head": "tanh"}),
+    "mean": ("classification", ("a", "b", "c"), {"pooling": "mean"}),
+    "mention": ("classification", ("a", "b", "c"), {"pooling": "mention"}),
+    "entity_start": ("classification", ("a", "b", "c"), {"pooling": "entity_start"}),
+    "regression": ("regression", (), {}),
+    "multilabel": ("multilabel", ("a", "b", "c"), {}),
+    "spans": ("spans", (), {}),
+}
+
+
+def make_examples(name, texts):
+    """Real sentences, with labels that are made up."""
+    kind = TASK_TYPES[name][0]
+    for number, text in enumerate(texts):
+        words = text.split()[: 4 + number]
+        if kind == "tagging":
+            tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
+            yield TaggedSentence(str(number), tuple(words), tags)
+        elif kind == "spans":
+            answer = words[number % len(words)]
+            context = " ".join(words)
+            places = (context.index(answer),)
+            yield Question(str(number), "Which word?", context, (answer,), places)
+        else:
+            if name in ("mention", "entity_start"):
+                words = ["[S1]", words[0], words[1], "[E1]", *words[2:], "[S2]", words[3], "[E2]"]
+            label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
+            label = label.get(kind, "abc"[number % 3])
+            pair = "A second sentence." if name == "pair" else ""
+            yield LabelledText(str(number), " ".join(words), label, pair)
+
+
+# The others take as long, and differ from these in little.
+SOME = "tagging", "spans"
+BY_TYPE = [
+    name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in TASK_TYPES
+]
+
+
+def make_finetuner(
+    name: str,
+    strategy: tf.distribute.Strategy,
+    shape: config.EncoderConfig,
+    vocabulary: str,
+    sentences: list[str],
+    settings: config.FinetuningConfig = SETTINGS,
+) -> tuple[finetuner.Finetuner, packing.Pieces]:
+    """A Finetuner for one of `TASK_TYPES`, and pieces to train on.
+
+    Args:
+      name: of the type.
+      strategy: where to compute.
+      shape: of the encoder, which has random weights.
+      vocabulary: path of the vocabulary.
+      sentences: real ones.
+      settings: but for those of the type.
+    """
+    kind, labels, changes = TASK_TYPES[name]
+    settings = dataclasses.replace(settings, **changes)
+    made = kinds.make(kind, labels, settings)
+    tokenizer = tokenization.load_tokenizer(vocabulary)
+    long = [sentence for sentence in sentences if len(sentence.split()) > 8][:23]
+    texts = make_examples(name, long)
+    pieces = made.pieces(list(texts), tokenizer, settings.sequence_length)
+    return finetuner.Finetuner(settings, shape, made, tokenizer.pad_id, 60, strategy), pieces

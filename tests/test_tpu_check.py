@@ -1,0 +1,89 @@
+"""Steps compiled by the TPU's own compiler, as `scripts/tpu_check.py` does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))
+TINY = {
+    "encoder": {
+        "vocab_size": 512,
+        "embedding_size": 128,
+        "hidden_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 256,
+    },
+    "untied_generator": False,
+    "sequence_length": 128,
+    "train_batch_size": 64,
+}
+
+
+def run(*flags, timeout=600):
+    return subprocess.run(
+        [sys.executable, "scripts/tpu_check.py", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+@pytest.mark.parametrize("tpu", ["v3-8", "v5e-8"])
+@pytest.mark.skipif(not PYTHON.exists(), reason=f"no compiler at {PYTHON}: make tpu-check")
+def test_a_step_compiles_for_a_tpu(tpu, tmp_path):
+    flags = [f"--hparams={json.dumps(TINY)}", f"--tpu={tpu}", f"--results={tmp_path}"]
+    done = run(*flags)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.iterdir()
+    result = json.loads(path.read_text())
+    # All eight cores, and the products that were planned.
+    assert result["devices"] == 8
+    # And attention's scores, which the backward pass computes again: of both uses of the encoder.
+    again = 2 * 2 * 8 * 2 * 128 * 128 * 128
+    assert result["flops"] == pytest.approx(result["planned_flops"] + again, rel=0.01)
+    # The gradient of every variable is summed over the cores: 4 bytes of each parameter, and more
+    # only for what is watched.
+    variables = result["argument_bytes"] / (3 * 4)
+    assert result["all_reduced_bytes"] == pytest.approx(4 * variables, rel=0.02)
+    # What is updated is updated in place.
+    assert result["alias_bytes"] > 0.99 * result["output_bytes"]
+    assert result["products_seconds"] < result["roofline_seconds"] < 0.1
+    assert f"| inline, 128 | {tpu} | 8 | 1 |" in done.stdout
+    # The second time nothing is compiled.
+    before = path.stat().st_mtime_ns
+    again = run(*flags, "--compiler=/bin/false")
+    assert again.stdout == done.stdout and path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--tpu=v3-8"], ["--hparams is missing"]),
+        (["--hparams=no.json"], ["no.json", "no such file"]),
+        (
+            ["--hparams=hparams/base.json", "--compiler=/no/python"],
+            ["/no/python is missing", "make tpu-check"],
+        ),
+        (
+            ["--hparams={}", "--set=train_batch_size=12", "--compiler=/bin/true"],
+            ["train_batch_size 12 does not divide by 8 devices"],
+        ),
+    ],
+)
+def test_mistakes_are_named(flags, said, fails_in_one_sentence):
+    line = fails_in_one_sentence(run(*flags))
+    for each in said:
+        assert each in line
+
+
+def test_an_unknown_tpu_is_named():
+    done = run("--hparams=hparams/base.json", "--tpu=v9-8")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "v3-8" in done.stderr and "v9-8" in done.stderr

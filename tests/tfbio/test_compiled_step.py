@@ -1,0 +1,240 @@
+"""The step that is compiled for a TPU is the step that trains: JAX runs it on CPUs."""
+
+import dataclasses
+import functools
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio import config, pretraining, pretraining_data, records, tokenization
+
+ROOT = Path(__file__).parents[2]
+# JAX and TensorFlow do not go into one environment: they want other versions of NumPy.
+PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))
+STEPS = 3
+# How far JAX may be from TensorFlow, in shares of the norm of what is compared; the updates are in
+# learning rates, and compared beyond what rounding a weight does to them.
+LIMITS = {
+    "losses": 1e-5,
+    "gradients": 1e-5,
+    "m": 1e-5,
+    "v": 1e-5,
+    "weights": 1e-5,
+    "updates": 2e-4,
+}
+OBJECTIVES = {
+    "electra": {},
+    "mlm": {"objective": "mlm"},
+    "generator_alone": {"generator_warmup_steps": 100},
+}
+
+needs_jax = pytest.mark.skipif(
+    not PYTHON.exists(), reason=f"no JAX at {PYTHON}: make tpu-check, or set TFBIO_TPU_PYTHON"
+)
+
+
+@pytest.fixture(scope="module")
+def data(examples_folder):
+    """The manifest, the tokenizer, and the batches of the first steps."""
+    manifest = records.read_manifest(examples_folder, "examples")
+    dataset = pretraining_data.training_dataset(str(examples_folder), manifest, 8, 0, 0, STEPS)
+    encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
+    return encoder, list(dataset)
+
+
+def make_trainer(data, objective, **changes):
+    """A trainer that goes on at the highest learning rate."""
+    encoder, _ = data
+    shape = config.EncoderConfig(encoder.vocab_size, 16, 24, 1, 2, 32, 64)
+    settings = config.PretrainingConfig(
+        encoder=shape,
+        generator_hidden_fraction=0.5,
+        sequence_length=64,
+        train_batch_size=8,
+        num_train_steps=1_000_000,
+        num_warmup_steps=0,
+        learning_rate=2e-4,
+        **OBJECTIVES[objective],
+    )
+    settings = dataclasses.replace(settings, **changes)
+    trainer = pretraining.Trainer(settings, encoder, tf.distribute.get_strategy())
+    trainer.train_loop_begin()
+    return trainer
+
+
+def variables_of(trainer):
+    """The variables by name, in which a run of a step can be compared with another."""
+    named = {"steps": trainer.global_step}
+    for number, variable in enumerate(trainer.model.trainable_variables):
+        name = f"{number} {variable.name}"
+        named[name] = variable
+        for slot in ("m", "v"):
+            named[f"{slot} of {name}"] = trainer.optimizer.get_slot(variable, slot)
+    for metric in trainer.logged:
+        named |= {f"{metric.name} {number}": v for number, v in enumerate(metric.variables)}
+    named |= {name: getattr(trainer, name) for name in ("skipped_steps", "last_skipped_step")}
+    return named
+
+
+def values_of(trainer):
+    return {name: variable.numpy() for name, variable in variables_of(trainer).items()}
+
+
+def tensorflow_steps(trainer, batches):
+    """The values of all variables before the first step, and after each."""
+    step = tf.function(trainer._replica_train_step)
+    values = [values_of(trainer)]
+    for batch in batches:
+        step(batch)
+        values.append(values_of(trainer))
+    return values
+
+
+def lower(trainer, batch):
+    """The step as StableHLO, its variables in the order of its arguments, and which are results."""
+    step = tf.function(trainer._replica_train_step, jit_compile=True)
+    text = step.experimental_get_compiler_ir(batch)(stage="stablehlo")
+    text = re.sub(r"= mhlo\.copy (%\S+) : (\S+)", r"= stablehlo.optimization_barrier \1 : \2", text)
+    text = re.sub(r"= mhlo\.erf (%\S+) : (\S+)", r"= chlo.erf \1 : \2 -> \2", text)
+    graph = step.get_concrete_function(batch).graph
+    names = {id(variable.handle): name for name, variable in variables_of(trainer).items()}
+    arguments = [names[id(handle)] for handle, _ in graph.captures]
+    written = {
+        handle.name
+        for op in graph.get_operations()
+        if re.match("Assign|ResourceApply", op.type)
+        for handle in op.inputs
+    }
+    results = [number for number, (_, own) in enumerate(graph.captures) if own.name in written]
+    return text, arguments, results
+
+
+def run_stablehlo(text, given, folder):
+    """Runs `tests/run_stablehlo.py`."""
+    (folder / "program.mlir").write_text(text)
+    np.savez(folder / "arguments.npz", **given)
+    files = [str(folder / name) for name in ("program.mlir", "arguments.npz", "results.npz")]
+    script = str(ROOT / "tests" / "run_stablehlo.py")
+    subprocess.run([str(PYTHON), script, *files], check=True, timeout=300)
+    return np.load(folder / "results.npz")
+
+
+def jax_steps(trainer, batches, folder):
+    """As `tensorflow_steps`, by JAX from the step as StableHLO."""
+    text, arguments, results = lower(trainer, batches[0])
+    names = sorted(batches[0])
+    values = [values_of(trainer)]
+    rows = {f"rows_{i}": [batch[name] for batch in batches] for i, name in enumerate(names)}
+    variables = {f"variable_{len(rows) + i}": values[0][name] for i, name in enumerate(arguments)}
+    result_of = [len(rows) + argument for argument in results]
+    given = {**rows, **variables, "result_of": result_of, "replicas": 1}
+    found = run_stablehlo(text, given, folder)
+    for step in range(len(batches)):
+        outputs = [found[f"step_{step}_result_{number}"] for number in range(len(results))]
+        new = zip((arguments[argument] for argument in results), outputs, strict=True)
+        values.append(values[-1] | dict(new))
+    return values
+
+
+def differences(one, other, settings):
+    """Returns how far two runs are from each other at most, for each of `LIMITS`.
+
+    Args:
+      one, other: see `tensorflow_steps`.
+      settings: of the run.
+    """
+    far = dict.fromkeys(LIMITS, 0.0)
+    beta_1, rate = settings.adam_beta_1, settings.learning_rate
+
+    def note(kind, mine, theirs):
+        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
+        distance = np.linalg.norm(np.float64(mine) - theirs)
+        far[kind] = max(far[kind], distance / max(np.linalg.norm(mine), 1e-30))
+
+    for step in range(1, len(one)):
+        pairs = [(run[step - 1], run[step]) for run in (one, other)]
+        for name, value in one[step].items():
+            if name.startswith(("m of", "v of")):
+                note(name[0], value, other[step][name])
+            elif f"m of {name}" not in one[step]:
+                note("losses", value, other[step][name])
+            else:
+                m = f"m of {name}"
+                gradients = [np.float64(new[m]) - beta_1 * old[m] for old, new in pairs]
+                note("gradients", *gradients)
+                note("weights", value, other[step][name])
+                updates = [(np.float64(new[name]) - old[name]) / rate for old, new in pairs]
+                # Those of tiny gradients are made of rounding.
+                known = np.abs(gradients[0]) > 1e-2 * np.abs(gradients[0]).max()
+                rounding = 2 * np.spacing(np.abs(value)) / rate
+                apart = np.abs(updates[0] - updates[1]) - rounding
+                far["updates"] = max(far["updates"], apart[known].max(initial=0.0))
+    return far
+
+
+@pytest.fixture(scope="module")
+def compiled(data, tmp_path_factory):
+    """What JAX gives for an objective, and the trainer; compiled once for each."""
+
+    def run(objective):
+        trainer = make_trainer(data, objective)
+        return trainer, jax_steps(trainer, data[1], tmp_path_factory.mktemp(objective))
+
+    return functools.cache(run)
+
+
+@needs_jax
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_jax_trains_with_the_compiled_step_as_tensorflow_does(objective, compiled, data):
+    trainer, by_jax = compiled(objective)
+    by_tensorflow = tensorflow_steps(trainer, data[1])
+    far = differences(by_tensorflow, by_jax, trainer.config)
+    assert all(far[kind] <= limit for kind, limit in LIMITS.items()), far
+    moved = {name for name, value in by_jax[0].items() if (value != by_jax[STEPS][name]).any()}
+    learning = trainer.model.trainable_variables
+    if trainer._generator_alone:
+        learning = trainer.model.generator_variables
+    names = {id(variable): name for name, variable in variables_of(trainer).items()}
+    for variable in learning:
+        name = names[id(variable)]
+        assert {name, f"m of {name}", f"v of {name}"} <= moved
+
+
+@needs_jax
+@pytest.mark.parametrize(
+    "changes",
+    [{"weight_decay_rate": 0.0}, {"adam_beta_2": 0.998}, {"learning_rate": 2.02e-4}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_another_step_is_noticed(changes, compiled, data):
+    trainer, by_jax = compiled("mlm")
+    other = tensorflow_steps(make_trainer(data, "mlm", **changes), data[1])
+    far = differences(other, by_jax, trainer.config)
+    assert any(far[kind] > 5 * limit for kind, limit in LIMITS.items()), far
+
+
+@needs_jax
+def test_replicas_share_their_sums(tmp_path):
+    """The script that runs programs divides the rows, and makes replicas add up."""
+    program = """
+    func.func @main(%rows: tensor<2xf32>, %total: tensor<2xf32>) -> tensor<2xf32> {
+      %sums = "stablehlo.all_reduce"(%rows) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %sum = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %sum : tensor<f32>
+      }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<2xf32>) -> tensor<2xf32>
+      %new = stablehlo.add %sums, %total : tensor<2xf32>
+      return %new : tensor<2xf32>
+    }
+    """
+    rows = np.arange(12, dtype=np.float32).reshape([3, 4])
+    total = np.zeros([2], np.float32)
+    given = {"rows_0": rows, "variable_1": total, "result_of": [1], "replicas": 2}
+    found = run_stablehlo(program, given, tmp_path)
+    sums = np.cumsum(rows[:, :2] + rows[:, 2:], axis=0)
+    np.testing.assert_array_equal([found[f"step_{step}_result_0"] for step in range(3)], sums)
