@@ -612,7 +612,7 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
 
     trainer = pretraining.Trainer(without_dropout, encoder, cpu)
     dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
-    trainer.eval_dataset = distribution.distribute_dataset(cpu, dataset)
+    trainer.eval_dataset = distribution.distribute_dataset(cpu, lambda _: dataset)
     blind = trainer.evaluate(tf.constant(-1))
     assert float(blind["generator_loss"]) == pytest.approx(np.log(encoder.vocab_size), rel=0.005)
     trainer.model.set_frequency_biases(counts)
