@@ -47,8 +47,8 @@ tpu-check: .venv/installed .venv-tpu/installed  ## Compiles each recipe's step f
 
 install-tpu: .venv-tpu-vm/installed  ## tfbio for a machine with a TPU, in .venv-tpu-vm (docs/tpu.md)
 
-# Not in .venv: uninstalling its tensorflow would take files of tensorflow-tpu with it. Nor with the
-# newer libtpu that compiles in advance (scripts/tpu_compiler.py).
+# Not in .venv: uninstalling its tensorflow would take files of tensorflow-tpu with it. Nor beside
+# JAX and the newer libtpu that scripts/tpu_compiler.py wants.
 .venv-tpu-vm/installed: BIN := .venv-tpu-vm/bin
 .venv-tpu-vm/installed: setup.cfg constraints.txt requirements/tpu/pyproject.toml
 	@echo "Installing tfbio with tensorflow-tpu into .venv-tpu-vm (about 10 minutes) ..."
