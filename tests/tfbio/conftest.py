@@ -12,7 +12,7 @@ import tf_keras as keras
 
 from data_prep import sentence_roles, vocabulary
 from tests import task_types
-from tfbio import config, kinds, pretraining, records, task_model, tokenization
+from tfbio import config, kinds, pretraining, records, target, task_model, tokenization
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -29,6 +29,22 @@ def two_devices():
 @pytest.fixture(scope="session")
 def cpu():
     return tf.distribute.OneDeviceStrategy("/cpu:0")
+
+
+@pytest.fixture
+def for_tpu():
+    """Chooses the form of the step for a TPU, when it is called, until the end of the test."""
+    yield lambda: target.set_tpu(True)
+    target.set_tpu(False)
+
+
+@pytest.fixture
+def bfloat16():
+    """Layers compute in bfloat16."""
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    yield
+    keras.mixed_precision.set_global_policy(before)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 
 from tests import emulated_tpu
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
@@ -101,14 +100,6 @@ def check_operations(traced):
             if output.dtype not in (tf.variant, tf.resource) and "__redundant" not in op.name:
                 assert output.shape.is_fully_defined(), op
     return counts
-
-
-@pytest.fixture
-def bfloat16():
-    before = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    yield
-    keras.mixed_precision.set_global_policy(before)
 
 
 @pytest.mark.parametrize("name", BY_TYPE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import config, encoder, layer_loop, pretraining, target, tokenization
+from tfbio import config, encoder, layer_loop, pretraining, tokenization
 
 SHAPE = config.EncoderConfig(
     vocab_size=60,
@@ -28,13 +28,6 @@ SHAPES = {
         SHAPE, type_vocab_size=1, position_offset=2, max_position_embeddings=18
     ),
 }
-
-
-@pytest.fixture
-def for_tpu():
-    """Chooses the form for a TPU, when it is called; the other one again afterwards."""
-    yield lambda: target.set_tpu(True)
-    target.set_tpu(False)
 
 
 def batch_of(shape, rows=4, length=16):
@@ -72,7 +65,7 @@ def test_the_loop_has_the_layers_outputs_and_gradients(name, compiled, for_tpu):
         assert error < 1e-5, (variable.name, error)
 
 
-def test_the_loop_multiplies_nothing_large_again():
+def test_the_loop_multiplies_nothing_large_again(for_tpu):
     """Of products, the backward pass has two for each of the forward's, and the scores anew."""
     made, batch = encoder.Encoder(SHAPE), batch_of(SHAPE)
 
@@ -82,11 +75,8 @@ def test_the_loop_multiplies_nothing_large_again():
             loss = tf.reduce_sum(made(**batch, seed=tf.constant([3, 4])))
         return tape.gradient(loss, made.variables)
 
-    target.set_tpu(True)
-    try:
-        graph = run.get_concrete_function().graph
-    finally:
-        target.set_tpu(False)
+    for_tpu()
+    graph = run.get_concrete_function().graph
     bodies = [
         graph._get_function(op.get_attr("body").name).graph
         for op in graph.get_operations()

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 
 from tfbio import packing
 from tfbio.config import EncoderConfig
@@ -117,14 +116,6 @@ def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
             found = packed[piece : piece + 1]
         assert np.abs(logits).max() > 1e-2
         np.testing.assert_allclose(found, logits, atol=1e-5)
-
-
-@pytest.fixture
-def bfloat16():
-    before = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    yield
-    keras.mixed_precision.set_global_policy(before)
 
 
 @pytest.mark.parametrize("head", ["linear", "lstm", "crf"])

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tfbio import randomness, target
+from tfbio import randomness
 
 SEED = tf.constant([3, 4])
 
@@ -61,13 +61,6 @@ def test_replicas_take_their_rows_of_one_draw_and_drop_apart(two_devices):
     assert (first.numpy() != second.numpy()).any()
 
 
-@pytest.fixture
-def for_tpu():
-    target.set_tpu(True)
-    yield
-    target.set_tpu(False)
-
-
 def test_hashed_bits_look_random():
     """Every bit is as often 1 as 0, and says nothing of its neighbours, nor of another key's."""
     one = randomness.hashed_bits(tf.TensorShape([64, 8, 128]), *tf.constant([7, 9], tf.uint32))
@@ -87,6 +80,7 @@ def test_hashed_bits_look_random():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_tpus_dropout_drops_its_share_and_scales_the_rest(for_tpu, compiled):
+    for_tpu()
     run = tf.function(lambda seed: randomness.dropout(tf.ones([500, 400]), 0.1, seed))
     run = tf.function(run, jit_compile=compiled)
     dropped = run(SEED).numpy()
@@ -97,6 +91,7 @@ def test_a_tpus_dropout_drops_its_share_and_scales_the_rest(for_tpu, compiled):
 
 
 def test_each_replica_of_a_tpu_drops_others(for_tpu, two_devices):
+    for_tpu()
     drops = two_devices.run(lambda: randomness.dropout(tf.ones([100, 50]), 0.5, SEED))
     one, two = two_devices.experimental_local_results(drops)
     assert 0.4 < (one.numpy() != two.numpy()).mean() < 0.6
