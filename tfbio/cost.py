@@ -11,6 +11,7 @@ operations are nothing. A test holds the count equal to PyTorch's of Hugging Fac
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -172,6 +173,66 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     return BYTES_OF_PARAMETER * parameters(config).all + largest
 
 
+def tpu_memory(config: PretrainingConfig, device: Device) -> int:
+    """Estimates the bytes that a step takes on each device of a TPU, in bfloat16.
+
+    Counts what the step that `run.optimize_for` calls "tpu" has in memory where it has most, the
+    backward pass through an encoder (`layer_loop`, `encoder.transformer_layer`). Of each parameter:
+    weight, Adam's averages and gradient in float32, and the sum of the gradients where the batch is
+    worked on in parts. Of each parameter of a layer: weight and gradient in bfloat16, those of all
+    layers one after the other. Of each token and layer, h hidden and f feed-forward units: the
+    input, query, key, value, context, and the results of the three other products, 7 h + f numbers.
+    Of the one layer that is worked on: 6 h + 2 f numbers of each token, and three of each pair of
+    tokens and head. The generator has its word scores besides: four copies in float32, which are
+    gone when the discriminator's pass begins, as all of the generator's are.
+    """
+    parts = config.run.gradient_accumulation_steps
+    examples = math.ceil(config.train_batch_size / (device.count * parts))
+
+    def of_encoder(shape: EncoderConfig, length: int) -> int:
+        hidden, inner = shape.hidden_size, shape.intermediate_size
+        kept = shape.num_hidden_layers * length * (7 * hidden + inner)
+        working = length * (6 * hidden + 2 * inner)
+        working += 3 * shape.num_attention_heads * length * length
+        layers = encoder_parameters(dataclasses.replace(shape, share_layers=False))
+        layers -= _embeddings(shape)
+        return 2 * (examples * (kept + working) + 2 * layers)
+
+    def largest(length: int) -> int:
+        scores = 4 * 4 * examples * config.max_predictions(length) * config.encoder.vocab_size
+        own = of_encoder(config.encoder, length)
+        if config.objective == "mlm":
+            return own + scores
+        return max(own, of_encoder(config.generator, length) + scores * config.has_generator)
+
+    of_parameters = BYTES_OF_PARAMETER + (4 if parts > 1 else 0)
+    activations = max(largest(length) for length, _ in config.phases())
+    return of_parameters * parameters(config).all + activations
+
+
+def needed_memory(config: PretrainingConfig, name: str) -> int:
+    """Estimates the bytes that a step takes on each device of one of `DEVICES`."""
+    if name.startswith("tpu") and precision_on(config, name) == "bfloat16":
+        return tpu_memory(config, DEVICES[name])
+    return memory(config, DEVICES[name], precision_on(config, name))
+
+
+def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
+    """Returns the smallest `run.gradient_accumulation_steps` that fits; None if none does.
+
+    Args:
+      config: all settings.
+      name: one of `DEVICES`.
+    """
+    device, parts = DEVICES[name], config.run.gradient_accumulation_steps
+    while config.train_batch_size % (device.count * parts) == 0:
+        run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
+        if needed_memory(dataclasses.replace(config, run=run), name) <= device.memory:
+            return parts
+        parts *= 2
+    return None
+
+
 def precision_on(config: PretrainingConfig, name: str) -> str:
     """What a run computes in on a named device; see `distribution.set_precision`."""
     if config.run.precision != "auto":
@@ -225,11 +286,15 @@ def report(
     lines.append(f"{'on':9}  {'in':8}  {'GB of memory each':>17}  {'days':>8}")
     for each in [name] if name else DEVICES:
         device, precision = DEVICES[each], precision_on(config, each)
-        needed = memory(config, device, precision)
+        needed = needed_memory(config, each)
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
         time = days(config, each)
         time = f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
-        note = "" if needed <= device.memory else "  too much"
+        note = ""
+        if needed > device.memory:
+            parts = parts_that_fit(config, each)
+            remedy = f"; fits with run.gradient_accumulation_steps={parts}" if parts else ""
+            note = f"  too much{remedy}"
         lines.append(f"{each:9}  {precision:8}  {sizes:>17}  {time:>8}{note}")
     lines.append(
         f"Days at {SHARE_OF_PEAK:.0%} of the peak; they and the memory are estimates, of which "

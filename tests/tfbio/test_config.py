@@ -183,6 +183,7 @@ def test_a_mistake_in_how_to_train_is_named(changes, words):
         ("", ["learning_rate"], ["--set learning_rate", "name=value"]),
         ("", ["seed.x=1"], ["seed"]),
         ("", ["run.precision=half"], ["run.precision must be", "'half'"]),
+        ("", ["run.optimize_for=gpu"], ["run.optimize_for must be", "cpu or tpu", "'gpu'"]),
         ("", ["generator_warmup_steps=-1"], ["generator_warmup_steps must be 0 (none) or more"]),
         ("", ["generator_warmup_steps=1000000"], ["less than num_train_steps"]),
         *(

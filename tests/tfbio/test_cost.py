@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,47 @@ def test_memory_follows_the_batch_and_the_devices():
     assert cost.memory(made, one, "bfloat16") - parameters == activations / 2
     longer = dataclasses.replace(made, final_sequence_length=48)
     assert cost.memory(longer, one, "float32") - parameters > activations
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "benchmarks" / "tpu").glob("*.json")), ids=lambda path: path.stem
+)
+def test_memory_on_a_tpu_is_what_its_compiler_says(path):
+    """Within 15 %, where the compiler had no need to save; and the same fits."""
+    result = json.loads(path.read_text())
+    layers, hidden = map(int, result["encoder"].split(" x "))
+    (made,) = (
+        each
+        for each in map(recipe, ("small", "base", "large"))
+        if (each.encoder.num_hidden_layers, each.encoder.hidden_size) == (layers, hidden)
+    )
+    device = cost.DEVICES[f"tpu-{result['tpu']}"]
+    made = dataclasses.replace(
+        made,
+        sequence_length=result["length"],
+        final_sequence_length=0,
+        train_batch_size=result["batch_per_core"] * device.count,
+        run=config.PretrainingRun(gradient_accumulation_steps=result["parts"]),
+    )
+    planned = cost.tpu_memory(made, device)
+    assert (planned <= device.memory) == ("error" not in result)
+    if "error" not in result and result["needed_bytes"] < 0.6 * device.memory:
+        assert planned == pytest.approx(result["needed_bytes"] - result["code_bytes"], rel=0.15)
+
+
+def test_what_is_too_much_is_said_with_its_remedy():
+    made = dataclasses.replace(recipe("large"), train_batch_size=4096)
+    (row,) = [line for line in cost.report(made, "tpu-v3-8").splitlines() if "too much" in line]
+    parts = cost.parts_that_fit(made, "tpu-v3-8")
+    assert parts > 1 and row.endswith(f"fits with run.gradient_accumulation_steps={parts}")
+
+    def fits(parts):
+        run = config.PretrainingRun(gradient_accumulation_steps=parts)
+        needed = cost.needed_memory(dataclasses.replace(made, run=run), "tpu-v3-8")
+        return needed <= cost.DEVICES["tpu-v3-8"].memory
+
+    assert fits(parts) and not fits(parts // 2)
+    assert cost.parts_that_fit(recipe("small"), "tpu-v3-8") == 1
 
 
 def test_memory_of_the_generator_where_its_scores_are_many():

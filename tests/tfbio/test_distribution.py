@@ -17,7 +17,15 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 
 from tests import emulated_tpu
-from tfbio import checkpoints, distribution, pretraining, pretraining_data, records, tokenization
+from tfbio import (
+    checkpoints,
+    distribution,
+    pretraining,
+    pretraining_data,
+    records,
+    target,
+    tokenization,
+)
 from tfbio.cli import Interrupted, UserError
 
 
@@ -269,3 +277,35 @@ def test_precision(precision, policy):
         assert keras.mixed_precision.global_policy().name == policy
     finally:
         keras.mixed_precision.set_global_policy("float32")
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [([(8, 0), (9, 0)], "bfloat16"), ([(8, 0), (7, 0)], "float32"), ([], "float32")],
+)
+def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatch):
+    gpus = [f"gpu:{number}" for number in range(len(capabilities))]
+    details = dict(zip(gpus, capabilities, strict=True))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: gpus)
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"compute_capability": details[gpu]},
+    )
+    before = keras.mixed_precision.global_policy()
+    try:
+        assert distribution.set_precision("auto", cpu) == expected
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.mark.parametrize(
+    ("device", "on_cpu", "on_tpu"), [("auto", 0, 1), ("cpu", 0, 0), ("tpu", 1, 1)]
+)
+def test_which_form_of_the_step(device, on_cpu, on_tpu, cpu):
+    try:
+        for strategy, expected in ((cpu, on_cpu), (emulated_tpu.make_strategy(2), on_tpu)):
+            distribution.optimize_for(device, strategy)
+            assert target.is_tpu() == bool(expected)
+    finally:
+        target.set_tpu(False)

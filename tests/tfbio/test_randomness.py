@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tfbio import randomness
+from tfbio import randomness, target
 
 SEED = tf.constant([3, 4])
 
@@ -59,3 +59,44 @@ def test_replicas_take_their_rows_of_one_draw_and_drop_apart(two_devices):
     dropped = two_devices.run(lambda: randomness.dropout(tf.ones([1000]), 0.5, SEED))
     first, second = two_devices.experimental_local_results(dropped)
     assert (first.numpy() != second.numpy()).any()
+
+
+@pytest.fixture
+def for_tpu():
+    target.set_tpu(True)
+    yield
+    target.set_tpu(False)
+
+
+def test_hashed_bits_look_random():
+    """Every bit is as often 1 as 0, and says nothing of its neighbours, nor of another key's."""
+    one = randomness.hashed_bits(tf.TensorShape([64, 8, 128]), *tf.constant([7, 9], tf.uint32))
+    bits = (one.numpy()[..., np.newaxis] >> np.arange(32, dtype=np.uint32)) & 1
+    n = bits[..., 0].size
+    # The mean of n fair bits is within 5 standard deviations of 1/2.
+    assert np.abs(bits.reshape(-1, 32).mean(axis=0) - 0.5).max() < 5 * 0.5 / np.sqrt(n)
+    high = one.numpy() >= 2**31
+    for axis in range(3):
+        neighbours = np.delete(high, 0, axis) == np.delete(high, -1, axis)
+        assert abs(neighbours.mean() - 0.5) < 5 * 0.5 / np.sqrt(neighbours.size)
+    for key in ([8, 9], [7, 10]):
+        other = randomness.hashed_bits(one.shape, *tf.constant(key, tf.uint32)).numpy() >= 2**31
+        assert abs((high == other).mean() - 0.5) < 5 * 0.5 / np.sqrt(n)
+    assert stats.kstest(one.numpy().ravel() / 2**32, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_tpus_dropout_drops_its_share_and_scales_the_rest(for_tpu, compiled):
+    run = tf.function(lambda seed: randomness.dropout(tf.ones([500, 400]), 0.1, seed))
+    run = tf.function(run, jit_compile=compiled)
+    dropped = run(SEED).numpy()
+    assert abs((dropped == 0).mean() - 0.1) < 5 * np.sqrt(0.09 / dropped.size)
+    np.testing.assert_allclose(dropped[dropped > 0], 1 / 0.9, rtol=1e-4)
+    np.testing.assert_array_equal(run(SEED), dropped)
+    assert (run(SEED + 1).numpy() != dropped).mean() > 0.1
+
+
+def test_each_replica_of_a_tpu_drops_others(for_tpu, two_devices):
+    drops = two_devices.run(lambda: randomness.dropout(tf.ones([100, 50]), 0.5, SEED))
+    one, two = two_devices.experimental_local_results(drops)
+    assert 0.4 < (one.numpy() != two.numpy()).mean() < 0.6
