@@ -13,6 +13,7 @@ argument whose next value it is. RESULTS has the results as `step_S_result_R`.
 
 import os
 import sys
+from operator import itemgetter
 
 import numpy as np
 
@@ -52,7 +53,9 @@ def main(program: str, arguments: str, results: str) -> None:
     for step in range(len(next(iter(rows.values())))):
         placed = [(number, values[step], divided) for number, values in rows.items()]
         placed += [(number, values, same) for number, values in variables.items()]
-        placed = [jax.device_put(values, where) for _, values, where in sorted(placed, key=_first)]
+        placed = [
+            jax.device_put(values, where) for _, values, where in sorted(placed, key=itemgetter(0))
+        ]
         outputs = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
         for number, copies in enumerate(outputs):
             value = np.asarray(copies[0])
@@ -61,10 +64,6 @@ def main(program: str, arguments: str, results: str) -> None:
             found[f"step_{step}_result_{number}"] = value
             variables[int(given["result_of"][number])] = value
     np.savez(results, **found)
-
-
-def _first(item: tuple) -> int:
-    return item[0]
 
 
 if __name__ == "__main__":

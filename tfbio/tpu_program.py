@@ -112,7 +112,17 @@ def stablehlo(
       rows: what a core gets of the batch, static shapes.
     """
     cores = strategy.num_replicas_in_sync
-    traced = trace(strategy, step, *([rows] * cores))
+    return lower(trace(strategy, step, *([rows] * cores)), rows, cores)
+
+
+def lower(traced, rows: dict[str, tf.Tensor], cores: int) -> str:
+    """Returns what `stablehlo` does.
+
+    Args:
+      traced: see `trace`; the step returns nothing.
+      rows: what a core gets of the batch, static shapes.
+      cores: of the strategy.
+    """
     definition = traced.graph.as_graph_def()
     for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
         _for_one_core(nodes, cores)

@@ -1,4 +1,4 @@
-"""The step that is compiled for a TPU is the step that trains: JAX runs it on CPUs."""
+"""The step that is compiled for a TPU is the step that trains: JAX runs it on two CPU devices."""
 
 import dataclasses
 import functools
@@ -11,12 +11,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import config, pretraining, pretraining_data, records, tokenization
+from tfbio import (
+    config,
+    distribution,
+    pretraining,
+    pretraining_data,
+    records,
+    tokenization,
+    tpu_program,
+)
 
 ROOT = Path(__file__).parents[2]
 # JAX and TensorFlow do not go into one environment: they want other versions of NumPy.
 PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))
-STEPS = 3
+STEPS, LEARNING_RATE = 3, 2e-4
 # How far JAX may be from TensorFlow, in shares of the norm of what is compared; the updates are in
 # learning rates, and compared beyond what rounding a weight does to them.
 LIMITS = {
@@ -24,8 +32,8 @@ LIMITS = {
     "gradients": 1e-5,
     "m": 1e-5,
     "v": 1e-5,
-    "weights": 1e-5,
-    "updates": 2e-4,
+    "weights": 1e-4,
+    "updates": 4e-4,
 }
 OBJECTIVES = {
     "electra": {},
@@ -47,10 +55,20 @@ def data(examples_folder):
     return encoder, list(dataset)
 
 
-def make_trainer(data, objective, **changes):
-    """A trainer that goes on at the highest learning rate."""
+def make_trainer(data, objective, strategy, **changes):
+    """A trainer that goes on at the highest learning rate, without dropout."""
     encoder, _ = data
-    shape = config.EncoderConfig(encoder.vocab_size, 16, 24, 1, 2, 32, 64)
+    shape = config.EncoderConfig(
+        vocab_size=encoder.vocab_size,
+        embedding_size=16,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
     settings = config.PretrainingConfig(
         encoder=shape,
         generator_hidden_fraction=0.5,
@@ -58,11 +76,11 @@ def make_trainer(data, objective, **changes):
         train_batch_size=8,
         num_train_steps=1_000_000,
         num_warmup_steps=0,
-        learning_rate=2e-4,
+        learning_rate=LEARNING_RATE,
         **OBJECTIVES[objective],
     )
     settings = dataclasses.replace(settings, **changes)
-    trainer = pretraining.Trainer(settings, encoder, tf.distribute.get_strategy())
+    trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_loop_begin()
     return trainer
 
@@ -82,7 +100,17 @@ def variables_of(trainer):
 
 
 def values_of(trainer):
-    return {name: variable.numpy() for name, variable in variables_of(trainer).items()}
+    return {name: np.array(variable) for name, variable in variables_of(trainer).items()}
+
+
+def logged_of(trainer, values):
+    """What metrics with these values give: those of two cores count twice what they take twice."""
+    variables = variables_of(trainer)
+    metrics = [variable for metric in trainer.logged for variable in metric.variables]
+    for name, variable in variables.items():
+        if any(variable is own for own in metrics):
+            variable.assign(values[name])
+    return {metric.name: metric.result().numpy() for metric in trainer.logged}
 
 
 def tensorflow_steps(trainer, batches):
@@ -95,21 +123,23 @@ def tensorflow_steps(trainer, batches):
     return values
 
 
-def lower(trainer, batch):
-    """The step as StableHLO, its variables in the order of its arguments, and which are results."""
-    step = tf.function(trainer._replica_train_step, jit_compile=True)
-    text = step.experimental_get_compiler_ir(batch)(stage="stablehlo")
-    text = re.sub(r"= mhlo\.copy (%\S+) : (\S+)", r"= stablehlo.optimization_barrier \1 : \2", text)
-    text = re.sub(r"= mhlo\.erf (%\S+) : (\S+)", r"= chlo.erf \1 : \2 -> \2", text)
-    graph = step.get_concrete_function(batch).graph
-    names = {id(variable.handle): name for name, variable in variables_of(trainer).items()}
-    arguments = [names[id(handle)] for handle, _ in graph.captures]
+def lower(trainer, rows):
+    """The step of a core as StableHLO, and the variables that are arguments and results."""
+    cores = trainer.strategy.num_replicas_in_sync
+    distribution.optimize_for("auto", trainer.strategy)
+    traced = tpu_program.trace(trainer.strategy, trainer._replica_train_step, *[rows] * cores)
+    text = tpu_program.lower(traced, rows, cores)
+    distribution.optimize_for("cpu", None)
+    graph = traced.graph
     written = {
-        handle.name
+        handle.op.inputs[0].name
         for op in graph.get_operations()
         if re.match("Assign|ResourceApply", op.type)
         for handle in op.inputs
+        if handle.op.type == "TPUReplicatedInput"
     }
+    names = {id(v.values[0].handle): name for name, v in variables_of(trainer).items()}
+    arguments = [names[id(handle)] for handle, _ in graph.captures]
     results = [number for number, (_, own) in enumerate(graph.captures) if own.name in written]
     return text, arguments, results
 
@@ -126,13 +156,15 @@ def run_stablehlo(text, given, folder):
 
 def jax_steps(trainer, batches, folder):
     """As `tensorflow_steps`, by JAX from the step as StableHLO."""
-    text, arguments, results = lower(trainer, batches[0])
+    cores = trainer.strategy.num_replicas_in_sync
+    rows = {name: values[: len(values) // cores] for name, values in batches[0].items()}
+    text, arguments, results = lower(trainer, rows)
     names = sorted(batches[0])
     values = [values_of(trainer)]
     rows = {f"rows_{i}": [batch[name] for batch in batches] for i, name in enumerate(names)}
     variables = {f"variable_{len(rows) + i}": values[0][name] for i, name in enumerate(arguments)}
     result_of = [len(rows) + argument for argument in results]
-    given = {**rows, **variables, "result_of": result_of, "replicas": 1}
+    given = {**rows, **variables, "result_of": result_of, "replicas": cores}
     found = run_stablehlo(text, given, folder)
     for step in range(len(batches)):
         outputs = [found[f"step_{step}_result_{number}"] for number in range(len(results))]
@@ -141,34 +173,37 @@ def jax_steps(trainer, batches, folder):
     return values
 
 
-def differences(one, other, settings):
+def differences(one, other, trainer):
     """Returns how far two runs are from each other at most, for each of `LIMITS`.
 
     Args:
       one, other: see `tensorflow_steps`.
-      settings: of the run.
+      trainer: of one device.
     """
     far = dict.fromkeys(LIMITS, 0.0)
-    beta_1, rate = settings.adam_beta_1, settings.learning_rate
+    beta_1, rate = trainer.config.adam_beta_1, LEARNING_RATE
 
     def note(kind, mine, theirs):
         assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
-        distance = np.linalg.norm(np.float64(mine) - theirs)
+        distance = np.linalg.norm(mine.astype(np.float64) - theirs)
         far[kind] = max(far[kind], distance / max(np.linalg.norm(mine), 1e-30))
 
     for step in range(1, len(one)):
         pairs = [(run[step - 1], run[step]) for run in (one, other)]
+        losses = [logged_of(trainer, run[step]) for run in (one, other)]
+        for name, value in losses[0].items():
+            note("losses", value, losses[1][name])
+        for name in ("steps", "skipped_steps", "last_skipped_step"):
+            assert one[step][name] == other[step][name]
         for name, value in one[step].items():
             if name.startswith(("m of", "v of")):
                 note(name[0], value, other[step][name])
-            elif f"m of {name}" not in one[step]:
-                note("losses", value, other[step][name])
-            else:
+            elif f"m of {name}" in one[step]:
                 m = f"m of {name}"
-                gradients = [np.float64(new[m]) - beta_1 * old[m] for old, new in pairs]
+                gradients = [new[m].astype(np.float64) - beta_1 * old[m] for old, new in pairs]
                 note("gradients", *gradients)
                 note("weights", value, other[step][name])
-                updates = [(np.float64(new[name]) - old[name]) / rate for old, new in pairs]
+                updates = [(new[name].astype(np.float64) - old[name]) / rate for old, new in pairs]
                 # Those of tiny gradients are made of rounding.
                 known = np.abs(gradients[0]) > 1e-2 * np.abs(gradients[0]).max()
                 rounding = 2 * np.spacing(np.abs(value)) / rate
@@ -179,42 +214,44 @@ def differences(one, other, settings):
 
 @pytest.fixture(scope="module")
 def compiled(data, tmp_path_factory):
-    """What JAX gives for an objective, and the trainer; compiled once for each."""
+    """What two cores give for an objective, by JAX; compiled once for each."""
 
     def run(objective):
-        trainer = make_trainer(data, objective)
-        return trainer, jax_steps(trainer, data[1], tmp_path_factory.mktemp(objective))
+        strategy = tpu_program.make_strategy(2, one_copy=True)
+        trainer = make_trainer(data, objective, strategy)
+        return jax_steps(trainer, data[1], tmp_path_factory.mktemp(objective))
 
     return functools.cache(run)
 
 
 @needs_jax
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_jax_trains_with_the_compiled_step_as_tensorflow_does(objective, compiled, data):
-    trainer, by_jax = compiled(objective)
-    by_tensorflow = tensorflow_steps(trainer, data[1])
-    far = differences(by_tensorflow, by_jax, trainer.config)
+def test_jax_trains_with_the_compiled_step_as_tensorflow_does(objective, compiled, data, cpu):
+    by_jax = compiled(objective)
+    one = make_trainer(data, objective, cpu)
+    far = differences(tensorflow_steps(one, data[1]), by_jax, one)
     assert all(far[kind] <= limit for kind, limit in LIMITS.items()), far
+    learning = one.model.trainable_variables
+    if one._generator_alone:
+        learning = one.model.generator_variables
+    names = {id(variable): name for name, variable in variables_of(one).items()}
+    own = {names[id(variable)] for variable in learning}
+    wanted = own | {f"{slot} of {name}" for slot in "mv" for name in own}
     moved = {name for name, value in by_jax[0].items() if (value != by_jax[STEPS][name]).any()}
-    learning = trainer.model.trainable_variables
-    if trainer._generator_alone:
-        learning = trainer.model.generator_variables
-    names = {id(variable): name for name, variable in variables_of(trainer).items()}
-    for variable in learning:
-        name = names[id(variable)]
-        assert {name, f"m of {name}", f"v of {name}"} <= moved
+    trained = {name for name in moved if name[0].isdigit() or name.startswith(("m of", "v of"))}
+    assert trained == wanted
 
 
 @needs_jax
 @pytest.mark.parametrize(
     "changes",
-    [{"weight_decay_rate": 0.0}, {"adam_beta_2": 0.998}, {"learning_rate": 2.02e-4}],
+    [{"weight_decay_rate": 0.0}, {"adam_beta_2": 0.998}, {"learning_rate": 1.01 * LEARNING_RATE}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_another_step_is_noticed(changes, compiled, data):
-    trainer, by_jax = compiled("mlm")
-    other = tensorflow_steps(make_trainer(data, "mlm", **changes), data[1])
-    far = differences(other, by_jax, trainer.config)
+def test_another_step_is_noticed(changes, compiled, data, cpu):
+    by_jax = compiled("mlm")
+    other = make_trainer(data, "mlm", cpu, **changes)
+    far = differences(tensorflow_steps(other, data[1]), by_jax, other)
     assert any(far[kind] > 5 * limit for kind, limit in LIMITS.items()), far
 
 
