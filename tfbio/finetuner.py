@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import checkpoints, fixed_shapes, optimization, packing, randomness
+from tfbio import checkpoints, distribution, fixed_shapes, optimization, packing, randomness
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig, FinetuningConfig
 from tfbio.kinds import Kind
@@ -28,8 +28,6 @@ DROPOUT_STREAM, ORDER_STREAM, SUBSET_STREAM = 0, 1, 2
 LOG_EVERY = 50
 # Prediction batches of one call, where their shape is fixed.
 PREDICTED_AT_ONCE = 8
-# The shapes are fixed, so a TPU need not make them so, nor look for examples that are padding.
-RUN_OPTIONS = tf.distribute.RunOptions(experimental_enable_dynamic_batch_size=False)
 
 
 class DivergedError(UserError):
@@ -340,7 +338,7 @@ class Finetuner:
         def take_step(index: tf.Tensor, shape: fixed_shapes.Shape) -> tf.Tensor:
             batch = self._batch_of(arrays, index, shape, of_tokens)
             losses = self.strategy.run(
-                self._replica_train_step, args=(batch, seed), options=RUN_OPTIONS
+                self._replica_train_step, args=(batch, seed), options=distribution.STATIC_SHAPES
             )
             return self.strategy.reduce("SUM", losses, axis=None)
 
@@ -495,7 +493,7 @@ class Finetuner:
 
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             batch = self._batch_of(arrays, index, shape, of_tokens)
-            each = self.strategy.run(outputs, args=(batch,), options=RUN_OPTIONS)
+            each = self.strategy.run(outputs, args=(batch,), options=distribution.STATIC_SHAPES)
             each = tf.stack(self.strategy.experimental_local_results(each))
             return index + 1, found.write(index, each)
 
