@@ -5,8 +5,9 @@ r"""Compiles a pretraining step with the TPU's own compiler, without a TPU: does
 The step is the one that `TPUStrategy` traces for all cores, gradients summed over them. For each
 phase of the recipe a line tells what a core needs of its memory, the FLOPs of its matrix products,
 what it reads from and writes to memory, the size of the program, and the roofline's time: what the
-step takes at least, if each operation is as fast as products, memory and interconnect allow. Where
-a step does not fit, it is tried in 2, 4, ... parts (run.gradient_accumulation_steps).
+step takes at least, if each operation is as fast as products, memory and interconnect allow. A
+step is compiled in as many parts (run.gradient_accumulation_steps) as `--dry_run` estimates that it
+needs, and in twice as many until it fits.
 
 `make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles every recipe. Results are kept
 in benchmarks/tpu/, by the hash of the program; what was compiled before is not compiled again.
@@ -72,7 +73,7 @@ def main(argv: list[str]) -> None:
 
 
 def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_core: int = 0) -> dict:
-    """Compiles one phase of a recipe, in more parts until it fits.
+    """Compiles one phase of a recipe, in as many parts as it needs to fit.
 
     Args:
       recipe: all settings.
@@ -88,35 +89,29 @@ def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_cor
     """
     device = cost.DEVICES[f"tpu-{tpu}"]
     batch = batch_per_core * device.count or recipe.train_batch_size
-    parts = recipe.run.gradient_accumulation_steps
+    settings = dataclasses.replace(
+        recipe, sequence_length=length, final_sequence_length=0, train_batch_size=batch
+    )
+    parts = cost.parts_that_fit(settings, f"tpu-{tpu}") or recipe.run.gradient_accumulation_steps
     while True:
         if batch % (device.count * parts):
             raise cli.UserError(
                 f"train_batch_size {batch} does not divide by {device.count} devices"
                 + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
             )
-        result = _compiled(recipe, length, tpu, batch // device.count, parts)
+        result = _compiled(settings, tpu, parts)
         too_large = "error" in result or result["needed_bytes"] > device.memory
         if not too_large or parts >= MOST_PARTS or batch % (2 * parts * device.count):
             return result
         parts *= 2
 
 
-def _compiled(
-    recipe: config.PretrainingConfig, length: int, tpu: str, batch: int, parts: int
-) -> dict:
-    cores = cost.DEVICES[f"tpu-{tpu}"].count
+def _compiled(settings: config.PretrainingConfig, tpu: str, parts: int) -> dict:
     run = dataclasses.replace(
-        recipe.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
+        settings.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
     )
-    settings = dataclasses.replace(
-        recipe,
-        sequence_length=length,
-        final_sequence_length=0,
-        train_batch_size=batch * cores,
-        run=run,
-    )
-    text = _lower(settings, cores)
+    settings = dataclasses.replace(settings, run=run, comment="")
+    text = _lower(settings, cost.DEVICES[f"tpu-{tpu}"].count)
     key = hashlib.sha256(f"{COMPILER} {TOPOLOGIES[tpu]} {text}".encode()).hexdigest()[:16]
     path = Path(FLAGS.results) / f"{key}.json"
     if not path.exists():
@@ -177,18 +172,27 @@ def _compile(text: str, settings: config.PretrainingConfig, tpu: str) -> dict:
                 "roofline_seconds": found.seconds + exchanged / device.interconnect,
             }
     batch = settings.train_batch_size // device.count
-    encoder = settings.encoder
     return {
         "tpu": tpu,
         "compiler": COMPILER,
-        "objective": settings.objective,
-        "encoder": f"{encoder.num_hidden_layers} x {encoder.hidden_size}",
+        "settings": _changed(settings, config.PretrainingConfig()),
         "length": settings.sequence_length,
         "batch_per_core": batch,
         "parts": settings.run.gradient_accumulation_steps,
         "planned_flops": batch * cost.example_flops(settings, settings.sequence_length),
         **result,
     }
+
+
+def _changed(settings: object, defaults: object) -> dict:
+    """Gives the fields of a dataclass that differ from another's, of nested ones, too."""
+    changed = {}
+    for field in dataclasses.fields(settings):
+        value, default = (getattr(each, field.name) for each in (settings, defaults))
+        if value != default:
+            nested = dataclasses.is_dataclass(value)
+            changed[field.name] = _changed(value, default) if nested else value
+    return changed
 
 
 HEAD = """\

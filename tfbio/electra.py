@@ -12,8 +12,9 @@ import tf_keras as keras
 
 from tfbio import accumulation, gradients, randomness
 from tfbio.accumulation import Part
+from tfbio.activations import ACTIVATIONS
 from tfbio.config import PretrainingConfig
-from tfbio.encoder import ACTIVATIONS, Dense, Encoder
+from tfbio.encoder import Dense, Encoder
 from tfbio.masked_language_model import (
     MaskedLanguageModelHead,
     masked_loss,

@@ -10,15 +10,13 @@ call, and `seed=None` means no dropout (evaluation). A step that is run again wi
 gives the same numbers.
 """
 
-import functools
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import layer_loop, target
+from tfbio import target, tpu_layers
+from tfbio.activations import ACTIVATIONS
 from tfbio.config import EncoderConfig
 from tfbio.randomness import dropout, split
 
@@ -73,146 +71,57 @@ class Embeddings(keras.layers.Layer):
         return dropout(self.layer_norm(embedded), self.dropout_prob, seed)
 
 
-class LayerWeights(NamedTuple):
-    """The weights of a Transformer layer, h hidden and f feed-forward units; variables or tensors.
-
-    Of several layers at once, each with a first dimension for the layer.
-    """
-
-    query_key_value: tf.Tensor  # [h, 3 h]
-    query_key_value_bias: tf.Tensor  # [3 h]
-    attention_output: tf.Tensor  # [h, h]
-    attention_output_bias: tf.Tensor  # [h]
-    attention_gamma: tf.Tensor  # [h]
-    attention_beta: tf.Tensor  # [h]
-    intermediate: tf.Tensor  # [h, f]
-    intermediate_bias: tf.Tensor  # [f]
-    output: tf.Tensor  # [f, h]
-    output_bias: tf.Tensor  # [h]
-    output_gamma: tf.Tensor  # [h]
-    output_beta: tf.Tensor  # [h]
-
-
 class TransformerLayer(keras.layers.Layer):
     """Self-attention and feed-forward network, each with residual, then LayerNorm."""
 
     def __init__(self, config: EncoderConfig, name: str):
         super().__init__(name=name)
-        self.config = config
         size, deviation = config.hidden_size, config.initializer_range
         epsilon = config.layer_norm_eps
+        self.num_heads = config.num_attention_heads
+        self.hidden_dropout_prob = config.hidden_dropout_prob
+        self.attention_dropout_prob = config.attention_probs_dropout_prob
         self.query_key_value = Dense(size, 3 * size, deviation, "attention/query_key_value")
         self.attention_output = Dense(size, size, deviation, "attention/output")
         self.attention_norm = LayerNorm(size, epsilon, "attention/output/LayerNorm")
+        self.activation = ACTIVATIONS[config.hidden_act]
         self.intermediate = Dense(size, config.intermediate_size, deviation, "intermediate")
         self.output_dense = Dense(config.intermediate_size, size, deviation, "output")
         self.output_norm = LayerNorm(size, epsilon, "output/LayerNorm")
 
-    @property
-    def layer_weights(self) -> LayerWeights:
-        """The variables, in the order in which they are used."""
-        attention, first = self.attention_output, self.attention_norm
-        return LayerWeights(
-            *(self.query_key_value.kernel, self.query_key_value.bias),
-            *(attention.kernel, attention.bias, first.gamma, first.beta),
-            *(self.intermediate.kernel, self.intermediate.bias),
-            *(self.output_dense.kernel, self.output_dense.bias),
-            *(self.output_norm.gamma, self.output_norm.beta),
-        )
-
     def call(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seeds=None) -> tf.Tensor:
-        """Computes one layer; see `transformer_layer`."""
-        return transformer_layer(self.config, self.layer_weights, hidden, attention_bias, seeds)
+        """Computes one layer (Vaswani et al., 2017, section 3.1, as BERT has it).
 
+        Args:
+          hidden: [batch * length, hidden_size].
+          attention_bias: added to the scores; [batch, 1, 1 or length, length].
+          seeds: int32 [3, 2], one for each dropout; None for none.
 
-def compute(function: Callable[..., tf.Tensor], *inputs: tf.Tensor) -> tf.Tensor:
-    """Computes a function, and keeps nothing: see `keep` in `transformer_layer`."""
-    return function(*inputs)
+        Returns:
+          [batch * length, hidden_size].
+        """
+        attention_seed, first_seed, second_seed = [None] * 3 if seeds is None else seeds
+        context = self._attend(hidden, attention_bias, attention_seed)
+        attended = dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
+        hidden = self.attention_norm(hidden + attended)
+        transformed = self.output_dense(self.activation(self.intermediate(hidden)))
+        transformed = dropout(transformed, self.hidden_dropout_prob, second_seed)
+        return self.output_norm(hidden + transformed)
 
-
-def transformer_layer(
-    config: EncoderConfig,
-    weights: LayerWeights,
-    hidden: tf.Tensor,
-    attention_bias: tf.Tensor,
-    seeds: list[tf.Tensor] | None = None,
-    keep: Callable[..., tf.Tensor] = compute,
-) -> tf.Tensor:
-    """Computes a Transformer layer (Vaswani et al., 2017, section 3.1, as BERT has it).
-
-    Args:
-      config: of the encoder.
-      weights: of the layer.
-      hidden: [batch * length, hidden_size].
-      attention_bias: added to the scores; [batch, 1, 1 or length, length].
-      seeds: int32 [2] for each of the three dropouts; None for none.
-      keep: computes the matrix products that are too expensive to compute again in the backward
-        pass, see `layer_loop`: keep(function, *inputs) returns function(*inputs).
-
-    Returns:
-      [batch * length, hidden_size].
-    """
-    attention_seed, first_seed, second_seed = seeds or [None] * 3
-    dropout_prob, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
-    batch, _, _, length = shape_of(attention_bias)
-    size, heads = hidden.shape[-1], config.num_attention_heads
-    project = _project_apart if target.is_tpu() else _project_together
-    query, key, value = project(hidden, weights, [batch, length, heads, size // heads], keep)
-    query *= 1.0 / math.sqrt(size // heads)
-    scores = tf.matmul(query, key, transpose_b=True) + attention_bias
-    shares = dropout(tf.nn.softmax(scores), config.attention_probs_dropout_prob, attention_seed)
-    context = tf.transpose(keep(tf.matmul, shares, value), [0, 2, 1, 3])
-    context = tf.reshape(context, [batch * length, size])
-
-    attended = keep(dense, context, weights.attention_output, weights.attention_output_bias)
-    attended = hidden + dropout(attended, dropout_prob, first_seed)
-    hidden = layer_norm(attended, weights.attention_gamma, weights.attention_beta, epsilon)
-    inner = keep(dense, hidden, weights.intermediate, weights.intermediate_bias)
-    inner = ACTIVATIONS[config.hidden_act](inner)
-    transformed = keep(dense, inner, weights.output, weights.output_bias)
-    transformed = hidden + dropout(transformed, dropout_prob, second_seed)
-    return layer_norm(transformed, weights.output_gamma, weights.output_beta, epsilon)
-
-
-def _project_together(
-    hidden: tf.Tensor, weights: LayerWeights, shape: list, keep: Callable[..., tf.Tensor]
-) -> list[tf.Tensor]:
-    """Computes query, key and value by one product; [batch, heads, length, head_size] each.
-
-    Args:
-      hidden, weights, keep: see `transformer_layer`.
-      shape: batch, length, heads, head_size.
-    """
-    batch, length, heads, head_size = shape
-    projected = keep(dense, hidden, weights.query_key_value, weights.query_key_value_bias)
-    projected = tf.reshape(projected, [batch, length, 3 * heads, head_size])
-    # One transpose for all three; `split`, because the gradient of slicing is three paddings.
-    return tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
-
-
-def _project_apart(
-    hidden: tf.Tensor, weights: LayerWeights, shape: list, keep: Callable[..., tf.Tensor]
-) -> list[tf.Tensor]:
-    """Computes the same by three products, with the tokens last, as a TPU has them in attention.
-
-    Heads of 64 in the last dimension would be padded to the 128 of a TPU's tiles.
-    """
-    batch, length, heads, head_size = shape
-
-    def project(hidden: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        projected = tf.matmul(kernel, hidden, transpose_a=True, transpose_b=True)
-        projected += bias[:, tf.newaxis]
-        projected = tf.reshape(projected, [heads, head_size, batch, length])
-        return tf.transpose(projected, [2, 0, 3, 1])
-
-    kernels = tf.split(tf.convert_to_tensor(weights.query_key_value), 3, axis=1)
-    biases = tf.split(tf.convert_to_tensor(weights.query_key_value_bias), 3)
-    return [keep(project, hidden, *own) for own in zip(kernels, biases, strict=True)]
-
-
-def dense(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """[rows, inputs], [inputs, outputs], [outputs] -> [rows, outputs]."""
-    return tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
+    def _attend(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed) -> tf.Tensor:
+        batch, _, _, length = shape_of(attention_bias)
+        size = hidden.shape[-1]
+        head_size = size // self.num_heads
+        projected = tf.reshape(
+            self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
+        )
+        # One transpose for all three; `split`, because the gradient of slicing is three paddings.
+        query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
+        query *= 1.0 / math.sqrt(head_size)
+        scores = tf.matmul(query, key, transpose_b=True) + attention_bias
+        weights = dropout(tf.nn.softmax(scores), self.attention_dropout_prob, seed)
+        context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
+        return tf.reshape(context, [batch * length, size])
 
 
 class Encoder(keras.layers.Layer):
@@ -283,9 +192,7 @@ class Encoder(keras.layers.Layer):
             attended *= tf.cast(same, tf.int32)
         attention_bias = (1.0 - tf.cast(attended, hidden.dtype)) * MASKED_SCORE
         if target.is_tpu():
-            weights = [layer.layer_weights for layer in layers]
-            layer = functools.partial(transformer_layer, self.config)
-            hidden = layer_loop.run(layer, weights, hidden, attention_bias, layer_seeds)
+            hidden = tpu_layers.run(self.config, layers, hidden, attention_bias, layer_seeds)
         else:
             for layer, seeds in zip(layers, layer_seeds or [None] * len(layers), strict=True):
                 hidden = layer(hidden, attention_bias, seeds=seeds)
@@ -317,7 +224,7 @@ class Dense(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[rows, inputs] -> [rows, outputs]."""
-        return dense(inputs, self.kernel, self.bias)
+        return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
 
 
 class LayerNorm(keras.layers.Layer):
@@ -331,13 +238,15 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[rows, size] -> [rows, size], of the same dtype."""
-        return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
-
-
-def layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Normalises the last axis of [rows, size] in float32; returns it in the inputs' dtype."""
-    parts = (tf.cast(values, tf.float32) for values in (inputs, gamma, beta))
-    return tf.cast(_layer_norm(*parts, epsilon), inputs.dtype)
+        return tf.cast(
+            _layer_norm(
+                tf.cast(inputs, tf.float32),
+                tf.cast(self.gamma, tf.float32),
+                tf.cast(self.beta, tf.float32),
+                self.epsilon,
+            ),
+            inputs.dtype,
+        )
 
 
 def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
@@ -361,43 +270,6 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
         return normalised * gamma + beta, gradient
 
     return normalise(inputs, gamma, beta)
-
-
-@tf.custom_gradient
-def gelu(inputs: tf.Tensor):
-    """The exact, erf form of GELU, as in BERT and ELECTRA; any shape, any float dtype.
-
-    Hendrycks and Gimpel (2016), section 2: x * Phi(x). The derivative is Phi(x) + x * phi(x).
-    """
-    cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        density = tf.exp(-0.5 * tf.square(inputs)) * (1.0 / math.sqrt(2.0 * math.pi))
-        return upstream * (cumulative + inputs * density)
-
-    return inputs * cumulative, gradient
-
-
-@tf.custom_gradient
-def gelu_tanh(inputs: tf.Tensor):
-    """GELU with a hyperbolic tangent for Phi, as in ALBERT; any shape, any float dtype.
-
-    Hendrycks and Gimpel (2016), section 2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
-    """
-    scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
-    squared = tf.square(inputs)
-    tangent = tf.tanh(scale * inputs * (1.0 + cubic * squared))
-    cumulative = 0.5 * (1.0 + tangent)
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        slope = (1.0 - tf.square(tangent)) * (1.0 + 3.0 * cubic * squared)
-        return upstream * (cumulative + (0.5 * scale) * inputs * slope)
-
-    return inputs * cumulative, gradient
-
-
-# By what Hugging Face calls them: `EncoderConfig.hidden_act`.
-ACTIVATIONS = {"gelu": gelu, "gelu_new": gelu_tanh}
 
 
 def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:

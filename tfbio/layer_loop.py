@@ -25,8 +25,8 @@ def run(
 
     Args:
       layer: called as layer(weights, hidden, attention_bias, seeds, keep); returns the new
-        `hidden`, of the same shape. What it computes by `keep` is linear in each of its inputs.
-        See `encoder.transformer_layer`.
+        `hidden`, of the same shape. What it computes by `keep` is linear in each of its inputs, or
+        not differentiated. See `encoder.transformer_layer`.
       weights: of each layer, all of the same shapes.
       hidden: the first layer's input, of static shape.
       attention_bias: for every layer; not differentiated.
@@ -44,9 +44,8 @@ def run(
 
     @tf.custom_gradient
     def all_layers(hidden: tf.Tensor, *stacked: tf.Tensor):
-        shapes = _kept_shapes(layer, make, hidden, attention_bias, stacked)
-        kept = [_array(count, hidden.shape, hidden.dtype)]
-        kept += [_array(count, shape, hidden.dtype) for shape in shapes]
+        results = _what_is_kept(layer, make, hidden, attention_bias, stacked)
+        kept = [_array(count, value.shape, value.dtype) for value in (hidden, *results)]
 
         def forward(index: tf.Tensor, hidden: tf.Tensor, *kept: tf.TensorArray):
             own, results = [_take(values, index) for values in stacked], []
@@ -108,26 +107,26 @@ def _array(count: int, shape: tf.TensorShape, dtype: tf.DType) -> tf.TensorArray
     return tf.TensorArray(dtype, count, element_shape=shape, clear_after_read=False)
 
 
-def _kept_shapes(
+def _what_is_kept(
     layer: Callable[..., tf.Tensor],
     make: Callable[..., NamedTuple],
     hidden: tf.Tensor,
     attention_bias: tf.Tensor,
     stacked: Sequence[tf.Tensor],
-) -> list[tf.TensorShape]:
-    """Returns the shapes of what a layer keeps, from a graph that is thrown away."""
-    shapes = []
+) -> list[tf.TensorSpec]:
+    """Returns shapes and dtypes of what a layer keeps, from a graph that is thrown away."""
+    specs = []
 
     def note(function: Callable[..., tf.Tensor], *inputs: tf.Tensor) -> tf.Tensor:
         result = function(*inputs)
-        shapes.append(result.shape)
+        specs.append(tf.TensorSpec(result.shape, result.dtype))
         return result
 
     with tf.__internal__.FuncGraph("kept").as_default():
         own = make(*(tf.zeros(values.shape[1:], values.dtype) for values in stacked))
         bias = tf.zeros(attention_bias.shape, attention_bias.dtype)
         layer(own, tf.zeros(hidden.shape, hidden.dtype), bias, None, note)
-    return shapes
+    return specs
 
 
 def _known(

@@ -12,8 +12,9 @@ import tf_keras as keras
 
 from tfbio import accumulation, gradients
 from tfbio.accumulation import Part
+from tfbio.activations import ACTIVATIONS
 from tfbio.config import EncoderConfig, PretrainingConfig
-from tfbio.encoder import ACTIVATIONS, Dense, Encoder, LayerNorm
+from tfbio.encoder import Dense, Encoder, LayerNorm
 from tfbio.masking import MaskedBatch
 
 

@@ -6,9 +6,10 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import randomness, relations
+from tfbio.activations import gelu
 from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
-from tfbio.encoder import Encoder, gelu, shape_of
+from tfbio.encoder import Encoder, shape_of
 
 
 class TaskModel(keras.layers.Layer):

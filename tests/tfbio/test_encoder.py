@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.hugging_face import hugging_face_state
+from tfbio import activations
 from tfbio import encoder as encoders
 from tfbio.config import EncoderConfig
 
@@ -149,8 +150,8 @@ def test_own_gradients_equal_tensorflows(name):
     """Value and gradient in closed form against what TensorFlow derives."""
     inputs = tf.random.stateless_normal([50, 24], [0, 1]) * 3.0
     upstream = tf.random.stateless_normal([50, 24], [0, 2])
-    if name in encoders.ACTIVATIONS:
-        ours = encoders.ACTIVATIONS[name]
+    if name in activations.ACTIVATIONS:
+        ours = activations.ACTIVATIONS[name]
         theirs = functools.partial(tf.nn.gelu, approximate=name == "gelu_new")
         our_variables = their_variables = []
     else:

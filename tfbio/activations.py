@@ -1,0 +1,42 @@
+"""The activation functions of BERT, ELECTRA and ALBERT, with their gradients in closed form."""
+
+import math
+
+import tensorflow as tf
+
+
+@tf.custom_gradient
+def gelu(inputs: tf.Tensor):
+    """The exact, erf form of GELU, as in BERT and ELECTRA; any shape, any float dtype.
+
+    Hendrycks and Gimpel (2016), section 2: x * Phi(x). The derivative is Phi(x) + x * phi(x).
+    """
+    cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        density = tf.exp(-0.5 * tf.square(inputs)) * (1.0 / math.sqrt(2.0 * math.pi))
+        return upstream * (cumulative + inputs * density)
+
+    return inputs * cumulative, gradient
+
+
+@tf.custom_gradient
+def gelu_tanh(inputs: tf.Tensor):
+    """GELU with a hyperbolic tangent for Phi, as in ALBERT; any shape, any float dtype.
+
+    Hendrycks and Gimpel (2016), section 2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+    """
+    scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
+    squared = tf.square(inputs)
+    tangent = tf.tanh(scale * inputs * (1.0 + cubic * squared))
+    cumulative = 0.5 * (1.0 + tangent)
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        slope = (1.0 - tf.square(tangent)) * (1.0 + 3.0 * cubic * squared)
+        return upstream * (cumulative + (0.5 * scale) * inputs * slope)
+
+    return inputs * cumulative, gradient
+
+
+# By what Hugging Face calls them: `EncoderConfig.hidden_act`.
+ACTIVATIONS = {"gelu": gelu, "gelu_new": gelu_tanh}
