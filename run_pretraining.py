@@ -110,7 +110,7 @@ def main(argv: list[str]) -> None:
 
 
 def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
-    """What --profile_steps says."""
+    """Reads --profile_steps: the first and the last step, or None."""
     text = FLAGS.profile_steps
     if not text:
         return None

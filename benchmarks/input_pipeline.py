@@ -1,4 +1,4 @@
-"""How fast one core of a host reads and decodes pretraining examples, against what a TPU takes.
+"""Measures how fast a core reads and decodes pretraining examples, against what a TPU takes.
 
     python -m benchmarks.input_pipeline --examples=out/examples_128 --examples=out/examples_512
 
@@ -30,7 +30,7 @@ HOSTS = 16
 
 
 def cpu_name() -> str:
-    """What Linux calls this machine's processor."""
+    """Returns the name that Linux gives this machine's processor."""
     with open("/proc/cpuinfo", encoding="utf-8") as stream:
         names = [line.partition(":")[2].strip() for line in stream if line.startswith("model name")]
     return names[0] if names else "unknown"

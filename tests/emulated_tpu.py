@@ -76,7 +76,7 @@ def _is_replicated(op: tf.Operation) -> bool:
 
 
 def _is_for_several_cores(graph: tf.Graph, op: tf.Operation) -> bool:
-    """Whether an operation cannot be copied as a whole: its functions use other cores."""
+    """Tells of an operation that cannot be copied as a whole: its functions use other cores."""
     return any(
         inner.type in (*_COLLECTIVES, "TPUReplicateMetadata")
         for function in _functions_of(graph, [op])

@@ -48,7 +48,7 @@ needs_jax = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def data(examples_folder):
-    """The manifest, the tokenizer, and the batches of the first steps."""
+    """Reads the tokenizer and the batches of the first steps."""
     manifest = records.read_manifest(examples_folder, "examples")
     dataset = pretraining_data.training_dataset(str(examples_folder), manifest, 8, 0, 0, STEPS)
     encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
@@ -56,7 +56,7 @@ def data(examples_folder):
 
 
 def make_trainer(data, objective, strategy, **changes):
-    """A trainer that goes on at the highest learning rate, without dropout."""
+    """Makes a trainer that goes on at the highest learning rate, without dropout."""
     encoder, _ = data
     shape = config.EncoderConfig(
         vocab_size=encoder.vocab_size,
@@ -86,7 +86,7 @@ def make_trainer(data, objective, strategy, **changes):
 
 
 def variables_of(trainer):
-    """The variables by name, in which a run of a step can be compared with another."""
+    """Names the variables in which a run of a step can be compared with another."""
     named = {"steps": trainer.global_step}
     for number, variable in enumerate(trainer.model.trainable_variables):
         name = f"{number} {variable.name}"
@@ -104,7 +104,7 @@ def values_of(trainer):
 
 
 def logged_of(trainer, values):
-    """What metrics with these values give: those of two cores count twice what they take twice."""
+    """Computes metrics from values: those of two cores count twice what they take twice."""
     variables = variables_of(trainer)
     metrics = [variable for metric in trainer.logged for variable in metric.variables]
     for name, variable in variables.items():
@@ -114,7 +114,7 @@ def logged_of(trainer, values):
 
 
 def tensorflow_steps(trainer, batches):
-    """The values of all variables before the first step, and after each."""
+    """Returns the values of all variables before the first step, and after each."""
     step = tf.function(trainer._replica_train_step)
     values = [values_of(trainer)]
     for batch in batches:
@@ -124,7 +124,7 @@ def tensorflow_steps(trainer, batches):
 
 
 def lower(trainer, rows):
-    """The step of a core as StableHLO, and the variables that are arguments and results."""
+    """Returns a core's step as StableHLO, and the variables that are arguments and results."""
     cores = trainer.strategy.num_replicas_in_sync
     distribution.optimize_for("auto", trainer.strategy)
     traced = tpu_program.trace(trainer.strategy, trainer._replica_train_step, *[rows] * cores)
@@ -214,7 +214,7 @@ def differences(one, other, trainer):
 
 @pytest.fixture(scope="module")
 def compiled(data, tmp_path_factory):
-    """What two cores give for an objective, by JAX; compiled once for each."""
+    """Runs an objective on two cores by JAX; each is compiled once."""
 
     def run(objective):
         strategy = tpu_program.make_strategy(2, one_copy=True)

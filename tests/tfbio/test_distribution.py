@@ -169,7 +169,7 @@ def test_the_replicas_of_a_pod_have_the_rows_of_the_global_batch_in_order(exampl
 
 
 def test_the_hosts_of_a_pod_need_no_python(examples_folder, pod, monkeypatch):
-    """What they run is a graph, and nothing in it calls this process."""
+    """Remote hosts run a graph, and nothing in it calls this process."""
     folder = str(examples_folder)
     manifest = records.read_manifest(folder, "examples")
     datasets = []

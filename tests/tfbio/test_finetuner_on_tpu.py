@@ -40,13 +40,13 @@ def make(make_finetuner):
 
 
 def training_packer(made, pieces):
-    """What makes training batches, and the examples of one."""
+    """Returns what makes training batches, and the examples of one."""
     chosen = np.arange(BATCH) % len(pieces.lengths)
     return made._training_packer(pieces, chosen[np.newaxis]), chosen
 
 
 def training_rows(made, pieces):
-    """What each replica gets of a training batch."""
+    """Returns what each replica gets of a training batch."""
     packer, chosen = training_packer(made, pieces)
     return rows_of(packer, packer.train_batch(chosen))
 
@@ -69,7 +69,7 @@ def prediction_packer(made, pieces):
 
 
 def prediction_rows(made, pieces):
-    """What each replica gets of a batch to predict."""
+    """Returns what each replica gets of a batch to predict."""
     packer = prediction_packer(made, pieces)
     return rows_of(packer, next(packer.predict_batches()))
 
@@ -139,7 +139,7 @@ def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cp
 
 
 def counts_of_all(traced):
-    """How many operations of each kind the graph has, with all of its functions."""
+    """Counts the operations of each kind in the graph and all of its functions."""
     library = traced.graph.as_graph_def().library.function
     nodes = [node for function in library for node in function.node_def]
     counts = collections.Counter(node.op for node in nodes)

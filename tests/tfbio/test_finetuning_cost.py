@@ -1,4 +1,4 @@
-"""What a fine-tuning run is said to take."""
+"""Tests of what a fine-tuning run is said to take."""
 
 import dataclasses
 import re

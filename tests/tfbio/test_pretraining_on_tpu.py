@@ -60,7 +60,7 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def forms_and_precision():
-    """What tests choose for a TPU is not chosen after them."""
+    """Undoes what a test chooses for a TPU."""
     yield
     distribution.optimize_for("cpu", None)
     keras.mixed_precision.set_global_policy("float32")
@@ -78,7 +78,7 @@ def assert_fit_for_a_tpu(traced, rows):
 
 
 def sum_before(tensor):
-    """The sum over cores that a tensor is made of, element by element."""
+    """Finds the sum over cores that a tensor is made of, element by element."""
     seen, waiting = set(), [tensor]
     while waiting:
         value = waiting.pop()
@@ -133,7 +133,7 @@ def variables_of(trainer):
 
 
 def trained_and_evaluated(trainer):
-    """What is logged of loops of two steps and of one, and of all held-out batches."""
+    """Returns what is logged of loops of two steps and of one, and of all held-out batches."""
     logged = [trainer.train(tf.constant(steps)) for steps in (2, 1)]
     logged.append(trainer.evaluate(tf.constant(-1)))
     return [{name: value.numpy() for name, value in each.items()} for each in logged]
