@@ -307,7 +307,9 @@ class Finetuner:
     @tf.function
     @tf.autograph.experimental.do_not_convert
     def _train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        losses = self.strategy.run(self._replica_train_step, args=(batch, seed))
+        losses = self.strategy.run(
+            self._replica_train_step, args=(batch, seed), options=distribution.STATIC_SHAPES
+        )
         return self.strategy.reduce("SUM", losses, axis=None)
 
     @tf.function
@@ -430,7 +432,11 @@ class Finetuner:
     def _predict_step(
         self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
     ) -> tf.Tensor:
-        return self.strategy.run(self._replica_outputs, args=(batch, with_probabilities))
+        return self.strategy.run(
+            self._replica_outputs,
+            args=(batch, with_probabilities),
+            options=distribution.STATIC_SHAPES,
+        )
 
     @tf.autograph.experimental.do_not_convert
     def _replica_outputs(
