@@ -31,11 +31,17 @@ writes {id: answer}; if --output ends in .jsonl, also how probable each answer i
 Tables and significance tests of finished runs: python -m tfbio.report --help
 """
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from tfbio import cli, config, cost, sweep, tasks
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
@@ -154,7 +160,7 @@ def _train() -> None:
     if FLAGS.dry_run and swept:
         raise cli.UserError("--dry_run goes without --sweep: give one value of each setting.")
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio import checkpoints, distribution, finetuning, kinds
+    from tfbio import checkpoints, finetuning, kinds
 
     if FLAGS.dry_run:
         print(
@@ -168,13 +174,7 @@ def _train() -> None:
             )
         )
         return
-    strategy = distribution.make_strategy(
-        FLAGS.tpu,
-        FLAGS.strategy,
-        FLAGS.cpu_devices,
-        tpu_zone=FLAGS.tpu_zone,
-        gcp_project=FLAGS.gcp_project,
-    )
+    strategy = _make_strategy()
     for each in settings:  # all of a sweep's before the first
         kinds.make(task.kind, task.labels, each)
     if swept:
@@ -196,8 +196,20 @@ def _train() -> None:
         finetune(settings[0], output_dir=FLAGS.output_dir)
 
 
+def _make_strategy() -> tf.distribute.Strategy:
+    from tfbio import distribution
+
+    return distribution.make_strategy(
+        FLAGS.tpu,
+        FLAGS.strategy,
+        FLAGS.cpu_devices,
+        tpu_zone=FLAGS.tpu_zone,
+        gcp_project=FLAGS.gcp_project,
+    )
+
+
 def _predict() -> None:
-    from tfbio import distribution, predict
+    from tfbio import predict
 
     predict.predict(
         FLAGS.model,
@@ -205,13 +217,7 @@ def _predict() -> None:
         FLAGS.output,
         form=FLAGS.format,
         overrides=FLAGS.set,
-        strategy=distribution.make_strategy(
-            FLAGS.tpu,
-            FLAGS.strategy,
-            FLAGS.cpu_devices,
-            tpu_zone=FLAGS.tpu_zone,
-            gcp_project=FLAGS.gcp_project,
-        ),
+        strategy=_make_strategy(),
         overwrite=FLAGS.overwrite,
     )
 
