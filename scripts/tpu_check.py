@@ -9,6 +9,9 @@ step takes at least, if each operation is as fast as products, memory and interc
 step is compiled in as many parts (run.gradient_accumulation_steps) as `--dry_run` estimates that it
 needs, and in twice as many until it fits.
 
+With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part: the
+table holds the estimates of `--dry_run` against the compiler.
+
 `make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles every recipe. Results are kept
 in benchmarks/tpu/, by the hash of the program; what was compiled before is not compiled again.
 """
@@ -17,6 +20,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import random
 import subprocess
 import tempfile
 from pathlib import Path
@@ -42,6 +46,7 @@ def define_flags() -> None:
     flags.DEFINE_multi_enum("tpu", ["v3-8"], list(TOPOLOGIES), "Which TPU. May be repeated.")
     flags.DEFINE_integer("phase", 0, "Only this phase of the recipe: 1 or 2; 0: all.")
     flags.DEFINE_integer("batch_per_core", 0, "Examples of a core; 0: its share of the recipe's.")
+    flags.DEFINE_integer("draws", 0, "So many settings drawn at random, in place of --hparams.")
     flags.DEFINE_string(
         "results", str(ROOT / "benchmarks" / "tpu"), "Where the results are kept, one file each."
     )
@@ -55,13 +60,16 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
     """Prints a table, a line for each recipe, phase and TPU."""
     cli.no_arguments(argv)
-    if not FLAGS.hparams:
+    if not FLAGS.hparams and not FLAGS.draws:
         raise cli.UserError("--hparams is missing: the recipe, such as hparams/base.json.")
     if not os.path.exists(FLAGS.compiler):
         raise cli.UserError(
             f"{FLAGS.compiler} is missing: `make tpu-check` sets up the TPU's compiler."
         )
     print(HEAD, flush=True)
+    for number in range(FLAGS.draws):
+        name, settings, tpu = draw(number)
+        print(line(name, tpu, _compiled(settings, tpu, parts=1)), flush=True)
     for hparams in FLAGS.hparams:
         recipe = config.load(config.PretrainingConfig, hparams, FLAGS.set)
         name = "inline" if hparams.lstrip().startswith("{") else Path(hparams).stem
@@ -70,6 +78,32 @@ def main(argv: list[str]) -> None:
                 for tpu in FLAGS.tpu:
                     result = check(recipe, length, tpu, FLAGS.batch_per_core)
                     print(line(f"{name}, {length}", tpu, result), flush=True)
+
+
+def draw(number: int) -> tuple[str, config.PretrainingConfig, str]:
+    """Draws settings at random, always the same for a number.
+
+    Returns:
+      Their name in the table, the settings, and one of `TOPOLOGIES`.
+    """
+    generator = random.Random(number)
+    hidden = 128 * generator.randint(2, 8)
+    encoder = config.EncoderConfig(
+        embedding_size=hidden,
+        hidden_size=hidden,
+        num_hidden_layers=generator.randint(4, 24),
+        num_attention_heads=hidden // 64,
+        intermediate_size=4 * hidden,
+    )
+    length = 64 * generator.randint(2, 8)
+    batch, tpu = generator.randint(4, 64), generator.choice(list(TOPOLOGIES))
+    settings = config.PretrainingConfig(
+        encoder=encoder,
+        generator_hidden_fraction=1 / generator.choice([1, 2]),
+        sequence_length=length,
+        train_batch_size=batch * cost.DEVICES[f"tpu-{tpu}"].count,
+    )
+    return f"{encoder.num_hidden_layers} layers of {hidden}, {length}", settings, tpu
 
 
 def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_core: int = 0) -> dict:
