@@ -20,7 +20,7 @@ and 143 SIGTERM (the step is saved): the same command continues the run.
 
 from absl import flags
 
-from tfbio import cli, config, cost
+from tfbio import cli, config, cost, pretraining_cost
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
             from tfbio import pretraining
 
             data = pretraining.find_data(settings, FLAGS.examples)
-        print(cost.report(settings, FLAGS.estimate_for, data))
+        print(pretraining_cost.report(settings, FLAGS.estimate_for, data))
         return
     if FLAGS.estimate_for:
         raise cli.UserError("--estimate_for goes with --dry_run: a run takes what it finds.")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfbio import cost, fixed_shapes, packing
+from tfbio import cost, fixed_shapes, packing, tpu_cost
 from tfbio.cli import UserError
 from tfbio.config import EncoderConfig, FinetuningConfig
 
@@ -54,15 +54,22 @@ def batch_slots(
     return float(np.mean(slots)), math.prod(largest), largest.row_length
 
 
-def memory(shape: EncoderConfig, tokens: float, row_length: int, size: int) -> float:
+def memory(
+    shape: EncoderConfig, tokens: float, row_length: int, precision: str, name: str
+) -> float:
     """Estimates the bytes that a training step takes on a device.
 
     Args:
       shape: of the encoder.
       tokens: that the device works on.
       row_length: tokens that attend to each other.
-      size: bytes of a number in the activations.
+      precision: "bfloat16" or "float32", of the activations.
+      name: one of `cost.DEVICES`; a TPU takes less in bfloat16, see `tpu_cost`.
     """
+    if name.startswith("tpu") and precision == "bfloat16":
+        activations = tpu_cost.encoder_memory(shape, row_length, tokens / row_length)
+        return cost.BYTES_OF_PARAMETER * cost.encoder_parameters(shape) + activations
+    size = {"float32": 4, "bfloat16": 2}[precision]
     of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
     of_token += 3 * shape.num_attention_heads * row_length
     activations = size * shape.num_hidden_layers * tokens * of_token
@@ -124,8 +131,7 @@ def report(
         fixed = choice == "always" or (choice == "auto" and each.startswith("tpu"))
         mean, most, row_length = batch_slots(trained, config, device.count, fixed)
         precision = cost.precision_on(config, each)
-        size = {"float32": 4, "bfloat16": 2}[precision]
-        needed = memory(shape, most / device.count, row_length, size)
+        needed = memory(shape, most / device.count, row_length, precision, each)
         peak = device.count * getattr(device, precision)
         seconds = of_token * (3 * num_steps * mean + scored) / (peak * cost.SHARE_OF_PEAK)
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"

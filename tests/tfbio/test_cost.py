@@ -2,14 +2,12 @@
 
 import dataclasses
 import itertools
-import json
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from tfbio import config, cost, distribution, pretraining, records
-from tfbio.cli import UserError
+from tfbio import config, cost, distribution, pretraining, pretraining_cost
 from tfbio.electra import Electra
 from tfbio.masked_language_model import MaskedLanguageModel
 
@@ -122,17 +120,6 @@ def test_flops_of_the_published_sizes():
     assert cost.example_flops(base, 128) == pytest.approx(78e9, rel=0.01)
 
 
-def test_parts_of_a_batch_take_the_memory_of_one():
-    device, made = cost.DEVICES["t4"], settings(train_batch_size=64)
-    run = dataclasses.replace(made.run, gradient_accumulation_steps=4)
-    parted = dataclasses.replace(made, run=run)
-    quarter = dataclasses.replace(made, train_batch_size=16)
-    of_parts, of_quarter, of_all = (
-        cost.memory(each, device, "float32") for each in (parted, quarter, made)
-    )
-    assert of_parts == of_quarter < of_all
-
-
 def test_a_run_is_the_sum_of_its_steps():
     made = dataclasses.replace(settings(), final_sequence_length=48, num_train_steps=100)
     short, long = (128 * cost.example_flops(made, length) for length in (40, 48))
@@ -151,8 +138,8 @@ def test_a_generator_that_learns_alone_takes_no_backward_pass_of_the_discriminat
     assert cost.run_flops(made) == 30 * alone + 70 * step
     assert cost.run_flops(made, 28, 33) == 2 * alone + 3 * step
     assert cost.run_flops(made, 50, 60) == 10 * step
-    assert "in the first 30 the generator learns alone" in cost.report(made, "v100")
-    assert "alone" not in cost.report(settings(uniform_generator=True), "v100")
+    assert "in the first 30 the generator learns alone" in pretraining_cost.report(made, "v100")
+    assert "alone" not in pretraining_cost.report(settings(uniform_generator=True), "v100")
 
 
 V2, V3 = (2 * cost.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
@@ -191,108 +178,6 @@ def test_shares_of_peak_of_published_runs(options, days, peak, share):
     """Those in docs/pretraining.md; the first is what `SHARE_OF_PEAK` stands for."""
     made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
     assert cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)
-
-
-def test_bioelectra_took_five_days():
-    """Kanakarajan et al. (2021), appendix A: 1 M steps in 5 days on a TPU v3-8."""
-    assert cost.days(recipe("base"), "tpu-v3-8") == pytest.approx(5, rel=0.11)
-
-
-def test_days_follow_the_precision():
-    base = recipe("base")
-    half = dataclasses.replace(base, run=config.PretrainingRun(precision="bfloat16"))
-    single = dataclasses.replace(base, run=config.PretrainingRun(precision="float32"))
-    assert cost.days(single, "a100") == 2 * cost.days(half, "a100")
-    for device in ("a100", "tpu-v4-8"):  # which have bfloat16
-        assert cost.days(base, device) == cost.days(half, device)
-    assert cost.days(base, "v100") == cost.days(single, "v100")
-
-
-def test_memory_follows_the_batch_and_the_devices():
-    made = settings(train_batch_size=64)
-    one, two = (cost.Device(count, 1e12, 1e12, 1e9) for count in (1, 2))
-    parameters = 16 * cost.parameters(made).all
-    activations = cost.memory(made, one, "float32") - parameters
-    assert cost.memory(made, two, "float32") - parameters == activations / 2
-    assert cost.memory(made, one, "bfloat16") - parameters == activations / 2
-    longer = dataclasses.replace(made, final_sequence_length=48)
-    assert cost.memory(longer, one, "float32") - parameters > activations
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "benchmarks" / "tpu").glob("*.json")), ids=lambda path: path.stem
-)
-def test_memory_on_a_tpu_is_what_its_compiler_says(path):
-    """Within 15 %, where the compiler had no need to save; and the same fits."""
-    result = json.loads(path.read_text())
-    layers, hidden = map(int, result["encoder"].split(" x "))
-    (made,) = (
-        each
-        for each in map(recipe, ("small", "base", "large"))
-        if (each.encoder.num_hidden_layers, each.encoder.hidden_size) == (layers, hidden)
-    )
-    device = cost.DEVICES[f"tpu-{result['tpu']}"]
-    made = dataclasses.replace(
-        made,
-        sequence_length=result["length"],
-        final_sequence_length=0,
-        train_batch_size=result["batch_per_core"] * device.count,
-        run=config.PretrainingRun(gradient_accumulation_steps=result["parts"]),
-    )
-    planned = cost.tpu_memory(made, device)
-    assert (planned <= device.memory) == ("error" not in result)
-    if "error" not in result and result["needed_bytes"] < 0.6 * device.memory:
-        assert planned == pytest.approx(result["needed_bytes"] - result["code_bytes"], rel=0.15)
-
-
-def test_what_is_too_much_is_said_with_its_remedy():
-    made = dataclasses.replace(recipe("large"), train_batch_size=4096)
-    (row,) = [line for line in cost.report(made, "tpu-v3-8").splitlines() if "too much" in line]
-    parts = cost.parts_that_fit(made, "tpu-v3-8")
-    assert parts > 1 and row.endswith(f"fits with run.gradient_accumulation_steps={parts}")
-
-    def fits(parts):
-        run = config.PretrainingRun(gradient_accumulation_steps=parts)
-        needed = cost.needed_memory(dataclasses.replace(made, run=run), "tpu-v3-8")
-        return needed <= cost.DEVICES["tpu-v3-8"].memory
-
-    assert fits(parts) and not fits(parts // 2)
-    assert cost.parts_that_fit(recipe("small"), "tpu-v3-8") == 1
-
-
-def test_memory_of_the_generator_where_its_scores_are_many():
-    """The larger of the two models counts; its scores are in float32 at any precision."""
-    made = settings(train_batch_size=64, encoder=dataclasses.replace(SHAPE, vocab_size=30_000))
-    one, parameters = cost.Device(1, 1e12, 1e12, 1e9), 16 * cost.parameters(made).all
-    scores = 2 * 4 * 64 * made.max_predictions(40) * 30_000
-    single, half = (cost.memory(made, one, x) - parameters for x in ("float32", "bfloat16"))
-    assert scores < half
-    assert single - scores == 2 * (half - scores)
-
-
-def test_a_report_says_what_the_numbers_are(examples_folder):
-    manifest = records.read_manifest(examples_folder, "examples")
-    made = dataclasses.replace(
-        settings(),
-        sequence_length=64,
-        encoder=dataclasses.replace(SHAPE, max_position_embeddings=64),
-    )
-    made = dataclasses.replace(made, num_train_steps=1000, train_batch_size=16)
-    text = cost.report(made, "tpu-v3-8", {64: (str(examples_folder), manifest)})
-    train = manifest.counts["train_examples"]
-    everything = manifest.counts["tokens"] + manifest.counts["special_tokens"]
-    tokens = 16_000 * everything / manifest.counts["examples"]
-    for words in (
-        f"{cost.parameters(made).all / 1e3:.1f} k trained",
-        "1,000 steps of 16 examples",
-        f"{train:,} training examples, {16_000 / train:,.3g} epochs, {tokens:,.3g} tokens",
-    ):
-        assert words in text
-    (row,) = [line for line in text.splitlines() if line.startswith("tpu-v3-8")]
-    assert "bfloat16" in row and "v100" not in text
-    assert all(name in cost.report(made) for name in cost.DEVICES)
-    with pytest.raises(UserError, match="--estimate_for=tpu: expected one of tpu-v2-8, tpu-v3-8"):
-        cost.report(made, "tpu")
 
 
 def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):

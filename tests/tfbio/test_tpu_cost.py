@@ -1,0 +1,71 @@
+"""The estimates for a TPU against what the TPU's compiler says, in benchmarks/tpu."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.tfbio.test_cost import ROOT, recipe, settings
+from tfbio import config, cost, pretraining_cost, tpu_cost
+
+COMPILED = sorted((ROOT / "benchmarks" / "tpu").glob("*.json"))
+each_program = pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.stem)
+
+
+def read(path):
+    """Returns the settings of a program, its device, and what the compiler says of it."""
+    result = json.loads(path.read_text())
+    made = config.load(config.PretrainingConfig, json.dumps(result["settings"]))
+    return made, cost.DEVICES[f"tpu-{result['tpu']}"], result
+
+
+def test_there_are_programs_of_every_recipe_and_of_random_settings():
+    shapes = {read(path)[0].encoder for path in COMPILED}
+    assert {recipe(name).encoder for name in ("small", "base", "large")} < shapes
+    assert len(shapes) >= 3 + 12
+
+
+@each_program
+def test_memory_is_what_the_compiler_says(path):
+    """What fits fits; within 15 % below 60 % of the device: near its limit the compiler saves."""
+    made, device, result = read(path)
+    planned = tpu_cost.memory(made, device)
+    assert (planned <= device.memory) == ("error" not in result)
+    if "error" not in result and result["needed_bytes"] < 0.6 * device.memory:
+        assert planned == pytest.approx(result["needed_bytes"], rel=0.15)
+
+
+@each_program
+def test_the_least_time_is_that_of_the_compiled_program(path):
+    made, device, result = read(path)
+    if "error" not in result:
+        seconds = tpu_cost.step_seconds(made, device, made.sequence_length)
+        assert seconds == pytest.approx(result["roofline_seconds"], rel=0.25)
+        assert seconds > result["products_seconds"]
+
+
+def test_lengths_are_padded_to_128():
+    shape = settings().encoder
+    assert tpu_cost.arrays(shape, 65, 3).heads == tpu_cost.arrays(shape, 128, 3).heads
+    assert tpu_cost.arrays(shape, 129, 3).heads == 2 * tpu_cost.arrays(shape, 128, 3).heads
+
+
+def test_parts_take_less_memory():
+    device, made = cost.DEVICES["tpu-v3-8"], recipe("base")
+    run = config.PretrainingRun(gradient_accumulation_steps=4)
+    parts = dataclasses.replace(made, run=run)
+    quarter = dataclasses.replace(made, train_batch_size=made.train_batch_size // 4)
+    of_sum = 4 * cost.parameters(made).all
+    assert tpu_cost.memory(parts, device) == tpu_cost.memory(quarter, device) + of_sum
+
+
+def test_the_least_days_are_those_of_both_phases():
+    device, base = cost.DEVICES["tpu-v3-8"], recipe("base")
+    short, long = (tpu_cost.step_seconds(base, device, length) for length in (128, 512))
+    days = (900_000 * short + 100_000 * long) / 86400
+    assert pretraining_cost.least_days(base, "tpu-v3-8") == pytest.approx(days)
+    assert pretraining_cost.least_days(base, "a100") is None
+    half = dataclasses.replace(base, run=config.PretrainingRun(precision="float32"))
+    assert pretraining_cost.least_days(half, "tpu-v3-8") is None
+    text = pretraining_cost.report(base, "tpu-v3-8")
+    assert "at least" in text and f"{days:.2g}" in text

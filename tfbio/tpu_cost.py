@@ -1,0 +1,171 @@
+"""Estimates what a pretraining step takes on a TPU: memory, and the least time.
+
+Both are formulas for the step in its form for a TPU (`tpu_layers`), in bfloat16. `cost` prints them
+for `--dry_run`. The TPU's compiler says the same of single settings, and better, in minutes:
+`scripts/tpu_check.py`; tests hold the formulas against its results.
+
+Sizes are of arrays as a TPU lays them out, with the last dimension padded to 128.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from tfbio import cost
+from tfbio.config import EncoderConfig, PretrainingConfig
+
+LANES = 128
+BFLOAT16, FLOAT32 = 2, 4
+# The compiled program, which is in memory, too: 31 to 129 MB from ELECTRA-small to -large.
+PROGRAM = 80e6
+SHARE_OF_CHIP = 0.5
+
+
+class Arrays(NamedTuple):
+    """Bytes of the arrays that a layer works on, in bfloat16."""
+
+    hidden: float  # [hidden_size, tokens]
+    inner: float  # [intermediate_size, tokens]
+    heads: float  # [batch, heads, head_size, length], the query, say
+    scores: float  # [batch, heads, length, length]
+
+
+def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
+    """Returns the sizes of a layer's arrays.
+
+    Args:
+      shape: of the encoder.
+      length: of the examples.
+      examples: that a device works on at once.
+    """
+    tokens, padded = examples * length, LANES * math.ceil(length / LANES)
+    hidden = BFLOAT16 * shape.hidden_size
+    scores = BFLOAT16 * examples * shape.num_attention_heads * length * padded
+    inner = BFLOAT16 * shape.intermediate_size * tokens
+    return Arrays(hidden * tokens, inner, hidden * examples * padded, scores)
+
+
+def memory(config: PretrainingConfig, device: cost.Device) -> float:
+    """Estimates the bytes that a step takes on each device of a TPU.
+
+    Counts the backward pass through an encoder (`encoder_memory`) and of each parameter the weight,
+    Adam's averages and the gradient in float32, and the sum of the gradients where the batch is
+    worked on in parts. The generator has its word scores besides: of the size of five copies in
+    float32, which are gone when the discriminator's pass begins, as all of the generator's are. The
+    on-chip memory holds its part of that.
+    """
+    parts = config.run.gradient_accumulation_steps
+    examples = math.ceil(config.train_batch_size / (device.count * parts))
+
+    def largest(length: int) -> float:
+        scored = examples * config.max_predictions(length)
+        scores = 5 * FLOAT32 * scored * config.encoder.vocab_size
+        discriminator = encoder_memory(config.encoder, length, examples)
+        if config.objective == "mlm":
+            return discriminator + scores
+        generator = encoder_memory(config.generator, length, examples)
+        return max(discriminator, generator + scores * config.has_generator)
+
+    of_parameters = cost.BYTES_OF_PARAMETER + (FLOAT32 if parts > 1 else 0)
+    activations = max(largest(length) for length, _ in config.phases())
+    all_of_it = of_parameters * cost.parameters(config).all + activations + PROGRAM
+    return all_of_it - device.on_chip
+
+
+def encoder_memory(shape: EncoderConfig, length: int, examples: float) -> float:
+    """Estimates the bytes of an encoder's backward pass, without what `memory` has of parameters.
+
+    Counts for each parameter of the layers the weight and the gradient in bfloat16; for each layer
+    what `layer_loop` keeps: the inputs of the layer and of both normalisations, query, key, value,
+    context, and the inner units; for the layer that is worked on the gradients of those, and three
+    arrays of scores.
+
+    Args:
+      shape: of the encoder.
+      length: of the examples.
+      examples: that a device works on at once.
+    """
+    of = arrays(shape, length, examples)
+    kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
+    working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
+    return kept + working + 2 * BFLOAT16 * cost.layer_parameters(shape)
+
+
+def _off_chip(size: float, device: cost.Device) -> float:
+    """Returns what an array takes of a device's memory: nothing if it fits beside the products."""
+    return size if size > SHARE_OF_CHIP * device.on_chip else 0.0
+
+
+def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) -> float:
+    """Estimates the least time of a step: each operation at the peak, or as fast as memory.
+
+    The operations are those of the compiled program: products, with what the compiler makes part of
+    them, and passes over memory between them. An array of more than half of the on-chip memory is
+    in the device's memory (HBM), as is what is kept for the backward pass. Of each parameter
+    52 bytes are moved: 28 by Adam, 8 by the sum over the devices, 4 for the gradient's norm, and
+    12 between float32 and bfloat16; 12 more with each part of a batch, to add its gradients up. Of
+    each word score 12 times its 4 bytes are moved, by softmax, loss and sample. The gradients' sum
+    over the devices comes after all else.
+
+    Args:
+      config: all settings.
+      device: of a TPU.
+      length: of the examples.
+    """
+    parts = config.run.gradient_accumulation_steps
+    examples = config.train_batch_size / (device.count * parts)
+    scored = examples * config.max_predictions(length)
+
+    def take(flops: float, kept: float, *moved: float) -> float:
+        total = kept + sum(_off_chip(size, device) for size in moved)
+        return max(flops / device.bfloat16, total / device.bandwidth)
+
+    def layer(shape: EncoderConfig) -> float:
+        of, size = arrays(shape, length, examples), shape.hidden_size
+        tokens = examples * length
+        square = 2 * tokens * size * size
+        wide = 2 * tokens * size * shape.intermediate_size
+        attention = 2 * tokens * length * size
+        forward = [
+            *3 * [take(square, of.heads, of.hidden, of.heads)],  # query, key, value
+            take(attention, 0, of.heads, of.heads, of.scores),
+            take(0, 0, of.scores),  # the softmax's sum
+            take(attention, of.heads, of.scores, of.heads, of.heads),
+            take(square, of.hidden, of.heads, of.hidden, of.hidden),  # with the residual
+            take(wide, of.inner, of.hidden, of.inner),
+            take(wide, of.hidden, of.inner, of.hidden, of.hidden),
+            take(0, of.hidden, of.hidden, of.hidden, of.hidden),  # LayerNorm, and to keep it
+        ]
+        backward = [
+            take(attention, 0, of.heads, of.heads, of.scores),
+            take(0, 0, of.scores),
+            take(wide, of.inner, of.hidden, of.inner),
+            *3 * [take(wide, 0, of.hidden, of.inner)],
+            *2 * [take(0, of.hidden, of.hidden, of.hidden)],  # LayerNorm: sums, then gradients
+            *2 * [take(0, of.hidden, of.hidden, of.hidden)],
+            *2 * [take(square, 0, of.hidden, of.heads)],
+            *2 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
+            *2 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
+            *3 * [take(square, 0, of.heads, of.hidden, of.hidden)],
+            *3 * [take(square, 0, of.hidden, of.heads)],
+            take(0, of.hidden + 4 * of.heads, of.hidden, *4 * [of.heads]),  # out of what is kept
+        ]
+        return sum(forward) + sum(backward)
+
+    seconds = config.encoder.num_hidden_layers * layer(config.encoder)
+    scores = 0.0
+    if config.objective == "mlm":
+        scores = 3 * cost.word_flops(config.encoder, scored)
+    elif config.has_generator:
+        seconds += config.generator.num_hidden_layers * layer(config.generator)
+        scores = 3 * cost.word_flops(config.generator, scored)
+    seconds += scores / device.bfloat16
+    if scores:
+        copy = _off_chip(FLOAT32 * scored * config.encoder.vocab_size, device)
+        seconds += 12 * copy / device.bandwidth
+    count = cost.parameters(config).all
+    exchanged = 2 * (device.count - 1) / device.count * FLOAT32 * count
+    of_parameter = 52 + (12 * parts if parts > 1 else 0)
+    moved = of_parameter * count / device.bandwidth
+    return parts * seconds + moved + exchanged / device.interconnect
