@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 from tensorflow.python.distribute import tpu_strategy
+from tensorflow.python.eager import context
 from tensorflow.python.tpu import tpu_system_metadata
 
 _Device = collections.namedtuple("_Device", "name device_type")
@@ -124,8 +125,16 @@ def lower(traced, rows: dict[str, tf.Tensor], cores: int) -> str:
       cores: of the strategy.
     """
     definition = traced.graph.as_graph_def()
+    own = {f.signature.name: f"{f.signature.name}_of_a_core" for f in definition.library.function}
+    for function in definition.library.function:
+        # TensorFlow would find the functions of the trace under their old names.
+        function.signature.name = own[function.signature.name]
     for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
         _for_one_core(nodes, cores)
+        for function in _functions_called(nodes):
+            function.name = own.get(function.name, function.name)
+    for function in definition.library.function:
+        context.context().add_function_def(function)
     inputs = [tensor.op.name for tensor in traced.graph.inputs]
     for node in [node for node in definition.node if node.name in inputs]:
         definition.node.remove(node)
@@ -143,8 +152,11 @@ def lower(traced, rows: dict[str, tf.Tensor], cores: int) -> str:
     # What StableHLO has no operation for comes in the compiler's own dialect.
     text = re.sub(r"= mhlo\.copy (%\S+) : (\S+)", r"= stablehlo.optimization_barrier \1 : \2", text)
     text = re.sub(r"= mhlo\.erf (%\S+) : (\S+)", r"= chlo.erf \1 : \2 -> \2", text)
-    # Names with a number of this process's, so that the same program is the same text.
-    return re.sub(r"(__inference_\w+?)_\d+", r"\1", text)
+    # Neither places nor names with a number of this process's: the same program is the same text.
+    text = re.sub(r"(?m)^#loc.*\n| loc\((?:[^()]|\([^()]*\))*\)", "", text)
+    names = re.findall(r"(?:^module|func\.func private) @([\w.]+)", text)
+    numbers = {name: f"@function_{number}" for number, name in enumerate(names)}
+    return re.sub(r"@([\w.]+)", lambda found: numbers.get(found[1], found[0]), text)
 
 
 def _for_one_core(nodes: Iterable[node_def_pb2.NodeDef], cores: int) -> None:
@@ -173,7 +185,6 @@ def _for_one_core(nodes: Iterable[node_def_pb2.NodeDef], cores: int) -> None:
         elif node.op == "TPUReplicatedOutput":
             raise ValueError(f"{node.name}: a step to compile returns nothing.")
         elif node.op == "CrossReplicaSum":
-            (value, group) = node.input
             dtype = node.attr["T"].type
             node.attr.clear()
             node.op = "XlaAllReduce"
@@ -182,6 +193,16 @@ def _for_one_core(nodes: Iterable[node_def_pb2.NodeDef], cores: int) -> None:
             node.attr["mode"].s = b"CrossReplica"
     for node in [node for node in nodes if node.op in BOOKKEEPING]:
         nodes.remove(node)
+
+
+def _functions_called(
+    nodes: Iterable[node_def_pb2.NodeDef],
+) -> Iterator[attr_value_pb2.NameAttrList]:
+    for node in nodes:
+        for value in node.attr.values():
+            if value.WhichOneof("value") == "func":
+                yield value.func
+            yield from value.list.func
 
 
 def _node_of(value: str) -> str:

@@ -37,6 +37,7 @@ LIMITS = {
 }
 OBJECTIVES = {
     "electra": {},
+    "electra_accumulated": {"run": config.PretrainingRun(gradient_accumulation_steps=2)},
     "mlm": {"objective": "mlm"},
     "generator_alone": {"generator_warmup_steps": 100},
 }
@@ -130,18 +131,12 @@ def lower(trainer, rows):
     traced = tpu_program.trace(trainer.strategy, trainer._replica_train_step, *[rows] * cores)
     text = tpu_program.lower(traced, rows, cores)
     distribution.optimize_for("cpu", None)
-    graph = traced.graph
-    written = {
-        handle.op.inputs[0].name
-        for op in graph.get_operations()
-        if re.match("Assign|ResourceApply", op.type)
-        for handle in op.inputs
-        if handle.op.type == "TPUReplicatedInput"
-    }
     names = {id(v.values[0].handle): name for name, v in variables_of(trainer).items()}
-    arguments = [names[id(handle)] for handle, _ in graph.captures]
-    results = [number for number, (_, own) in enumerate(graph.captures) if own.name in written]
-    return text, arguments, results
+    arguments = [names[id(handle)] for handle, _ in traced.graph.captures]
+    # What is updated takes the place of an argument; the rows come first.
+    places = re.findall(r"parameter_number = (\d+) : i64\}, output_index = array<i64: (\d+)>", text)
+    assert [int(result) for _, result in places] == list(range(len(places)))
+    return text, arguments, [int(parameter) - len(rows) for parameter, _ in places]
 
 
 def run_stablehlo(text, given, folder):
@@ -253,6 +248,15 @@ def test_another_step_is_noticed(changes, compiled, data, cpu):
     other = make_trainer(data, "mlm", cpu, **changes)
     far = differences(tensorflow_steps(other, data[1]), by_jax, other)
     assert any(far[kind] > 5 * limit for kind, limit in LIMITS.items()), far
+
+
+def test_a_program_has_one_text(data):
+    """So results are found again, whatever was traced before."""
+    strategy = tpu_program.make_strategy(2, one_copy=True)
+    rows = {name: values[:4] for name, values in data[1][0].items()}
+    made = [make_trainer(data, name, strategy) for name in ("mlm", "electra_accumulated", "mlm")]
+    one, other, again = (lower(trainer, rows)[0] for trainer in made)
+    assert one == again != other
 
 
 @needs_jax
