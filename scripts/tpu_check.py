@@ -28,12 +28,12 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from tfbio import cli, config, cost, hlo_cost
+from tfbio import cli, config, cost, hlo_cost, pretraining_cost
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
-# What the compiler calls the smallest of each kind, with eight cores or chips.
-TOPOLOGIES = {"v3-8": "v3:2x2", "v4-8": "v4:2x2x1", "v5e-8": "v5e:2x4", "v6e-8": "v6e:2x4"}
+# What the compiler calls each, and how the cores of a v4 chip work as one.
+TOPOLOGIES = {"v3-8": "v3:2x2", "v4-8": "v4:2x2x1,megacore", "v5e-8": "v5e:2x4", "v6e-8": "v6e:2x4"}
 MOST_PARTS = 64
 
 FLAGS = flags.FLAGS
@@ -126,7 +126,8 @@ def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_cor
     settings = dataclasses.replace(
         recipe, sequence_length=length, final_sequence_length=0, train_batch_size=batch
     )
-    parts = cost.parts_that_fit(settings, f"tpu-{tpu}") or recipe.run.gradient_accumulation_steps
+    planned = pretraining_cost.parts_that_fit(settings, f"tpu-{tpu}")
+    parts = planned or recipe.run.gradient_accumulation_steps
     while True:
         if batch % (device.count * parts):
             raise cli.UserError(

@@ -10,11 +10,17 @@ NumPy than tfbio has.
 
 import json
 import os
+import shutil
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 # No TPU is looked for, neither here nor by the metadata server of a cloud.
 os.environ.update(JAX_PLATFORMS="cpu", TPU_WORKER_HOSTNAMES="localhost", TPU_SKIP_MDS_QUERY="1")
+# The compiler writes the program here. What it hands to jaxlib not every version of that can read.
+_FOLDER = tempfile.TemporaryDirectory()
+os.environ["XLA_FLAGS"] = f"--xla_dump_to={_FOLDER.name} --xla_dump_hlo_as_text"
 # Other compilations may run at the same time.
 os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
 
@@ -27,7 +33,9 @@ from jax.experimental import topologies  # noqa: E402
 
 def compile_for(topology: str, path: str, hlo_path: str) -> dict:
     """Compiles a program for all devices of a topology, one replica on each."""
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
+    name, _, chip = topology.partition(",")
+    found = {"chip_config_name": chip} if chip else {}
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=name, **found).devices
     with open(path, encoding="utf-8") as file, jax_mlir.make_ir_context():
         module = ir.Module.parse(file.read())
         count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), len(devices))
@@ -43,8 +51,8 @@ def compile_for(topology: str, path: str, hlo_path: str) -> dict:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         return {"error": " ".join(str(error).split())[:500]}
-    with open(hlo_path, "w", encoding="utf-8") as file:
-        file.write(compiled.hlo_modules()[0].to_string())
+    (program,) = Path(_FOLDER.name).glob("*.after_optimizations.txt")
+    shutil.copy(program, hlo_path)
     memory = compiled.get_compiled_memory_stats()
     return {
         "devices": len(devices),

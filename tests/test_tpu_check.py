@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tfbio import config
+
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))
 TINY = {
@@ -43,6 +45,13 @@ def test_a_step_compiles_for_a_tpu(tpu, tmp_path):
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.iterdir()
     result = json.loads(path.read_text())
+    # The settings are kept whole.
+    assert result["settings"]["run"] == {"precision": "bfloat16", "optimize_for": "tpu"}
+    kept, given = (
+        config.load(config.PretrainingConfig, json.dumps(each))
+        for each in (result["settings"], {**TINY, "run": result["settings"]["run"]})
+    )
+    assert kept == given
     # All eight cores, and the products that were planned.
     assert result["devices"] == 8
     # And attention's scores, which the backward pass computes again: of both uses of the encoder.

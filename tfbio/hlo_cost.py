@@ -17,14 +17,14 @@ _BYTES = {
     **{"s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8},
 }
 _ARRAY = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\](?:\{([^}]*)\})?")
-_INSTRUCTION = re.compile(
-    r"^(ROOT )?%?([\w.\-]+) = (\((?:[^()]|\([^()]*\))*\)|\S+) ([a-z\-]+)\((.*)$"
-)
+_TUPLE = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # of tuples, of arrays in tiles `T(8,128)`
+_INSTRUCTION = re.compile(rf"^(ROOT )?%?([\w.\-]+) = ({_TUPLE}|\S+) ([a-z\-]+)\((.*)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 # What only renames its operands, or makes room for what others write.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"),
     *("partition-id", "replica-id", "opt-barrier", "copy-done", "slice-done", "all-reduce-done"),
+    *("async-update", "async-done"),
 }
 
 
@@ -94,6 +94,8 @@ class Program:
                 total += max((self.cost(branch) for branch in branches), key=lambda c: c.seconds)
             elif each.op == "call":
                 total += self.cost(_called(each, "to_apply"))
+            elif each.op == "async-start":
+                total += self.cost(_called(each, "calls"))
             elif each.op not in _FREE and "AllocateBuffer" not in each.attributes:
                 total += self._of_instruction(each, own)
         return total

@@ -89,3 +89,28 @@ def test_an_unknown_loop_is_refused():
     text = PROGRAM.replace("ROOT %less = pred[]{:T(1024)} compare(%i.1, %end), direction=LT", "")
     with pytest.raises(ValueError, match="not a plain comparison"):
         hlo_cost.Program(text, 1e12, 1e9).cost()
+
+
+def test_what_runs_beside_the_rest_counts_once():
+    """As on a v6e: a copy that starts, goes on, and ends."""
+    text = PROGRAM.replace(
+        "ENTRY",
+        """\
+%aside (y: f32[100,64]) -> f32[100,64] {
+  %y = f32[100,64]{1,0:T(8,128)} parameter(0)
+  ROOT %copied = f32[100,64]{1,0:T(8,128)} copy(%y)
+}
+
+ENTRY""",
+    ).replace(
+        "  %near",
+        """\
+  %start = ((f32[100,64]{1,0:T(8,128)}), f32[100,64]{1,0:T(8,128)}, u32[]{:S(8)}) async-start(%x), async_execution_thread="sparsecore", calls=%aside
+  %update = ((f32[100,64]{1,0:T(8,128)}), f32[100,64]{1,0:T(8,128)}, u32[]{:S(8)}) async-update(%start)
+  %done = f32[100,64]{1,0:T(8,128)} async-done(%update)
+  %near""",
+    )
+    assert "%aside (" in text and "async-done" in text
+    before = hlo_cost.Program(PROGRAM, peak_flops=1e12, bandwidth=1e9).cost()
+    after = hlo_cost.Program(text, peak_flops=1e12, bandwidth=1e9).cost()
+    assert after.bytes - before.bytes == 2 * 4 * 104 * 128  # read and written, with padding
