@@ -28,7 +28,7 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from tfbio import cli, config, cost, hlo_cost, pretraining_cost
+from tfbio import cli, config, cost, hlo_cost, pretraining_cost, tpu_cost
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
@@ -214,7 +214,6 @@ def _compile(text: str, settings: config.PretrainingConfig, tpu: str) -> dict:
         "length": settings.sequence_length,
         "batch_per_core": batch,
         "parts": settings.run.gradient_accumulation_steps,
-        "planned_flops": batch * cost.example_flops(settings, settings.sequence_length),
         **result,
     }
 
@@ -239,13 +238,15 @@ HEAD = """\
 def line(name: str, tpu: str, result: dict) -> str:
     """Gives a line of the table."""
     memory = cost.DEVICES[f"tpu-{tpu}"].memory / 1e9
+    settings = config.load(config.PretrainingConfig, json.dumps(result["settings"]))
+    planned = result["batch_per_core"] * tpu_cost.example_flops(settings, result["length"])
     start = f"| {name} | {tpu} | {result['batch_per_core']} | {result['parts']} |"
     if "error" in result:
         return f"{start} does not fit {memory:.0f} | | | | | | | |"
     cells = (
         f"{result['needed_bytes'] / 1e9:.2f} of {memory:.0f}",
         f"{result['flops'] / 1e12:.3f}",
-        f"{result['flops'] / result['planned_flops']:.3f}",
+        f"{result['flops'] / planned:.3f}",
         f"{result['hbm_bytes'] / 1e9:.1f}",
         f"{result['code_bytes'] / 1e6:.0f}",
         f"{1e3 * result['products_seconds']:.1f}",

@@ -97,6 +97,18 @@ def _off_chip(size: float, device: cost.Device) -> float:
     return size if size > SHARE_OF_CHIP * device.on_chip else 0.0
 
 
+def example_flops(config: PretrainingConfig, length: int) -> int:
+    """Counts the FLOPs of training on one example: `cost.example_flops`, and the scores again.
+
+    The backward pass computes the attention scores anew, rather than keep them.
+    """
+    shapes = [config.encoder]
+    if config.has_generator:
+        shapes.append(config.generator)
+    again = sum(2 * shape.num_hidden_layers * length**2 * shape.hidden_size for shape in shapes)
+    return cost.example_flops(config, length) + again
+
+
 def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) -> float:
     """Estimates the least time of a step: each operation at the peak, or as fast as memory.
 

@@ -44,6 +44,14 @@ def test_the_least_time_is_that_of_the_compiled_program(path):
         assert seconds > result["products_seconds"]
 
 
+@each_program
+def test_flops_are_those_of_the_compiled_program(path):
+    made, _, result = read(path)
+    if "error" not in result:
+        planned = result["batch_per_core"] * tpu_cost.example_flops(made, made.sequence_length)
+        assert planned == pytest.approx(result["flops"], rel=0.03)
+
+
 def test_lengths_are_padded_to_128():
     shape = settings().encoder
     assert tpu_cost.arrays(shape, 65, 3).heads == tpu_cost.arrays(shape, 128, 3).heads
