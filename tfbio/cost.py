@@ -37,7 +37,7 @@ class Device(NamedTuple):
     memory: float  # bytes
     bandwidth: float = math.inf  # bytes a second of memory
     interconnect: float = math.inf  # bytes a second to and from the other devices
-    on_chip: float = 0.0  # bytes of the memory beside the products; of TPUs
+    on_chip: float = 0.0  # bytes of on-chip memory that arrays can stay in; of TPUs
 
 
 # A TPU multiplies float32 numbers in bfloat16, an NVIDIA GPU since Ampere in TF32; Volta and Turing
@@ -46,16 +46,17 @@ class Device(NamedTuple):
 # (275, 32 at 1,200), v5e (197, 16 at 819), v5p (459, 95 at 2,765), v6e (918, 32 at 1,640); their
 # interconnects 4 x 496 and 4 x 656 Gbit/s (Jouppi et al., 2020, "A Domain-Specific Supercomputer
 # for Training Deep Neural Networks", Table 3), 2,400, 1,600, 4,800 and 3,584 Gbit/s (the same
-# pages); on-chip memory from jax 0.10.2, jax/_src/pallas/mosaic/tpu_info.py. NVIDIA's data sheets
-# of V100 SXM2, T4, A100 SXM, H100 SXM and H200 SXM, without sparsity, and of each the version with
-# the least memory.
+# pages); on-chip memory from jax 0.10.2, jax/_src/pallas/mosaic/tpu_info.py, without the 16 MiB a
+# core that the compiler works in (xla_tpu_scoped_vmem_limit_kib). NVIDIA's data sheets of V100
+# SXM2, T4, A100 SXM, H100 SXM and H200 SXM, without sparsity, and of each the version with the
+# least memory.
 DEVICES = {
-    "tpu-v2-8": Device(8, 22.5e12, 22.5e12, 8 * 2**30, 350e9, 124e9, 16 * 2**20),
-    "tpu-v3-8": Device(8, 61.5e12, 61.5e12, 16 * 2**30, 450e9, 164e9, 16 * 2**20),
+    "tpu-v2-8": Device(8, 22.5e12, 22.5e12, 8 * 2**30, 350e9, 124e9),
+    "tpu-v3-8": Device(8, 61.5e12, 61.5e12, 16 * 2**30, 450e9, 164e9),
     "tpu-v4-8": Device(4, 275e12, 275e12, 32 * 2**30, 1200e9, 300e9, 128 * 2**20),
-    "tpu-v5e-8": Device(8, 197e12, 197e12, 16e9, 819e9, 200e9, 128 * 2**20),
-    "tpu-v5p-8": Device(4, 459e12, 459e12, 95e9, 2765e9, 600e9, 128 * 2**20),
-    "tpu-v6e-8": Device(8, 918e12, 918e12, 32e9, 1640e9, 448e9, 128 * 2**20),
+    "tpu-v5e-8": Device(8, 197e12, 197e12, 16e9, 819e9, 200e9, 112 * 2**20),
+    "tpu-v5p-8": Device(4, 459e12, 459e12, 95e9, 2765e9, 600e9, 96 * 2**20),
+    "tpu-v6e-8": Device(8, 918e12, 918e12, 32e9, 1640e9, 448e9, 112 * 2**20),
     "t4": Device(1, 8.1e12, 8.1e12, 16e9, 320e9),
     "v100": Device(1, 15.7e12, 15.7e12, 16e9, 900e9),
     "a100": Device(1, 312e12, 156e12, 40e9, 1555e9),
