@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import accumulation, gradients, randomness
+from tfbio import accumulation, gradients, randomness, target
 from tfbio.accumulation import Part
 from tfbio.activations import ACTIVATIONS
 from tfbio.config import PretrainingConfig
@@ -157,6 +157,9 @@ class Electra(keras.layers.Layer):
             corrupted_ids = generated.corrupted_ids
         with tf.control_dependencies([g for g in tf.nest.flatten(first, True) if g is not None]):
             corrupted_ids = tf.identity(corrupted_ids)
+        if target.is_tpu() and self.generator is not None:
+            last = self.generator.embeddings.layer_norm.beta
+            corrupted_ids += _zero_after(last, variables, first)
         with tf.GradientTape() as tape:
             discriminated = self._discriminate(batch, corrupted_ids, seed, True, part)
             loss = self.config.discriminator_weight * discriminated.loss
@@ -244,6 +247,24 @@ class Electra(keras.layers.Layer):
         rows = ACTIVATIONS[self.config.encoder.hidden_act](rows)
         logits = self.discriminator_output(rows)
         return tf.cast(tf.reshape(logits, [batch, length]), tf.float32)
+
+
+def _zero_after(
+    last: tf.Variable, variables: list[tf.Variable], found: list[gradients.Gradient]
+) -> tf.Tensor | int:
+    """Returns a zero that takes a backward pass to compute: XLA drops control dependencies.
+
+    It is 1 where the gradient overflows; such a step is skipped.
+
+    Args:
+      last: the variable whose gradient comes last.
+      variables: of the gradients; without `last` the result waits for nothing.
+      found: the gradients.
+    """
+    for variable, gradient in zip(variables, found, strict=True):
+        if variable is last:
+            return tf.cast(tf.reduce_sum(gradient) > gradient.dtype.max, tf.int32)
+    return 0
 
 
 class ElectraMetrics:

@@ -48,47 +48,55 @@ def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
 def memory(config: PretrainingConfig, device: cost.Device) -> float:
     """Estimates the bytes that a step takes on each device of a TPU.
 
-    Counts the backward pass through an encoder (`encoder_memory`) and of each parameter the weight,
-    Adam's averages and the gradient in float32, and the sum of the gradients where the batch is
-    worked on in parts. The generator has its word scores besides: of the size of five copies in
-    float32, which are gone when the discriminator's pass begins, as all of the generator's are. The
-    on-chip memory holds its part of that.
+    Of each parameter the weight and Adam's averages are there all the time, in float32, and the sum
+    of the gradients where the batch is worked on in parts. Besides there is most of all either in
+    the generator's pass (`encoder_memory`), which has the word scores, or in the discriminator's,
+    which has the gradients of the generator's layers, in bfloat16, or when all gradients are in
+    float32. The on-chip memory holds its part of that.
     """
     parts = config.run.gradient_accumulation_steps
     examples = math.ceil(config.train_batch_size / (device.count * parts))
+    count = cost.parameters(config).all
+    of_layers = cost.layer_parameters(config.encoder)
+    of_generator = cost.layer_parameters(config.generator) if config.has_generator else 0
 
     def largest(length: int) -> float:
         scored = examples * config.max_predictions(length)
+        # Of the size of five copies in float32.
         scores = 5 * FLOAT32 * scored * config.encoder.vocab_size
-        discriminator = encoder_memory(config.encoder, length, examples)
         if config.objective == "mlm":
-            return discriminator + scores
-        generator = encoder_memory(config.generator, length, examples)
-        return max(discriminator, generator + scores * config.has_generator)
+            return encoder_memory(config.encoder, length, examples, scores)
+        discriminator = encoder_memory(config.encoder, length, examples) + BFLOAT16 * of_generator
+        if not config.has_generator:
+            return discriminator
+        return max(discriminator, encoder_memory(config.generator, length, examples, scores))
 
-    of_parameters = cost.BYTES_OF_PARAMETER + (FLOAT32 if parts > 1 else 0)
+    all_the_time = (12 + (FLOAT32 if parts > 1 else 0)) * count + PROGRAM - device.on_chip
+    others = FLOAT32 * (count - of_layers - of_generator)  # gradients of embeddings and heads
     activations = max(largest(length) for length, _ in config.phases())
-    all_of_it = of_parameters * cost.parameters(config).all + activations + PROGRAM
-    return all_of_it - device.on_chip
+    return all_the_time + max(others + activations, FLOAT32 * count)
 
 
-def encoder_memory(shape: EncoderConfig, length: int, examples: float) -> float:
-    """Estimates the bytes of an encoder's backward pass, without what `memory` has of parameters.
+def encoder_memory(
+    shape: EncoderConfig, length: int, examples: float, scores: float = 0.0
+) -> float:
+    """Estimates the bytes of an encoder's backward pass, without weights and averages in float32.
 
     Counts for each parameter of the layers the weight and the gradient in bfloat16; for each layer
     what `layer_loop` keeps: the inputs of the layer and of both normalisations, query, key, value,
     context, and the inner units; for the layer that is worked on the gradients of those, and three
-    arrays of scores.
+    arrays of attention scores.
 
     Args:
       shape: of the encoder.
       length: of the examples.
       examples: that a device works on at once.
+      scores: bytes of word scores, which are gone when the first layer is worked on.
     """
     of = arrays(shape, length, examples)
     kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
     working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
-    return kept + working + 2 * BFLOAT16 * cost.layer_parameters(shape)
+    return kept + max(working, scores) + 2 * BFLOAT16 * cost.layer_parameters(shape)
 
 
 def _off_chip(size: float, device: cost.Device) -> float:

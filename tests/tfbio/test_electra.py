@@ -269,3 +269,13 @@ def count_without_memory(settings) -> int:
             *model.discriminator_output.trainable_variables,
         ]
         return sum(variable.shape.num_elements() for variable in counted)
+
+
+def test_what_waits_for_a_backward_pass_is_zero():
+    """On a TPU the discriminator waits so; without the variable there is nothing to wait for."""
+    last, other = tf.Variable([1.0, 2.0]), tf.Variable([3.0])
+    gradients = [tf.constant([4.0]), tf.constant([-5.0, 6.0])]
+    assert electra._zero_after(last, [other, last], gradients) == 0
+    overflown = [tf.constant([4.0]), tf.constant([np.inf, 6.0])]
+    assert electra._zero_after(last, [other, last], overflown) == 1
+    assert electra._zero_after(last, [other], gradients[:1]) == 0

@@ -61,6 +61,15 @@ def test_parts_take_less_memory():
     assert tpu_cost.memory(parts, device) == tpu_cost.memory(quarter, device) + of_sum
 
 
+def test_gradients_alone_may_be_the_most():
+    device, made = cost.DEVICES["tpu-v3-8"], recipe("base")
+    one = dataclasses.replace(made, train_batch_size=8, final_sequence_length=0)
+    parameters = 16 * cost.parameters(one).all
+    assert tpu_cost.memory(one, device) == parameters + tpu_cost.PROGRAM
+    # A step of the recipe's batch has activations besides.
+    assert tpu_cost.memory(made, device) > parameters + tpu_cost.PROGRAM
+
+
 def test_the_least_days_are_those_of_both_phases():
     device, base = cost.DEVICES["tpu-v3-8"], recipe("base")
     short, long = (tpu_cost.step_seconds(base, device, length) for length in (128, 512))
