@@ -61,13 +61,12 @@ def test_parts_take_less_memory():
     assert tpu_cost.memory(parts, device) == tpu_cost.memory(quarter, device) + of_sum
 
 
-def test_gradients_alone_may_be_the_most():
+def test_parameters_take_16_bytes_at_least():
     device, made = cost.DEVICES["tpu-v3-8"], recipe("base")
     one = dataclasses.replace(made, train_batch_size=8, final_sequence_length=0)
-    parameters = 16 * cost.parameters(one).all
-    assert tpu_cost.memory(one, device) == parameters + tpu_cost.PROGRAM
-    # A step of the recipe's batch has activations besides.
-    assert tpu_cost.memory(made, device) > parameters + tpu_cost.PROGRAM
+    parameters = 16 * cost.parameters(one).all + tpu_cost.PROGRAM
+    assert parameters <= tpu_cost.memory(one, device) < 1.05 * parameters
+    assert tpu_cost.memory(made, device) > 2 * parameters
 
 
 def test_the_least_days_are_those_of_both_phases():
