@@ -26,7 +26,9 @@ import itertools
 import json
 import os
 import re
+import shutil
 import urllib.parse
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -236,7 +238,8 @@ def write(path: str, form: str, annotated: Annotated) -> None:
     """Writes documents with their entities.
 
     Args:
-      path: a file, which appears when it is complete; for "brat" a folder.
+      path: a file, which appears when it is complete; for "brat" a folder, in which all files then
+        take the place of any .txt and .ann that are there.
       form: one of `FORMATS`. "bioc" is JSON if the path ends in .json, else XML.
       annotated: each document and its entities in the order of their starts.
 
@@ -354,15 +357,41 @@ def _bioc_element(passage: dict[str, Any]) -> etree._Element:
 
 def _write_brat(folder: str, annotated: Annotated) -> None:
     """ID.txt with the text as it is, and ID.ann; an entity on two lines has two parts."""
-    os.makedirs(folder, exist_ok=True)
-    seen = set()
+    # All files are complete before the first one of an earlier run goes.
+    new = f"{os.path.abspath(folder)}.{uuid.uuid4().hex}.tmp"
+    os.makedirs(new)
+    try:
+        _write_brat_files(new, annotated)
+        os.makedirs(folder, exist_ok=True)
+        for ending in ("txt", "ann"):
+            for old in glob.glob(os.path.join(glob.escape(folder), f"*.{ending}")):
+                os.remove(old)
+        for name in os.listdir(new):
+            os.replace(os.path.join(new, name), os.path.join(folder, name))
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def check_ids(documents: Iterable[Document]) -> None:
+    """Raises FormatError if two documents have the same id: brat has a file for each."""
+    seen: set[str] = set()
+    for document in documents:
+        _note_id(document.id, seen)
+
+
+def _note_id(name: str, seen: set[str]) -> None:
+    if name in seen:
+        raise FormatError(
+            f"two documents have the id {name}, and brat has a file for each id: give another "
+            "--format."
+        )
+    seen.add(name)
+
+
+def _write_brat_files(folder: str, annotated: Annotated) -> None:
+    seen: set[str] = set()
     for document, entities in annotated:
-        if document.id in seen:
-            raise FormatError(
-                f"two documents have the id {document.id}, and brat has a file for each id: give "
-                "another --format."
-            )
-        seen.add(document.id)
+        _note_id(document.id, seen)
         lines = []
         for number, (kind, start, end, _) in enumerate(entities, start=1):
             mention = document.text[start:end]
@@ -372,5 +401,5 @@ def _write_brat(folder: str, annotated: Annotated) -> None:
             lines.append(f"T{number}\t{re.sub('[^A-Za-z0-9_-]', '_', kind)} {places}\t{words}\n")
         base = os.path.join(folder, urllib.parse.quote(document.id, safe=" "))
         for ending, text in ((".txt", document.text), (".ann", "".join(lines))):
-            with storage.written_whole(base + ending) as stream:
+            with open(base + ending, "xb") as stream:
                 stream.write(text.encode())

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import json
 import os
 from collections import Counter
@@ -88,9 +87,7 @@ def predict(
     if settings["trained_on"]["kind"] == "tagging":
         files = annotation_formats.find_files(inputs)
         if form == "brat":
-            for ending in ("txt", "ann"):  # of documents that were written before
-                for old in glob.glob(os.path.join(glob.escape(output), f"*.{ending}")):
-                    os.remove(old)
+            _check_brat(files, output)
         documents = (document for path in files for document in annotation_formats.read(path))
         predictor = Predictor(trial, settings, strategy, overrides)
         annotation_formats.write(output, form, predictor.annotate(documents))
@@ -126,6 +123,19 @@ def predict(
             for record in predictor.label(examples):
                 stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     print(f"{len(files)} file(s) read; see {output}", flush=True)
+
+
+def _check_brat(files: list[str], output: str) -> None:
+    """Raises UserError if brat's files would replace an input, or have the same name."""
+    for path in files:
+        if os.path.dirname(os.path.realpath(path)) == os.path.realpath(output):
+            raise UserError(
+                f"--output={output} holds the input {path}, which --format=brat would replace: "
+                "give another folder."
+            )
+    annotation_formats.check_ids(
+        document for path in files for document in annotation_formats.read(path)
+    )
 
 
 def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], list[LabelledText]]:

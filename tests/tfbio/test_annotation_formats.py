@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 
 import bioc
@@ -301,8 +302,22 @@ def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
             assert "\n" not in "".join(text[a:b] for a, b in parts)
             spoken = " ".join(text[a:b] for a, b in parts).replace("\t", " ")
             assert annotation.text == spoken
+
+
+def test_brat_files_replace_others_when_all_are_there(tmp_path):
+    (tmp_path / "brat").mkdir()
+    for name in ("old.txt", "old.ann", "annotation.conf"):
+        (tmp_path / "brat" / name).write_text("x")
+    for annotated in ([odd(), odd()], (1 / 0 for _ in "x")):
+        with pytest.raises((formats.FormatError, ZeroDivisionError)) as raised:
+            formats.write(str(tmp_path / "brat"), "brat", annotated)
+        assert sorted(os.listdir(tmp_path / "brat")) == ["annotation.conf", "old.ann", "old.txt"]
+        assert os.listdir(tmp_path) == ["brat"]
     with pytest.raises(formats.FormatError, match="two documents have the id odd"):
-        formats.write(str(tmp_path / "twice"), "brat", [odd(), odd()])
+        formats.check_ids(document for document, _ in [odd(), odd()])
+    assert raised.type is ZeroDivisionError
+    formats.write(str(tmp_path / "brat"), "brat", [odd()])
+    assert sorted(os.listdir(tmp_path / "brat")) == ["annotation.conf", "odd.ann", "odd.txt"]
 
 
 def test_json_lines_have_exact_offsets(tmp_path, ncbi_gold):

@@ -213,6 +213,17 @@ def test_entities_of_new_text_are_those_of_the_run(
     (tmp_path / "texts").mkdir()
     for name, text in {"empty": "", "blank": "\r\n\r\n", "one": "Breast cancer.\r\n"}.items():
         (tmp_path / "texts" / f"{name}.txt").write_bytes(text.encode())
+    # Texts are not lost where they lie in the folder that is to be written.
+    texts = tmp_path / "texts"
+    before = {path.name: path.read_bytes() for path in texts.iterdir()}
+    brat = {"form": "brat", "overwrite": True, "strategy": cpu}
+    with pytest.raises(UserError, match="holds the input .*give another folder"):
+        predict.predict(folder, [str(texts)], str(texts), **brat)
+    with pytest.raises(UserError, match="two documents have the id"):
+        again = tmp_path / "again.PubTator"
+        shutil.copy(raw[0], again)
+        predict.predict(folder, [*raw, str(again)], str(texts), **brat)
+    assert before == {path.name: path.read_bytes() for path in texts.iterdir()}
     for wanted, number in (("*", 3), ("[be]*", 2)):
         output = tmp_path / f"{number}.jsonl"
         predict.predict(folder, [str(tmp_path / "texts" / wanted)], str(output), strategy=cpu)
