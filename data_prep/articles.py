@@ -156,8 +156,8 @@ def _of_citation(
 ) -> Candidate:
     """A citation as a candidate: its abstract and, where wanted, its other abstracts."""
     source = markup.printable(os.path.basename(path))
-    known = re.fullmatch("[0-9]{1,12}", citation.pmid)
-    key = int(citation.pmid) if known else _hashed(f"{source} {position}")
+    known = _pmid_number(citation.pmid)
+    key = known or _hashed(f"{source} {position}")
     if citation.deleted:
         # It stands against all that other files of no known edition say.
         return Candidate(DELETION, key, citation.version, revised=99999999)
@@ -188,6 +188,11 @@ def _of_citation(
     return candidate(reason, () if reason else tuple(documents))
 
 
+def _pmid_number(text: str) -> int:
+    """Reads a PMID, 1 to 12 digits; returns 0 for anything else, such as "N/A" or "0"."""
+    return int(text) if re.fullmatch("[0-9]{1,12}", text) else 0
+
+
 def _of_full_text(
     article: pmc.FullText,
     path: str,
@@ -197,8 +202,9 @@ def _of_full_text(
     """A full text as two candidates: its abstract, under the PMID if it has one, and its body."""
     source = markup.printable(os.path.basename(path))
     number = re.fullmatch("PMC([0-9]{1,12})", article.pmcid)
-    if article.pmid:
-        id_, key = f"pmid:{article.pmid}", int(article.pmid)
+    pmid = _pmid_number(article.pmid)
+    if pmid:
+        id_, key = f"pmid:{article.pmid}", pmid
     elif number:
         id_, key = article.id, 1 << 62 | int(number[1])
     else:
@@ -220,7 +226,7 @@ def _of_full_text(
             sections = _sections(p for p in article.body if p.kind in wanted)
             body = _document(id_ + BODY_SUFFIX, source, article.title, sections, selection)
         texts = [document for document in (abstract, body) if document]
-        reason = _excluded(excluded, texts, int(article.pmid or 0), int(number[1]) if number else 0)
+        reason = _excluded(excluded, texts, pmid, int(number[1]) if number else 0)
 
     def candidate(kind: str, document: records.Document | None, min_words: int = 0) -> Candidate:
         why = reason

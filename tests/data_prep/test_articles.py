@@ -105,6 +105,20 @@ def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):
     assert abstract.documents[0].sentences == ["Cats, in short."]
 
 
+@pytest.mark.parametrize(
+    "pmid", ["27114x", "N/A", "1e5", "-5", "+7", "1_000", "٥٥", "0", "000", "1234567890123"]
+)
+def test_what_is_no_pmid_is_none(tmp_path, pmid):
+    """It ends no run, is no id, and is not the key that other articles have."""
+    for found in full_text(tmp_path, pmid=pmid):
+        assert found.key == 1 << 62 | 77
+        assert found.documents[0].article == "pmcid:PMC77"
+    text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"
+    (found,) = read(tmp_path, text.replace(">5</PMID>", f">{pmid}</PMID>"))
+    assert found.reason == "without_id" and not found.documents
+    assert found.key > 1 << 40
+
+
 def test_titles_of_sections_and_captions_are_options(tmp_path):
     _, body = full_text(tmp_path, section_labels=True, captions=True)
     assert body.documents[0].sentences == ["Methods: We fed cats.", "They ate.", "A cat."]
