@@ -26,7 +26,7 @@ def run(
     Args:
       layer: called as layer(weights, hidden, attention_bias, seeds, keep); returns the new
         `hidden`, of the same shape. What it computes by `keep` is linear in each of its inputs, or
-        not differentiated. See `encoder.transformer_layer`.
+        not differentiated. `tpu_layers` has one.
       weights: of each layer, all of the same shapes.
       hidden: the first layer's input, of static shape.
       attention_bias: for every layer; not differentiated.

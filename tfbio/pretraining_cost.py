@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
-    """Bytes that a step takes on each device: parameters, and activations for the backward pass.
+    """Estimates the bytes that a step takes on each device: parameters and activations.
 
-    An estimate. Of each token a layer of h hidden and f feed-forward units and a heads keeps, at
+    Of each token a layer of h hidden and f feed-forward units and a heads keeps, at
     length l, 10 h + 3 f + 3 a l numbers: query, key, value and what attention gives; of each of two
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and
@@ -75,7 +75,7 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
 
 
 def days(config: PretrainingConfig, name: str) -> float:
-    """Estimated days of a whole run on one of `DEVICES`, all of its devices together."""
+    """Estimates the days of a whole run on one of `DEVICES`, all of its devices together."""
     device = DEVICES[name]
     peak = device.count * getattr(device, precision_on(config, name))
     return cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
@@ -96,7 +96,7 @@ def least_days(config: PretrainingConfig, name: str) -> float | None:
 def report(
     config: PretrainingConfig, name: str = "", data: dict[int, tuple[str, Manifest]] | None = None
 ) -> str:
-    """What `--dry_run` prints.
+    """Returns what `--dry_run` prints.
 
     Args:
       config: all settings.

@@ -1,8 +1,8 @@
 """Estimates what a pretraining step takes on a TPU: memory, and the least time.
 
-Both are formulas for the step in its form for a TPU (`tpu_layers`), in bfloat16. `cost` prints them
-for `--dry_run`. The TPU's compiler says the same of single settings, and better, in minutes:
-`scripts/tpu_check.py`; tests hold the formulas against its results.
+Both are formulas for the step in its form for a TPU (`tpu_layers`), in bfloat16.
+`pretraining_cost` prints them for `--dry_run`. The TPU's compiler says the same of single settings,
+and better, in minutes: `scripts/tpu_check.py`. Tests hold the formulas against its results.
 
 Sizes are of arrays as a TPU lays them out, with the last dimension padded to 128.
 """
@@ -71,7 +71,7 @@ def memory(config: PretrainingConfig, device: cost.Device) -> float:
             return discriminator
         return max(discriminator, encoder_memory(config.generator, length, examples, scores))
 
-    all_the_time = (12 + (FLOAT32 if parts > 1 else 0)) * count + PROGRAM - device.on_chip
+    all_the_time = FLOAT32 * (4 if parts > 1 else 3) * count + PROGRAM - device.on_chip
     others = FLOAT32 * (count - of_layers - of_generator)  # gradients of embeddings and heads
     activations = max(largest(length) for length, _ in config.phases())
     return all_the_time + max(others + activations, FLOAT32 * count)
@@ -97,11 +97,6 @@ def encoder_memory(
     kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
     working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
     return kept + max(working, scores) + 2 * BFLOAT16 * cost.layer_parameters(shape)
-
-
-def _off_chip(size: float, device: cost.Device) -> float:
-    """Returns what an array takes of a device's memory: nothing if it fits beside the products."""
-    return size if size > device.on_chip / 2 else 0.0
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
@@ -161,11 +156,10 @@ def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) ->
             take(0, 0, of.scores),
             take(wide, of.inner, of.hidden, of.inner),
             *3 * [take(wide, 0, of.hidden, of.inner)],
-            *2 * [take(0, of.hidden, of.hidden, of.hidden)],  # LayerNorm: sums, then gradients
-            *2 * [take(0, of.hidden, of.hidden, of.hidden)],
+            # Of each LayerNorm the sums, then the gradients.
+            *4 * [take(0, of.hidden, of.hidden, of.hidden)],
             *2 * [take(square, 0, of.hidden, of.heads)],
-            *2 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
-            *2 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
+            *4 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
             *3 * [take(square, 0, of.heads, of.hidden, of.hidden)],
             *3 * [take(square, 0, of.hidden, of.heads)],
             take(0, of.hidden + 4 * of.heads, of.hidden, *4 * [of.heads]),  # out of what is kept
@@ -188,3 +182,8 @@ def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) ->
     of_parameter = 52 + (12 * parts if parts > 1 else 0)
     moved = of_parameter * count / device.bandwidth
     return parts * seconds + moved + exchanged / device.interconnect
+
+
+def _off_chip(size: float, device: cost.Device) -> float:
+    """Returns what an array takes of a device's memory: nothing if it fits beside the products."""
+    return size if size > device.on_chip / 2 else 0.0
