@@ -19,10 +19,12 @@ in benchmarks/tpu/, by the hash of the program; what was compiled before is not 
 import dataclasses
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import subprocess
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -146,7 +148,9 @@ def _compiled(settings: config.PretrainingConfig, tpu: str, parts: int) -> dict:
         settings.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
     )
     settings = dataclasses.replace(settings, run=run, comment="")
-    text = _lower(settings, cost.DEVICES[f"tpu-{tpu}"].count)
+    # In a process of its own: TensorFlow keeps each traced step in memory until its process ends.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        text = pool.submit(_lower, settings, cost.DEVICES[f"tpu-{tpu}"].count).result()
     key = hashlib.sha256(f"{COMPILER} {TOPOLOGIES[tpu]} {text}".encode()).hexdigest()[:16]
     path = Path(FLAGS.results) / f"{key}.json"
     if not path.exists():
