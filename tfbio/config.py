@@ -443,6 +443,12 @@ class FinetuningConfig:
     # Face's does, and then takes smaller steps in short runs.
     adam_bias_correction: bool = False
     max_gradient_norm: float = 1.0
+    # The examples of a batch are so many equal groups. Each has its gradient clipped by itself, before
+    # all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so.
+    gradient_clip_groups: int = 1
+    # The loss of a batch: "mean" of its examples, of tagging of its words; or "sum", as in the
+    # original ELECTRA code. Clipping then gives nearly every step the norm max_gradient_norm.
+    loss_reduction: str = "mean"
     # What the head sees of a text: "first", the output for [CLS], as in the papers; "mean", that
     # over all tokens; of relations also "mention", the maximum over the tokens of both entities, or
     # "entity_start", the markers before them (see tfbio/relations.py).
@@ -461,6 +467,18 @@ class FinetuningConfig:
     tagging_scheme: str = "BIO"
     # Whether all tokens of a word have its tag as their target, or the first one alone.
     label_all_tokens: bool = False
+    # Of tagging: the segment of every token; 1 in the original ELECTRA code.
+    tagging_segment: int = 0
+    # Of tagging: whether there is dropout before the last layer. Not in the original ELECTRA code.
+    tagging_dropout: bool = True
+    # Of tagging: whether a sentence is cut much too early, as the original ELECTRA code does it by
+    # mistake; the words behind the cut are not learnt. Else nothing is cut.
+    tagging_early_cut: bool = False
+    # Of several labels: the absence of a label has an output of its own, and the loss is the mean
+    # over all outputs, as in BioELECTRA's code. Else a label has one, and the loss is their sum.
+    absent_outputs: bool = False
+    # Of scores: the model learns the score divided by this; by the highest, in BioELECTRA's code.
+    score_scale: float = 1.0
     # Dropout of the encoder while fine-tuning, and before the last layer of the head.
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
@@ -475,8 +493,19 @@ class FinetuningConfig:
             _require(getattr(self, name) > 0, f"{name} must be at least 1")
         _require(self.sequence_length >= 8, "sequence_length must be at least 8")
         _require(self.seed >= 0, "seed must be 0 or more")
-        for name in ("learning_rate", "num_train_epochs", "max_gradient_norm"):
+        for name in ("learning_rate", "num_train_epochs", "max_gradient_norm", "score_scale"):
             _require(getattr(self, name) > 0, f"{name} must be above 0")
+        _require(
+            self.gradient_clip_groups > 0
+            and self.train_batch_size % self.gradient_clip_groups == 0,
+            f"gradient_clip_groups {self.gradient_clip_groups} must divide train_batch_size "
+            f"{self.train_batch_size}",
+        )
+        _require(
+            self.gradient_clip_groups == 1 or self.loss_reduction == "sum",
+            "gradient_clip_groups sums what it clips: it goes with loss_reduction = sum",
+        )
+        _require(self.tagging_segment >= 0, "tagging_segment must be 0 or more")
         _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
         for name in ("eval_every_steps", "early_stopping_patience"):
             _require(getattr(self, name) >= 0, f"{name} must be 0 (never) or more")
@@ -494,6 +523,7 @@ class FinetuningConfig:
             ("text_head", ("linear", "tanh", "gelu")),
             ("tagging_head", ("linear", "lstm", "crf")),
             ("tagging_scheme", ("BIO", "IO", "BIOUL")),
+            ("loss_reduction", ("mean", "sum")),
             ("layerwise_lr_exponent", ("bioelectra", "electra")),
         ):
             value = getattr(self, name)

@@ -37,7 +37,7 @@ from tfbio import (
 )
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
-from tfbio.finetuner import LOG_EVERY, Finetuner, training_order
+from tfbio.finetuner import LOG_EVERY, Finetuner, has_fixed_shapes, training_order
 from tfbio.tasks import SPLITS, Example, Task
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
@@ -328,6 +328,13 @@ def check_settings(
     ):
         if size % replicas:
             raise ConfigError(f"{name} {size} does not divide by {replicas} devices.")
+    groups = config.gradient_clip_groups
+    if groups > 1 and groups % replicas:
+        raise ConfigError(f"gradient_clip_groups {groups} does not divide by {replicas} devices.")
+    if groups > replicas and has_fixed_shapes(config, strategy):
+        raise ConfigError(
+            f"gradient_clip_groups {groups} with fixed shapes: give 1 or {replicas}, the devices."
+        )
 
 
 def _weights_sha256(folder: str) -> str:
