@@ -443,8 +443,8 @@ class FinetuningConfig:
     # Face's does, and then takes smaller steps in short runs.
     adam_bias_correction: bool = False
     max_gradient_norm: float = 1.0
-    # The examples of a batch are so many equal groups. Each has its gradient clipped by itself, before
-    # all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so.
+    # The examples of a batch are so many equal groups; the gradient of each is clipped by itself,
+    # then all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so.
     gradient_clip_groups: int = 1
     # The loss of a batch: "mean" of its examples, of tagging of its words; or "sum", as in the
     # original ELECTRA code. Clipping then gives nearly every step the norm max_gradient_norm.
