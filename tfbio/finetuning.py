@@ -321,6 +321,11 @@ def check_settings(
             f"{encoder_config.max_sequence_length} positions of the encoder in "
             f"{folder}."
         )
+    if config.tagging_segment >= encoder_config.type_vocab_size:
+        raise ConfigError(
+            f"tagging_segment {config.tagging_segment} needs more than the "
+            f"{encoder_config.type_vocab_size} segment(s) of the encoder in {folder}."
+        )
     replicas = strategy.num_replicas_in_sync
     for name, size in (
         ("train_batch_size", config.train_batch_size),
