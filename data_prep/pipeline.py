@@ -93,6 +93,9 @@ def finished(
                 f"{_brief(value)}: add --overwrite to replace them, or give another --output."
             )
     records.verify(path.parent, manifest)
+    if path.name == records.MANIFEST:
+        # The run may have been killed after its last word.
+        _remove_leftovers(path.parent)
     return manifest
 
 
@@ -129,12 +132,16 @@ def close_work(folder: str | os.PathLike, manifest: records.Manifest | None) -> 
     folder = storage.at(folder)
     if manifest is not None:
         records.write_manifest(folder / records.MANIFEST, manifest)
+    _remove_leftovers(folder)
+    if manifest is None and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _remove_leftovers(folder: Path) -> None:
     for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp"):
         for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)
     storage.remove_folder(folder / WORK)
-    if manifest is None and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:

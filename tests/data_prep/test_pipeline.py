@@ -56,6 +56,15 @@ def test_finished_work_is_known_by_its_settings(tmp_path):
         pipeline.finished(path, "documents", settings, False)
 
 
+def test_a_run_killed_after_its_manifest_leaves_nothing(tmp_path):
+    (shard,) = finish(tmp_path, {"a": 1}).shards
+    (tmp_path / pipeline.WORK).mkdir()
+    (tmp_path / pipeline.WORK / "settings.json").touch()
+    (tmp_path / "train-00000-of-00001.tfrecord.1.tmp").touch()
+    assert pipeline.finished(tmp_path / records.MANIFEST, "documents", {"a": 1}, False)
+    assert {path.name for path in tmp_path.iterdir()} == {records.MANIFEST, shard.file}
+
+
 def test_work_goes_on_with_the_same_settings_and_anew_with_others(tmp_path):
     finish(tmp_path, {"a": 1}, ["documents-00000-00000.tfrecord", "train-00000-of-00001.tfrecord"])
     (tmp_path / "notes.txt").write_text("the user's")
