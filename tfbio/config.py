@@ -12,11 +12,15 @@ import difflib
 import json
 import math
 import os
+import re
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tfbio.cli import UserError
 
+# How others fine-tuned: a folder each, with a file for each task.
+PROTOCOLS = Path(__file__).resolve().parents[1] / "hparams" / "finetuning"
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
 # What of an `EncoderConfig` does not tell one model from another.
@@ -417,6 +421,9 @@ class FinetuningConfig:
     sequence_length: int = 128
     train_batch_size: int = 32
     num_train_epochs: float = 5.0
+    # Whether the steps of a run are counted as if an epoch had whole batches, the last one filled
+    # up, as in the original ELECTRA code.
+    count_whole_batches: bool = False
     # Use only this many training examples, drawn by the seed (0: all); each window of a long
     # sentence counts as one.
     max_train_examples: int = 0
@@ -539,6 +546,33 @@ class FinetuningConfig:
         )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
+
+
+def find_protocol(hparams: str, task: str) -> str:
+    """Finds the settings that a protocol, such as "authors", has for a task.
+
+    Args:
+      hparams: a protocol, which is a folder of `PROTOCOLS`; or what `load` takes.
+      task: the task's name.
+
+    Returns:
+      The path of the settings; `hparams` itself if it is no name.
+
+    Raises:
+      ConfigError: there is no such protocol, or it has no settings for the task.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", hparams) or os.path.isfile(hparams):
+        return hparams
+    names = sorted(path.name for path in PROTOCOLS.iterdir() if path.is_dir())
+    if hparams not in names:
+        raise ConfigError(
+            f"--hparams={hparams}: no such file or protocol; the protocols are {', '.join(names)}."
+        )
+    path = PROTOCOLS / hparams / f"{task}.json"
+    if not path.is_file():
+        tasks = ", ".join(sorted(path.stem for path in path.parent.glob("*.json")))
+        raise ConfigError(f"--hparams={hparams} has no settings for {task}, but for {tasks}.")
+    return str(path)
 
 
 def load(

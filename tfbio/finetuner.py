@@ -123,7 +123,10 @@ class Finetuner:
             self.model = TaskModel(*self.arguments)
             self.optimizer = optimization.Adam(
                 optimization.SCHEDULES[config.schedule](
-                    config.learning_rate, num_steps, int(num_steps * config.warmup_proportion)
+                    # Not rounded, as in the original ELECTRA code.
+                    config.learning_rate,
+                    num_steps,
+                    num_steps * config.warmup_proportion,
                 ),
                 beta_1=config.adam_beta_1,
                 beta_2=config.adam_beta_2,

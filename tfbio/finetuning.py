@@ -200,6 +200,8 @@ def dry_run(
 def _num_steps(config: FinetuningConfig, trained: packing.Pieces) -> int:
     """Returns the steps of a trial."""
     num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
+    if config.count_whole_batches:
+        num_used = math.ceil(num_used / config.train_batch_size) * config.train_batch_size
     return max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
 
 
