@@ -338,9 +338,11 @@ def check_settings(
     groups = config.gradient_clip_groups
     if groups > 1 and groups % replicas:
         raise ConfigError(f"gradient_clip_groups {groups} does not divide by {replicas} devices.")
-    if groups > replicas and has_fixed_shapes(config, strategy):
+    if groups > 1 and has_fixed_shapes(config, strategy):
+        # There the devices get as many tokens each, and not as many examples.
         raise ConfigError(
-            f"gradient_clip_groups {groups} with fixed shapes: give 1 or {replicas}, the devices."
+            f"gradient_clip_groups {groups} does not go with batches of fixed shapes, which a TPU "
+            "needs: give 1, or run.fixed_shapes = never."
         )
 
 
