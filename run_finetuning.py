@@ -10,6 +10,7 @@ those of the paper that the task is from (tfbio/tasks.py). Other ways to say it:
 
   --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
+  --hparams=authors    what the code of BioELECTRA's authors does, which differs from their paper
   --seeds=10    how many trials
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination, of which the
@@ -69,7 +70,10 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and logs go.")
 flags.DEFINE_string(
-    "hparams", "", "JSON file (see hparams/finetuning/) or inline JSON object; empty: the task's."
+    "hparams",
+    "",
+    "JSON file (see hparams/finetuning/), inline JSON object, or a protocol: authors, which is "
+    "what the code of BioELECTRA's authors does; empty: the task's.",
 )
 flags.DEFINE_integer("seeds", 0, "How many trials; 0: as the settings say (num_trials).")
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
@@ -153,8 +157,9 @@ def _train() -> None:
     task = tasks.find(FLAGS.task, FLAGS.data_dir)
     swept, combinations = sweep.combinations(FLAGS.sweep)
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
+    hparams = config.find_protocol(FLAGS.hparams, FLAGS.task)
     settings = [
-        config.load(config.FinetuningConfig, FLAGS.hparams, [*changes, *chosen], task.settings)
+        config.load(config.FinetuningConfig, hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
     if FLAGS.dry_run and swept:

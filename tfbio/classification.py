@@ -123,18 +123,23 @@ def _tokens(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> np.nda
 
 
 class Regression:
-    """A score; see `tagging.Tagging` for the methods."""
+    """A score; see `tagging.Tagging` for the methods.
+
+    Args:
+      labels: none.
+      scale: what the model learns is the score divided by this.
+    """
 
     of_tokens = False
     labels = ()
     num_outputs = 1
 
-    def __init__(self, labels: Sequence[str] = ()):
-        pass
+    def __init__(self, labels: Sequence[str] = (), scale: float = 1.0):
+        self.scale = scale
 
     def pieces(self, examples, tokenizer, length) -> Pieces:
-        """One for each example; the target is its score."""
-        targets = [np.array(example.label, np.float32) for example in examples]
+        """One for each example; the target is its score, scaled."""
+        targets = [np.array(example.label / self.scale, np.float32) for example in examples]
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -144,7 +149,7 @@ class Regression:
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Scores, float32 [texts, 1]."""
-        return logits
+        return logits * self.scale
 
     def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[float]:
         """The score of each example; outputs float32 [1] of each."""
@@ -152,13 +157,19 @@ class Regression:
 
 
 class MultiLabel:
-    """Any number of labels; see `tagging.Tagging` for the methods."""
+    """Any number of labels; see `tagging.Tagging` for the methods.
+
+    Args:
+      labels: all labels, in the order of the model's outputs.
+      absent_outputs: whether each label has two outputs, of its absence and its presence. Both are
+        learnt by themselves; predictions look at the second.
+    """
 
     of_tokens = False
 
-    def __init__(self, labels: Sequence[str]):
-        self.labels = tuple(labels)
-        self.num_outputs = len(self.labels)
+    def __init__(self, labels: Sequence[str], absent_outputs: bool = False):
+        self.labels, self.absent_outputs = tuple(labels), absent_outputs
+        self.num_outputs = len(self.labels) * (2 if absent_outputs else 1)
 
     def pieces(self, examples, tokenizer, length) -> Pieces:
         """One for each example; the target is 1 for the labels that it has, else 0."""
@@ -169,14 +180,22 @@ class MultiLabel:
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy of each label by itself, summed; logits float32 [texts, labels]."""
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch["targets"], logits)
-        losses = tf.reduce_sum(losses, axis=-1)
+        """Cross-entropy of each output by itself; logits float32 [texts, outputs].
+
+        The sum over the labels; with outputs of absence the mean over all outputs
+        (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
+        """
+        targets = batch["targets"]
+        if self.absent_outputs:
+            targets = tf.reshape(tf.stack([1.0 - targets, targets], axis=-1), tf.shape(logits))
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
+        total = tf.reduce_mean if self.absent_outputs else tf.reduce_sum
+        losses = total(losses, axis=-1)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, labels]."""
-        return tf.sigmoid(logits)
+        return tf.sigmoid(logits[:, 1::2] if self.absent_outputs else logits)
 
     def predictions(
         self, outputs: list[np.ndarray], pieces: Pieces, examples

@@ -12,11 +12,15 @@ import difflib
 import json
 import math
 import os
+import re
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tfbio.cli import UserError
 
+# How others fine-tuned: a folder each, with a file for each task.
+PROTOCOLS = Path(__file__).resolve().parents[1] / "hparams" / "finetuning"
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
 # What of an `EncoderConfig` does not tell one model from another.
@@ -417,6 +421,9 @@ class FinetuningConfig:
     sequence_length: int = 128
     train_batch_size: int = 32
     num_train_epochs: float = 5.0
+    # Whether the steps of a run are counted as if an epoch had whole batches, the last one filled
+    # up, as in the original ELECTRA code.
+    count_whole_batches: bool = False
     # Use only this many training examples, drawn by the seed (0: all); each window of a long
     # sentence counts as one.
     max_train_examples: int = 0
@@ -443,6 +450,12 @@ class FinetuningConfig:
     # Face's does, and then takes smaller steps in short runs.
     adam_bias_correction: bool = False
     max_gradient_norm: float = 1.0
+    # The examples of a batch are so many equal groups; the gradient of each is clipped by itself,
+    # then all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so.
+    gradient_clip_groups: int = 1
+    # The loss of a batch: "mean" of its examples, of tagging of its words; or "sum", as in the
+    # original ELECTRA code. Clipping then gives nearly every step the norm max_gradient_norm.
+    loss_reduction: str = "mean"
     # What the head sees of a text: "first", the output for [CLS], as in the papers; "mean", that
     # over all tokens; of relations also "mention", the maximum over the tokens of both entities, or
     # "entity_start", the markers before them (see tfbio/relations.py).
@@ -461,6 +474,18 @@ class FinetuningConfig:
     tagging_scheme: str = "BIO"
     # Whether all tokens of a word have its tag as their target, or the first one alone.
     label_all_tokens: bool = False
+    # Of tagging: the segment of every token; 1 in the original ELECTRA code.
+    tagging_segment: int = 0
+    # Of tagging: whether there is dropout before the last layer. Not in the original ELECTRA code.
+    tagging_dropout: bool = True
+    # Of tagging: whether a sentence is cut much too early, as the original ELECTRA code does it by
+    # mistake; the words behind the cut are not learnt. Else nothing is cut.
+    tagging_early_cut: bool = False
+    # Of several labels: the absence of a label has an output of its own, and the loss is the mean
+    # over all outputs, as in BioELECTRA's code. Else a label has one, and the loss is their sum.
+    absent_outputs: bool = False
+    # Of scores: the model learns the score divided by this; by the highest, in BioELECTRA's code.
+    score_scale: float = 1.0
     # Dropout of the encoder while fine-tuning, and before the last layer of the head.
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
@@ -475,8 +500,19 @@ class FinetuningConfig:
             _require(getattr(self, name) > 0, f"{name} must be at least 1")
         _require(self.sequence_length >= 8, "sequence_length must be at least 8")
         _require(self.seed >= 0, "seed must be 0 or more")
-        for name in ("learning_rate", "num_train_epochs", "max_gradient_norm"):
+        for name in ("learning_rate", "num_train_epochs", "max_gradient_norm", "score_scale"):
             _require(getattr(self, name) > 0, f"{name} must be above 0")
+        _require(
+            self.gradient_clip_groups > 0
+            and self.train_batch_size % self.gradient_clip_groups == 0,
+            f"gradient_clip_groups {self.gradient_clip_groups} must divide train_batch_size "
+            f"{self.train_batch_size}",
+        )
+        _require(
+            self.gradient_clip_groups == 1 or self.loss_reduction == "sum",
+            "gradient_clip_groups sums what it clips: it goes with loss_reduction = sum",
+        )
+        _require(self.tagging_segment >= 0, "tagging_segment must be 0 or more")
         _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
         for name in ("eval_every_steps", "early_stopping_patience"):
             _require(getattr(self, name) >= 0, f"{name} must be 0 (never) or more")
@@ -494,6 +530,7 @@ class FinetuningConfig:
             ("text_head", ("linear", "tanh", "gelu")),
             ("tagging_head", ("linear", "lstm", "crf")),
             ("tagging_scheme", ("BIO", "IO", "BIOUL")),
+            ("loss_reduction", ("mean", "sum")),
             ("layerwise_lr_exponent", ("bioelectra", "electra")),
         ):
             value = getattr(self, name)
@@ -509,6 +546,33 @@ class FinetuningConfig:
         )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
+
+
+def find_protocol(hparams: str, task: str) -> str:
+    """Finds the settings that a protocol, such as "authors", has for a task.
+
+    Args:
+      hparams: a protocol, which is a folder of `PROTOCOLS`; or what `load` takes.
+      task: the task's name.
+
+    Returns:
+      The path of the settings; `hparams` itself if it is no name.
+
+    Raises:
+      ConfigError: there is no such protocol, or it has no settings for the task.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", hparams) or os.path.isfile(hparams):
+        return hparams
+    names = sorted(path.name for path in PROTOCOLS.iterdir() if path.is_dir())
+    if hparams not in names:
+        raise ConfigError(
+            f"--hparams={hparams}: no such file or protocol; the protocols are {', '.join(names)}."
+        )
+    path = PROTOCOLS / hparams / f"{task}.json"
+    if not path.is_file():
+        tasks = ", ".join(sorted(path.stem for path in path.parent.glob("*.json")))
+        raise ConfigError(f"--hparams={hparams} has no settings for {task}, but for {tasks}.")
+    return str(path)
 
 
 def load(

@@ -94,7 +94,7 @@ def read(folder: str) -> FineTuned:
     settings = read_settings(folder)
     model = _make(settings)
     restore(folder, model)
-    return FineTuned(folder, model, settings, read_null_threshold(folder))
+    return FineTuned(folder, *_by_default(model, settings), read_null_threshold(folder))
 
 
 def find_trial(model: str) -> str:
@@ -189,10 +189,14 @@ def restore(trial: str, model: TaskModel) -> None:
 
 
 def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> FinetuningConfig:
-    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`."""
+    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`.
+
+    New text is seen whole, also by a model whose training sentences were cut early.
+    """
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
     own = json.dumps({name: settings[name] for name in names if name in settings})
-    return load(FinetuningConfig, own, overrides)
+    config = load(FinetuningConfig, own, overrides)
+    return dataclasses.replace(config, tagging_early_cut=False)
 
 
 def _make(settings: dict) -> TaskModel:
@@ -208,6 +212,39 @@ def _make(settings: dict) -> TaskModel:
         config.tagging_head,
         config.text_head,
     )
+
+
+# Settings of inputs and outputs that other programs do not know.
+_OURS = ("tagging_segment", "absent_outputs", "score_scale")
+
+
+def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
+    """Returns a model that does the same with the defaults of `_OURS`, and its settings.
+
+    Tagging's segment becomes the first one, the outputs of absent labels go, and the scale of the
+    score becomes a part of the head.
+    """
+    config = finetuning_config(settings)
+    defaults = {name: getattr(FinetuningConfig, name) for name in _OURS}
+    if all(getattr(config, name) == default for name, default in defaults.items()):
+        return model, settings
+    settings = {**settings, **defaults}
+    same = _make(settings)
+    for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
+        variable.assign(value)
+    if same.pooler is not None:
+        same.pooler.set_weights(model.pooler.get_weights())
+    if config.tagging_segment:
+        segments = model.encoder.embeddings.segment
+        same.encoder.embeddings.segment.assign(tf.roll(segments, -config.tagging_segment, axis=0))
+    outputs = slice(1, None, 2) if config.absent_outputs else slice(None)
+    kernel, bias = (weights[..., outputs] for weights in model.head.get_weights())
+    same.head.set_weights([kernel * config.score_scale, bias * config.score_scale])
+    if same.transitions is not None:
+        same.transitions.assign(model.transitions)
+    if same.lstm is not None:
+        same.lstm.set_weights(model.lstm.get_weights())
+    return same, settings
 
 
 def _head(folder: str) -> str:

@@ -75,6 +75,12 @@ def training_order(num_examples: int, num_used: int, num_steps: int, batch_size:
     return np.concatenate(epochs)[:needed]
 
 
+def has_fixed_shapes(config: FinetuningConfig, strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether batches have a few shapes that are known beforehand."""
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)
+
+
 class Finetuner:
     """Trains and predicts; `initialize` begins a trial.
 
@@ -108,7 +114,7 @@ class Finetuner:
             ),
             kind.num_outputs,
             kind.of_tokens,
-            config.hidden_dropout_prob,
+            config.hidden_dropout_prob if config.tagging_dropout else 0.0,
             config.pooling,
             config.tagging_head,
             config.text_head,
@@ -117,7 +123,10 @@ class Finetuner:
             self.model = TaskModel(*self.arguments)
             self.optimizer = optimization.Adam(
                 optimization.SCHEDULES[config.schedule](
-                    config.learning_rate, num_steps, int(num_steps * config.warmup_proportion)
+                    # Not rounded, as in the original ELECTRA code.
+                    config.learning_rate,
+                    num_steps,
+                    num_steps * config.warmup_proportion,
                 ),
                 beta_1=config.adam_beta_1,
                 beta_2=config.adam_beta_2,
@@ -205,9 +214,7 @@ class Finetuner:
     @property
     def fixed_shapes(self) -> bool:
         """Whether batches have a few shapes that are known beforehand."""
-        choice = self.config.run.fixed_shapes
-        on_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
-        return choice == "always" or (choice == "auto" and on_tpu)
+        return has_fixed_shapes(self.config, self.strategy)
 
     def _take_steps(
         self, pieces: packing.Pieces, batches: np.ndarray, done: int, seed: tf.Tensor
@@ -217,11 +224,13 @@ class Finetuner:
         Yields:
           The number of steps since the last time, and their mean loss.
         """
-        packer = self._packer(pieces, self.config.train_batch_size)
+        replicas = self.strategy.num_replicas_in_sync
+        parts = max(replicas, self.config.gradient_clip_groups)
+        packer = self._packer(pieces, self.config.train_batch_size, parts)
         total = tf.Variable(0.0)
         steps = 0
         for step, chosen in enumerate(batches, start=done + 1):
-            batch = self._distribute(packer.batch(chosen))
+            batch = self._distribute(_grouped(packer.batch(chosen), replicas))
             total.assign_add(self._train_step(batch, seed))
             steps += 1
             if step % LOG_EVERY == 0 or step == done + len(batches):
@@ -376,22 +385,64 @@ class Finetuner:
 
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        step_seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
+        seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
+        groups, max_norm = self.config.gradient_clip_groups, self.config.max_gradient_norm
+        if groups == 1:
+            loss, gradients = self._gradients(batch, seed)
+        else:
+            loss, gradients = self._clipped_gradients(batch, seed)
+        variables = self.model.trainable_variables
+        # Clipped groups are not clipped again: so many together have no larger norm.
+        norm = optimization.apply_clipped(self.optimizer, gradients, variables, groups * max_norm)
+        # A step that changed nothing must not pass for one that did.
+        return tf.where(tf.math.is_finite(norm), loss, norm)
+
+    def _gradients(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Returns a replica's share of the loss, float32 [], and its gradients."""
         with tf.GradientTape() as tape:
-            logits = self.model(batch, seed=step_seed)
+            logits = self.model(batch, seed=seed)
             losses, weights = self.kind.losses(logits, batch)
             if "real" in batch:
                 losses, weights = losses * batch["real"], weights * batch["real"]
-            replica = tf.distribute.get_replica_context()
-            # The mean over the global batch, of which a replica has its share.
-            weight = replica.all_reduce("SUM", tf.reduce_sum(weights))
-            loss = tf.reduce_sum(losses) / weight
-        variables = self.model.trainable_variables
-        norm = optimization.apply_clipped(
-            self.optimizer, tape.gradient(loss, variables), variables, self.config.max_gradient_norm
+            loss = tf.reduce_sum(losses)
+            if self.config.loss_reduction == "mean":
+                # Over the global batch, of which a replica has its share.
+                replica = tf.distribute.get_replica_context()
+                loss /= replica.all_reduce("SUM", tf.reduce_sum(weights))
+        return loss, tape.gradient(loss, self.model.trainable_variables)
+
+    def _clipped_gradients(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Does what `_gradients` does, with the gradient of each group clipped by itself."""
+
+        def of_group(part: dict[str, tf.Tensor], seed: tf.Tensor) -> list[tf.Tensor]:
+            loss, gradients = self._gradients(part, seed)
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+            return [loss, *tf.clip_by_global_norm(gradients, self.config.max_gradient_norm)[0]]
+
+        if "groups" not in batch:  # a replica's examples are one
+            loss, *gradients = of_group(batch, seed)
+            return loss, gradients
+        batch = dict(batch)
+        count = batch.pop("groups").shape[0]
+
+        def add_group(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+            part = {name: array[index] for name, array in batch.items()}
+            own = of_group(part, randomness.fold_in(seed, index))
+            return [index + 1, *(a + b for a, b in zip(sums, own, strict=True))]
+
+        zeros = [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
+        _, loss, *gradients = tf.while_loop(
+            lambda index, *_: index < count,
+            add_group,
+            [tf.constant(0), tf.constant(0.0), *zeros],
+            parallel_iterations=1,
+            maximum_iterations=count,
         )
-        # A step that changed nothing must not pass for one that did.
-        return tf.where(tf.math.is_finite(norm), loss, norm)
+        return loss, gradients
 
     def predict(self, pieces: packing.Pieces, with_probabilities: bool = False) -> list[np.ndarray]:
         """The outputs of each piece, as `kind.outputs` says: [tokens, ...], or [outputs].
@@ -506,11 +557,11 @@ class Finetuner:
         start = tf.constant(0), tf.TensorArray(tf.float32, count)
         return tf.while_loop(lambda index, _: index < count, body, start)[1].stack()
 
-    def _packer(self, pieces: packing.Pieces, batch_size: int) -> packing.Packer:
+    def _packer(self, pieces: packing.Pieces, batch_size: int, parts: int = 0) -> packing.Packer:
         return packing.Packer(
             pieces,
             batch_size,
-            self.strategy.num_replicas_in_sync,
+            parts or self.strategy.num_replicas_in_sync,
             self.pad_id,
             padded_length=0 if self.config.run.pack else self.config.sequence_length,
         )
@@ -523,3 +574,17 @@ class Finetuner:
         return self.strategy.experimental_distribute_values_from_function(
             lambda context: tensors[context.replica_id_in_sync_group]
         )
+
+
+def _grouped(parts: list[packing.Part], replicas: int) -> list[packing.Part]:
+    """Stacks the parts of a replica, where it has several; "groups" says how many."""
+    count = len(parts) // replicas
+    if count == 1:
+        return parts
+    found = []
+    for first in range(0, len(parts), count):
+        own = parts[first : first + count]
+        arrays = {name: np.stack([p.arrays[name] for p in own]) for name in own[0].arrays}
+        arrays["groups"] = np.arange(count, dtype=np.int32)
+        found.append(packing.Part(arrays, np.concatenate([p.pieces for p in own])))
+    return found

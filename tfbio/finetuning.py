@@ -37,7 +37,7 @@ from tfbio import (
 )
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
-from tfbio.finetuner import LOG_EVERY, Finetuner, training_order
+from tfbio.finetuner import LOG_EVERY, Finetuner, has_fixed_shapes, training_order
 from tfbio.tasks import SPLITS, Example, Task
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
@@ -200,6 +200,8 @@ def dry_run(
 def _num_steps(config: FinetuningConfig, trained: packing.Pieces) -> int:
     """Returns the steps of a trial."""
     num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
+    if config.count_whole_batches:
+        num_used = math.ceil(num_used / config.train_batch_size) * config.train_batch_size
     return max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
 
 
@@ -321,6 +323,11 @@ def check_settings(
             f"{encoder_config.max_sequence_length} positions of the encoder in "
             f"{folder}."
         )
+    if config.tagging_segment >= encoder_config.type_vocab_size:
+        raise ConfigError(
+            f"tagging_segment {config.tagging_segment} needs more than the "
+            f"{encoder_config.type_vocab_size} segment(s) of the encoder in {folder}."
+        )
     replicas = strategy.num_replicas_in_sync
     for name, size in (
         ("train_batch_size", config.train_batch_size),
@@ -328,6 +335,15 @@ def check_settings(
     ):
         if size % replicas:
             raise ConfigError(f"{name} {size} does not divide by {replicas} devices.")
+    groups = config.gradient_clip_groups
+    if groups > 1 and groups % replicas:
+        raise ConfigError(f"gradient_clip_groups {groups} does not divide by {replicas} devices.")
+    if groups > 1 and has_fixed_shapes(config, strategy):
+        # There the devices get as many tokens each, and not as many examples.
+        raise ConfigError(
+            f"gradient_clip_groups {groups} does not go with batches of fixed shapes, which a TPU "
+            "needs: give 1, or run.fixed_shapes = never."
+        )
 
 
 def _weights_sha256(folder: str) -> str:

@@ -17,9 +17,14 @@ SETTINGS = {
     "tagging_head": "tagging",
     "tagging_scheme": "tagging",
     "label_all_tokens": "tagging",
+    "tagging_segment": "tagging",
+    "tagging_dropout": "tagging",
+    "tagging_early_cut": "tagging",
     "entity_markers": "classification",
     "pooling": "classification",
     "text_head": "classification",
+    "absent_outputs": "multilabel",
+    "score_scale": "regression",
 }
 
 
@@ -45,7 +50,18 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> Kind:
                 f"leave it at {json.dumps(default)}."
             )
     if name == "tagging":
-        return Tagging(labels, config.tagging_scheme, config.label_all_tokens, config.tagging_head)
+        return Tagging(
+            labels,
+            config.tagging_scheme,
+            config.label_all_tokens,
+            config.tagging_head,
+            config.tagging_segment,
+            config.tagging_early_cut,
+        )
     if name == "classification":
         return Classification(labels, config.pooling, config.entity_markers)
-    return {"regression": Regression, "multilabel": MultiLabel, "spans": Spans}[name](labels)
+    if name == "regression":
+        return Regression(labels, config.score_scale)
+    if name == "multilabel":
+        return MultiLabel(labels, config.absent_outputs)
+    return Spans(labels)

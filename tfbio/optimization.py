@@ -18,7 +18,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     (recorded from that code, see tests/tfbio/test_electra.py).
     """
 
-    def __init__(self, peak: float, num_steps: int, num_warmup_steps: int):
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
         self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
@@ -66,7 +66,7 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
 
     RATIO = 32  # of the highest rate to the lowest
 
-    def __init__(self, peak: float, num_steps: int, num_warmup_steps: int):
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
         self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:

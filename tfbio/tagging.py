@@ -66,6 +66,25 @@ def windows(counts: Sequence[int], room: int) -> list[Window]:
     return found
 
 
+def kept_by_electra(counts: Sequence[int], length: int) -> int:
+    """How many words of a sentence the original ELECTRA code keeps.
+
+    It stops at the first word before which there are so many tokens that they, the number of all
+    the sentence's words, [CLS] and [SEP] among them, and 1 are more than `length`
+    (finetune/tagging/tagging_tasks.py, `TaggingTask.featurize`). That is a mistake, which cuts much
+    too early: to be sure that all words fit, it takes one token for each.
+
+    Args:
+      counts: the tokens of each word.
+      length: the most tokens of a sentence, with [CLS] and [SEP].
+    """
+    before = 1 + np.cumsum([0, *counts])  # tokens before each word and [SEP], with [CLS]
+    stops = before + len(counts) + 2 + 1 > length
+    kept = int(stops.argmax()) if stops[:-1].any() else len(counts)
+    # A last word of many tokens might not fit.
+    return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
+
+
 def _in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
     """BIO tags in another scheme."""
     if scheme == "IO":
@@ -106,6 +125,9 @@ class Tagging:
       scheme: what the model learns: "BIO", "IO" or "BIOUL".
       label_all_tokens: whether all tokens of a word have targets, or the first.
       head: of `TaskModel`.
+      segment: of every token.
+      early_cut: whether sentences are cut by `kept_by_electra`, and not seen in windows; words
+        behind the cut have no target, and are predicted as O.
 
     Raises:
       ConfigError: the tags are not in BIO, and another scheme is wanted.
@@ -119,7 +141,10 @@ class Tagging:
         scheme: str = "BIO",
         label_all_tokens: bool = False,
         head: str = "linear",
+        segment: int = 0,
+        early_cut: bool = False,
     ):
+        self.segment, self.early_cut = segment, early_cut
         self.scheme, self.label_all_tokens, self.head = scheme, label_all_tokens, head
         self.labels = tuple(labels)
         if scheme != "BIO":
@@ -154,12 +179,17 @@ class Tagging:
             starts = np.cumsum([0, *counts])  # of each word, and the end
             ids = [token for word in sentence.words for token in tokens[word]]
             tags = self._targets(sentence.tags, counts)
-            for window in windows(counts, room):
+            if self.early_cut:
+                kept = kept_by_electra(counts, length)
+                seen = [Window(0, kept, 0, kept)]
+            else:
+                seen = windows(counts, room)
+            for window in seen:
                 start, end = starts[window.first], starts[window.end]
                 own, own_end = starts[window.own], starts[window.own_end]
                 own_ids, segments = tokenizer.join(ids[start:end])
                 input_ids.append(own_ids)
-                segment_ids.append(segments)
+                segment_ids.append([self.segment] * len(segments) if self.segment else segments)
                 targets.append(np.full(end - start + 2, NO_TARGET, np.int32))
                 targets[-1][1 + own - start : 1 + own_end - start] = tags[own:own_end]
                 firsts.append(1 + starts[window.own : window.own_end] - start)
@@ -247,9 +277,14 @@ class Tagging:
           pieces: of the sentences.
           sentences: examples.
         """
-        return [
-            tuple(_in_bio([self.labels[label] for label in own], self.scheme))
+        tags = [
+            _in_bio([self.labels[label] for label in own], self.scheme)
             for own in self.of_words(outputs, pieces, sentences)
+        ]
+        # Only an early cut leaves words without a tag.
+        return [
+            (*own, *["O"] * (len(sentence.words) - len(own)))
+            for own, sentence in zip(tags, sentences, strict=True)
         ]
 
 

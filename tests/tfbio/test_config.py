@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import config
-from tfbio.config import ConfigError, FinetuningConfig, PretrainingConfig, load
+from tfbio import config, kinds, tasks
+from tfbio.config import (
+    ConfigError,
+    FinetuningConfig,
+    PretrainingConfig,
+    find_protocol,
+    load,
+)
 
 HPARAMS = Path(__file__).parents[2] / "hparams"
 FILES = [
     *((path, PretrainingConfig) for path in sorted(HPARAMS.glob("*.json"))),
-    *((path, FinetuningConfig) for path in sorted(HPARAMS.glob("finetuning/*.json"))),
+    *((path, FinetuningConfig) for path in sorted(HPARAMS.glob("finetuning/**/*.json"))),
 ]
 
 
@@ -236,3 +242,79 @@ def test_the_description_names_every_setting():
     text = config.describe(PretrainingConfig)
     for name in ("learning_rate = 0.0005", "encoder.hidden_size = 256", "run.jit_compile = false"):
         assert f"  {name}\n" in text
+
+
+# --- Protocols -----------------------------------------------------------------------------------
+
+# The configuration files in the authors' repository: length, rate, epochs, batch, layer decay.
+AUTHORS = {
+    "bc2gm": (512, 2e-4, 5, 32, 0.8),
+    "bc5cdr_chem": (256, 2e-4, 5, 16, 0.8),
+    "bc5cdr_disease": (256, 1e-4, 5, 16, 0.8),
+    "ncbi_disease": (128, 2e-4, 5, 32, 0.8),
+    "jnlpba": (256, 2e-4, 5, 32, 0.8),
+    "share_clefe": (512, 2e-4, 5, 32, 0.8),
+    "ebm_pico": (256, 2e-4, 3, 32, 0.8),
+    "chemprot": (256, 1e-4, 5, 32, 0.8),
+    "ddi": (256, 5e-5, 3, 32, 0.8),
+    "gad": (128, 2e-4, 5, 32, 0.8),
+    "i2b2_2010_re": (128, 2e-4, 5, 32, 0.8),
+    "biosses": (128, 1.5e-4, 60, 16, 0.8),
+    "clinical_sts": (128, 5e-5, 10, 32, 0.8),
+    "hoc": (128, 2e-4, 5, 32, 0.8),
+    "mednli": (128, 5e-5, 3, 32, 0.9),
+    "pubmedqa": (512, 5e-5, 20, 32, 0.9),
+    "bioasq": (512, 2e-4, 20, 32, 0.8),
+}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_the_authors_settings_of_each_task(name):
+    task = tasks.TASKS[name]
+    settings = load(FinetuningConfig, find_protocol("authors", name), (), task.settings)
+    kinds.make(task.kind, task.labels, settings)
+    assert AUTHORS[name] == (
+        settings.sequence_length,
+        settings.learning_rate,
+        settings.num_train_epochs,
+        settings.train_batch_size,
+        settings.layerwise_lr_decay,
+    )
+    # What their code does whatever the configuration.
+    assert settings.loss_reduction == "sum" and settings.gradient_clip_groups == 8
+    assert (settings.warmup_proportion, settings.weight_decay_rate) == (0.1, 0.0)
+    assert settings.count_whole_batches and settings.layerwise_lr_exponent == "bioelectra"
+    is_tagging = task.kind == "tagging"
+    assert (settings.tagging_segment, settings.tagging_dropout) == (is_tagging, not is_tagging)
+    assert settings.absent_outputs == (task.kind == "multilabel")
+    assert settings.score_scale == {"biosses": 4.0, "clinical_sts": 5.0}.get(name, 1.0)
+    assert not settings.tagging_early_cut  # a mistake
+
+
+def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
+    names = {path.stem for path in (HPARAMS / "finetuning" / "authors").iterdir()}
+    assert names == AUTHORS.keys()
+    for path in ("", "{}", "some/file.json"):
+        assert find_protocol(path, "hoc") == path
+    with pytest.raises(ConfigError, match="--hparams=paper: no such .* the protocols are authors"):
+        find_protocol("paper", "hoc")
+    with pytest.raises(ConfigError, match="has no settings for linnaeus, but for bc2gm, .*share"):
+        find_protocol("authors", "linnaeus")
+    (tmp_path / "authors").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_protocol("authors", "hoc") == "authors"
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ({"gradient_clip_groups": 3, "loss_reduction": "sum"}, "must divide train_batch_size 32"),
+        ({"gradient_clip_groups": 8}, "goes with loss_reduction = sum"),
+        ({"loss_reduction": "max"}, "loss_reduction must be mean or sum, not 'max'"),
+        ({"score_scale": 0.0}, "score_scale must be above 0"),
+        ({"tagging_segment": -1}, "tagging_segment must be 0 or more"),
+    ],
+)
+def test_mistakes_in_the_authors_settings_are_named(settings, said):
+    with pytest.raises(ConfigError, match=said):
+        FinetuningConfig(**settings)

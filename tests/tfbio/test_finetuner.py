@@ -243,6 +243,41 @@ def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))
 
 
+@pytest.mark.parametrize("devices, groups", [("cpu", 4), ("two_devices", 4), ("two_devices", 2)])
+def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, request):
+    """Adam's first average is a tenth of the sum of the clipped gradients; here by NumPy."""
+    made, pieces, _ = learner
+    strategy = request.getfixturevalue(devices)
+    settings = dataclasses.replace(
+        SETTINGS, gradient_clip_groups=groups, loss_reduction="sum", max_gradient_norm=0.5
+    )
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    chosen = np.arange(16)
+    with strategy.scope():
+        clipping = finetuner.Finetuner(settings, encoder_config, made.kind, 0, 150, strategy)
+    clipping.initialize(0, pretrained)
+    made.initialize(0, pretrained)
+    made.config = settings
+    expected, norms = [0.0] * len(made.model.trainable_variables), []
+    for group in np.split(chosen, groups):
+        (part,) = packing.Packer(pieces, len(group), 1, 0, padded_length=32).batch(group)
+        batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+        _, gradients = made._gradients(batch, tf.constant([0, 0]))
+        gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+        norms.append(np.sqrt(sum(np.sum(np.square(x, dtype=np.float64)) for x in gradients)))
+        scale = min(1.0, 0.5 / norms[-1])
+        expected = [total + scale * x for total, x in zip(expected, gradients, strict=True)]
+    made.config = SETTINGS
+    # All are clipped, each by another share.
+    assert min(norms) > 0.6 and max(norms) > 1.01 * min(norms)
+    clipping.train(pieces, chosen, 0, lambda *figures: None)
+    whole = np.sqrt(sum(np.sum(np.square(total)) for total in expected))
+    for variable, total in zip(clipping.model.trainable_variables, expected, strict=True):
+        average = clipping.optimizer.get_slot(variable, "m").numpy()
+        error = np.linalg.norm(10 * average - total)
+        assert error < 1e-6 * whole, variable.name
+
+
 @pytest.mark.slow
 def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrained, cpu):
     _, pieces, _ = learner

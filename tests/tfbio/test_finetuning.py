@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -356,6 +357,25 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
         run(output, dataclasses.replace(SETTINGS, sequence_length=64), init_checkpoint=str(offset))
     with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
         run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
+    clipped = dataclasses.replace(
+        SETTINGS, train_batch_size=12, gradient_clip_groups=3, loss_reduction="sum"
+    )
+    with pytest.raises(UserError, match="gradient_clip_groups 3 does not divide by 2 devices"):
+        run(output, clipped, strategy=two_devices)
+    fixed = dataclasses.replace(SETTINGS.run, fixed_shapes="always")
+    with pytest.raises(UserError, match="groups 6 does not go with .* fixed shapes.*: give 1"):
+        run(
+            output,
+            dataclasses.replace(clipped, gradient_clip_groups=6, run=fixed),
+            strategy=two_devices,
+        )
+    with pytest.raises(UserError, match=r"tagging_segment 2 needs more than the 2 segment\(s\)"):
+        finetuning.check_settings(
+            dataclasses.replace(SETTINGS, tagging_segment=2),
+            config.EncoderConfig(),
+            "folder",
+            two_devices,
+        )
     with pytest.raises(
         UserError, match=r"tagging_head \"crf\" is for tasks of tagging.*\"linear\""
     ):
@@ -489,3 +509,12 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
     inputs, output = [str(tmp_path / given[0])], str(tmp_path / "found")
     predict.predict(str(tmp_path / "out"), inputs, output, strategy=cpu)
     assert expected in (tmp_path / "found").read_text()
+
+
+def test_steps_may_be_counted_in_whole_batches():
+    """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
+    pieces = SimpleNamespace(input_ids=range(450))
+    settings = config.FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
+    assert finetuning._num_steps(settings, pieces) == 281
+    settings = dataclasses.replace(settings, count_whole_batches=True)
+    assert finetuning._num_steps(settings, pieces) == 300

@@ -254,7 +254,12 @@ TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
     "labels, rule, vocabulary, changes",
     [
         (TYPED, "punctuation", "wordpiece", {}),
-        (["O", "B", "I"], "blanks", "wordpiece", {"tagging_scheme": "IO", "tagging_head": "lstm"}),
+        (
+            ["O", "B", "I"],
+            "blanks",
+            "wordpiece",
+            {"tagging_scheme": "IO", "tagging_head": "lstm", "tagging_segment": 1},
+        ),
         (TYPED, "blanks", "wordpiece", {"tagging_scheme": "BIOUL", "tagging_head": "crf"}),
         (TYPED, "punctuation", "wordpiece", {"label_all_tokens": True, "tagging_head": "crf"}),
         (["O", "I-PAR", "I-INT"], "punctuation", "wordpiece", {}),
@@ -322,8 +327,8 @@ def test_entities_are_those_of_predict(
     [
         ("classification", False, "wordpiece", {"text_head": "tanh"}),
         ("classification", True, "wordpiece", {"pooling": "mean"}),
-        ("regression", True, "wordpiece", {"text_head": "gelu"}),
-        ("multilabel", False, "wordpiece", {"pooling": "mean"}),
+        ("regression", True, "wordpiece", {"text_head": "gelu", "score_scale": 4.0}),
+        ("multilabel", False, "wordpiece", {"pooling": "mean", "absent_outputs": True}),
         ("classification", True, "byte_bpe", {}),
         ("regression", True, "albert", {}),
     ],
