@@ -37,7 +37,8 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 
 tpu-check: .venv/installed .venv-tpu/installed  ## Compiles each recipe's step for TPUs (hours)
 	@$(BIN)/python scripts/tpu_check.py --tpu=v3-8 --tpu=v5e-8 \
-		--hparams=hparams/small.json --hparams=hparams/base.json --hparams=hparams/large.json
+		--hparams=hparams/quickstart.json --hparams=hparams/small.json \
+		--hparams=hparams/base.json --hparams=hparams/large.json
 
 .venv-tpu/installed: requirements/tpu_compiler.txt
 	@echo "Installing the TPU's compiler into .venv-tpu (about 1 minute) ..."
