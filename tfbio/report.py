@@ -21,6 +21,7 @@ import csv
 import io
 import os
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -325,7 +326,8 @@ def _draw_scores(columns: Sequence[Column], figures: list[dict], path: Path) -> 
         axis.grid(alpha=0.3, axis="x")
     for axis in axes[len(columns) :]:
         axis.remove()
-    figure.supxlabel("blue: mean over seeds and its interval; orange: each seed; grey: published")
+    caption = "blue: mean over seeds and its interval; orange: each seed; grey: published"
+    figure.supxlabel(textwrap.fill(caption, 48 * wide), fontsize="medium")
     with storage.written_whole(path) as stream:
         figure.savefig(stream, format="png", dpi=120)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from tfbio import published, report, results
 
@@ -320,6 +321,28 @@ def test_the_chart_shows_names_as_they_are(write, tmp_path):
     """Between dollars there would be a formula, and this is none."""
     run = f"$\\frac$={write('bioasq')}"
     assert report.write_report([run], str(tmp_path / "report")).with_name("report.png").exists()
+
+
+@pytest.mark.parametrize("panels", [1, 2, 5])
+def test_the_caption_of_the_scores_is_inside_of_the_picture(panels, tmp_path, monkeypatch):
+    drawn = []
+    save = Figure.savefig
+
+    def savefig(figure, *arguments, **options):
+        drawn.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    columns = [(f"task {number}", "", "", 1) for number in range(panels)]
+    figures = [
+        {"data_set": title, "model": "ours", "figure": 80.0, "values": "79.0 81.0"}
+        for title, *_ in columns
+    ]
+    report._draw_scores(columns, figures, tmp_path / "report.png")
+    (figure,) = drawn
+    caption = figure._supxlabel.get_window_extent()
+    assert "published" in figure._supxlabel.get_text()
+    assert caption.x0 >= 0 and caption.x1 <= figure.bbox.x1 and caption.y0 >= 0
 
 
 def test_what_does_not_fit_together_is_refused(write, tmp_path):
