@@ -15,7 +15,7 @@ command again to continue an interrupted run. Other ways to say it:
   --dry_run --hparams=hparams/base.json    what a run would cost: FLOPs, memory, days
 
 Exit codes: 0 done; 1 a mistake, which the last line names; 75 the TPU or another worker was lost,
-and 143 SIGTERM (the step is saved): the same command continues the run.
+130 Ctrl-C and 143 SIGTERM (the step is saved): the same command continues the run.
 """
 
 from absl import flags

@@ -1,13 +1,19 @@
 """`run_pretraining.py` as a user types it: help, mistakes, and a run that was interrupted."""
 
+import dataclasses
+import json
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tfbio import records
+from tfbio.config import EncoderConfig
 
 ROOT = Path(__file__).parents[1]
 
@@ -192,3 +198,63 @@ def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_pat
 
     for name in ("ckpt-8.index", "ckpt-8.data-00000-of-00001"):
         assert (stopped / name).read_bytes() == (undisturbed / name).read_bytes()
+
+
+def ctrl_c_flags(examples_folder, model_dir):
+    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    return [
+        f"--examples={examples_folder}",
+        f"--model_dir={model_dir}",
+        "--hparams=hparams/quickstart.json",
+        f"--set=encoder.vocab_size={words}",
+        "--set=encoder.num_hidden_layers=1",
+        "--set=num_train_steps=100000",
+    ]
+
+
+def test_ctrl_c_saves_and_the_run_continues(examples_folder, running, tmp_path):
+    """The first one is answered at once, saves the step where the loop ends, and names it."""
+    flags = ctrl_c_flags(examples_folder, tmp_path / "model")
+    command = [sys.executable, "run_pretraining.py", *flags, "--set=run.steps_per_loop=5"]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if "step" in line and "loss" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.read()
+        assert process.wait() == 130
+    assert "Ctrl-C: the run is saved after this loop of steps" in said
+    step = int(re.search(r"stopped by Ctrl-C at step (\d+), which is saved", said)[1])
+    assert step % 5 == 0 and (tmp_path / "model" / f"ckpt-{step}.index").exists()
+    done = run(*flags, f"--set=num_train_steps={step}")
+    assert "holds a run with num_train_steps = 100000" in done.stderr
+
+
+def test_a_second_ctrl_c_ends_the_run_at_once(examples_folder, running, tmp_path):
+    """Not only at the end of the loop, which here has so many steps that it takes hours."""
+    flags = ctrl_c_flags(examples_folder, tmp_path / "model")
+    flags += ["--set=run.steps_per_loop=100000", "--set=run.eval_every_steps=100000"]
+    command = [sys.executable, "run_pretraining.py", *flags]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("starting"):
+                break
+        time.sleep(3)  # building of the graph
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(1)
+        said = process.stdout.read()
+        assert process.wait() == 130
+    assert said.strip().endswith("the same command continues from the last checkpoint, if any")
+    assert not list((tmp_path / "model").glob("ckpt-*"))
+
+
+def test_a_fine_tuning_run_is_not_overwritten(examples_folder, tmp_path):
+    settings = {"task": "hoc", "lower_case": True, "encoder": dataclasses.asdict(EncoderConfig())}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    done = run(*ctrl_c_flags(examples_folder, tmp_path))
+    assert done.returncode == 1
+    assert (
+        done.stderr.endswith("or a new one.\n") and "holds a run of run_finetuning" in done.stderr
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]

@@ -57,7 +57,7 @@ def run(
             print(f"error: {error}", file=sys.stderr)
             return error.exit_code
         except KeyboardInterrupt:
-            print("interrupted: run the same command again to continue", file=sys.stderr)
+            print("interrupted: the same command continues with what is complete", file=sys.stderr)
             return 130
         return 0
 

@@ -39,6 +39,19 @@ def _require(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
+def _require_numbers(settings: object, group: str = "") -> None:
+    """Checks what holds for every number: none is negative, infinite, NaN, or beyond int32."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if type(value) in (int, float):
+            most = 2**31 if field.type is int else math.inf
+            _require(
+                0 <= value < most,
+                f"{group}{field.name} must be a number from 0 on"
+                f"{', below 2**31' if field.type is int else ', and finite'}, not {value}",
+            )
+
+
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
     """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
@@ -99,6 +112,8 @@ class EncoderConfig:
             "encoder.position_offset must be at least 0 and less than "
             f"encoder.max_position_embeddings ({self.max_position_embeddings})",
         )
+
+        _require_numbers(self, "encoder.")
 
     @property
     def max_sequence_length(self) -> int:
@@ -162,6 +177,7 @@ class PretrainingRun:
             "num_eval_batches",
         ):
             _require(getattr(self, name) > 0, f"run.{name} must be at least 1")
+        _require_numbers(self, "run.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,6 +347,9 @@ class PretrainingConfig:
                 f"{self.encoder.max_position_embeddings})",
             )
 
+        _require(self.adam_beta_1 < 1 and self.adam_beta_2 < 1, "adam_beta_1 and 2 must be below 1")
+        _require_numbers(self)
+
     @property
     def has_generator(self) -> bool:
         """Whether the model fills in tokens for the discriminator."""
@@ -410,6 +429,7 @@ class FinetuningRun:
             self.fixed_shapes in ("auto", "always", "never"),
             f"run.fixed_shapes must be auto, always or never, not {self.fixed_shapes!r}",
         )
+        _require_numbers(self, "run.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -544,8 +564,16 @@ class FinetuningConfig:
             f"text_head {self.text_head} is for the output for [CLS]: it goes with pooling first, "
             f"not {self.pooling}",
         )
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "warmup_proportion"):
+        for name in (
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+            "warmup_proportion",
+            "adam_beta_1",
+            "adam_beta_2",
+        ):
             _require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1)")
+        _require(self.adam_epsilon > 0, "adam_epsilon must be above 0")
+        _require_numbers(self)
 
 
 def find_protocol(hparams: str, task: str) -> str:
@@ -601,14 +629,20 @@ def load(
                 f"--hparams={hparams}: no such file; give a JSON file (see the folder hparams/) "
                 'or an inline object such as {"learning_rate": 1e-4}.'
             )
-        with open(hparams, encoding="utf-8") as file:
-            text = file.read()
+        try:
+            text = Path(hparams).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--hparams={hparams} cannot be read as text: {error}.") from error
     else:
         origin, text = "--hparams", "{}"
     try:
-        values = json.loads(text)
+        values = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise ConfigError(f"{origin} is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{origin} is not valid JSON: it is nested too deeply.") from error
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
 
@@ -646,6 +680,15 @@ def describe(config_class: type, prefix: str = "") -> str:
         elif field.name != "comment":
             lines.append(f"  {prefix}{field.name} = {json.dumps(field.default)}\n")
     return "".join(lines)
+
+
+def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON whose names are all different."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        _require(name not in found, f"{name!r} is there twice")
+        found[name] = value
+    return found
 
 
 def _apply_override(values: dict, override: str) -> None:

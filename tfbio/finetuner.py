@@ -196,7 +196,7 @@ class Finetuner:
           log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
 
         Raises:
-          DivergedError: if the loss is no longer a number.
+          DivergedError: if the loss, or a weight, is no longer a number.
         """
         take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
         step = int(self.optimizer.iterations.numpy())
@@ -210,6 +210,13 @@ class Finetuner:
                     "learning_rate, or a higher warmup_proportion."
                 )
             log(step, loss, float(self.optimizer.learning_rate(self.optimizer.iterations)))
+        # The loss of the last step was that of the weights before it.
+        for variable in self.model.trainable_variables:
+            if not np.isfinite(variable.numpy()).all():
+                raise DivergedError(
+                    f"{variable.name} is not finite after step {step} of seed {seed}: try a lower "
+                    "learning_rate, or a higher warmup_proportion."
+                )
 
     @property
     def fixed_shapes(self) -> bool:

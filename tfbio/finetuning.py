@@ -359,7 +359,11 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             before = json.load(file)
-
+        if "task" not in before:
+            raise UserError(
+                f"{output_dir} holds another model, and no run of run_finetuning.py: give another "
+                "--output_dir."
+            )
         # What is newer than the run had what is now its default.
         before = {
             **dataclasses.asdict(FinetuningConfig()),

@@ -3,8 +3,11 @@
 import contextlib
 import datetime
 import io
+import os
 import signal
+import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -124,23 +127,36 @@ class Progress:
 
 
 class Preemption:
-    """Notes within its `with` block that the process was sent SIGTERM, and lets it go on.
+    """Notes within its `with` block that the process was sent SIGTERM or Ctrl-C, and lets it go on.
 
-    So a preempted machine's run can be saved where it is, after the current loop of steps. A loop
-    should take less than the machine is given to end, usually 30 seconds: see `run.steps_per_loop`.
-    Of several workers, all end where one was sent it, in the same place.
+    So the run of a preempted machine, or one that a user ends, can be saved where it is, after the
+    current loop of steps. A loop should take less than the machine is given to end, usually 30
+    seconds: see `run.steps_per_loop`. A second Ctrl-C ends the process at once. Of several workers,
+    all end where one was sent a signal, in the same place.
+
+    Attributes:
+      signal: what was sent last; SIGTERM if nothing was.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
-        self._strategy, self._sent = strategy, False
+        self._strategy, self._sent, self.signal = strategy, False, signal.SIGTERM
         self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
     def __enter__(self) -> "Preemption":
-        self._before = signal.signal(signal.SIGTERM, self._note)
+        signals = signal.SIGTERM, signal.SIGINT
+        self._before = {each: signal.signal(each, self._note) for each in signals}
+        # Python runs handlers when a loop of steps is over; this tells of a signal at once.
+        self._told, self._tells = socket.socketpair()
+        self._tells.setblocking(False)
+        self._told_before = signal.set_wakeup_fd(self._tells.fileno(), warn_on_full_buffer=False)
+        threading.Thread(target=self._answer, daemon=True).start()
         return self
 
     def __exit__(self, *_) -> None:
-        signal.signal(signal.SIGTERM, self._before)
+        signal.set_wakeup_fd(self._told_before)
+        self._tells.close()
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
 
     @property
     def sent(self) -> bool:
@@ -155,8 +171,30 @@ class Preemption:
         values = self._strategy.run(lambda: tf.identity(value))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
 
-    def _note(self, *_) -> None:
-        self._sent = True
+    def _note(self, number: int, _) -> None:
+        self._sent, self.signal = True, signal.Signals(number)
+
+    def _answer(self) -> None:
+        """Says what a Ctrl-C does; ends the process at the second one."""
+        pressed = 0
+        with self._told:
+            while told := self._told.recv(1):
+                if told[0] != signal.SIGINT:
+                    continue
+                pressed += 1
+                if pressed == 1:
+                    _warn(
+                        "Ctrl-C: the run is saved after this loop of steps; again ends it at once"
+                    )
+                else:
+                    _warn(
+                        "interrupted: the same command continues from the last checkpoint, if any"
+                    )
+                    os._exit(128 + signal.SIGINT)
+
+
+def _warn(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 class Profile:

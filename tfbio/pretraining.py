@@ -397,8 +397,9 @@ def pretrain(
         progress.close()
     step = int(trainer.global_step.numpy())
     if step < config.num_train_steps:
-        say(f"stopped by SIGTERM at step {step}, which is saved: the same command continues.")
-        sys.exit(128 + signal.SIGTERM)
+        name = "Ctrl-C" if preemption.signal == signal.SIGINT else preemption.signal.name
+        say(f"stopped by {name} at step {step}, which is saved: the same command continues.")
+        sys.exit(128 + preemption.signal)
     say(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
 
 
@@ -535,8 +536,12 @@ def _prepare_model_dir(
     """
     path = os.path.join(model_dir, "config.json")
     # A start that failed before its first checkpoint binds nobody to its settings.
+    before = checkpoints.read_settings(model_dir) if storage.at(path).exists() else {}
+    if "task" in before:
+        raise UserError(
+            f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
+        )
     if not is_new:
-        before = checkpoints.read_settings(model_dir)
         # What only changes the speed may change when a run is continued. The counts of the data are
         # not compared: an earlier version did not write them.
         for name in settings.keys() - {"comment", "run", "data"}:

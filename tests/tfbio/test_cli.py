@@ -61,7 +61,11 @@ def test_help_shows_the_docstring_and_the_flags(script):
     [
         ("--name=Nobody", 1, "error: nobody is here: give another --name.\n"),
         ("--name=Interrupted", 75, "error: the machine was taken away: run it again.\n"),
-        ("--name=Control-C", 130, "interrupted: run the same command again to continue\n"),
+        (
+            "--name=Control-C",
+            130,
+            "interrupted: the same command continues with what is complete\n",
+        ),
         ("you", 1, "error: 'you' is not a flag: write --name=value; --help lists the flags.\n"),
     ],
 )

@@ -318,3 +318,61 @@ def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
 def test_mistakes_in_the_authors_settings_are_named(settings, said):
     with pytest.raises(ConfigError, match=said):
         FinetuningConfig(**settings)
+
+
+# --- Numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        config.EncoderConfig,
+        config.PretrainingRun,
+        PretrainingConfig,
+        config.FinetuningRun,
+        FinetuningConfig,
+    ],
+)
+def test_no_number_is_negative_or_infinite(kind):
+    """Of every setting, so that a new one is covered."""
+    numbers = [field for field in dataclasses.fields(kind) if field.type in (int, float)]
+    assert numbers
+    for field in numbers:
+        wrong = (-1, 2**31) if field.type is int else (-1.0, float("nan"), float("inf"))
+        for value in wrong:
+            with pytest.raises(ConfigError) as caught:
+                kind(**{field.name: value})
+            assert str(caught.value), field.name
+
+
+@pytest.mark.parametrize(
+    "overrides, words",
+    [
+        (["weight_decay_rate=NaN"], "weight_decay_rate must be a number from 0 on, and finite"),
+        (["learning_rate=Infinity"], "learning_rate must be a number from 0 on, and finite"),
+        (["num_warmup_steps=-1"], "num_warmup_steps must be a number from 0 on, below 2"),
+        (["num_train_steps=1e30"], "num_train_steps must be a number from 0 on, below 2"),
+        (["adam_beta_2=1"], "adam_beta_1 and 2 must be below 1"),
+        (["run.steps_per_loop=1e30"], "run.steps_per_loop must be a number"),
+        (["encoder.initializer_range=NaN"], "encoder.initializer_range must be"),
+    ],
+)
+def test_a_number_out_of_range_is_named(overrides, words):
+    with pytest.raises(ConfigError, match=words):
+        load(PretrainingConfig, "", overrides)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b'{"seed": 1, "seed": 2}', "'seed' is there twice"),
+        (b'{"run": {"precision": "auto", "precision": "float32"}}', "'precision' is there twice"),
+        (b'{"comment": "\xff"}', "cannot be read as text"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_file_that_is_no_settings_is_named(content, words, tmp_path):
+    (tmp_path / "settings.json").write_bytes(content)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load(PretrainingConfig, str(tmp_path / "settings.json"))
+    assert "settings.json" in str(caught.value) and len(str(caught.value)) < 300

@@ -385,6 +385,10 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
 
     model = tmp_path / "model"
     shutil.copytree(pretrained, model)
+    before = (model / "config.json").read_text()
+    with pytest.raises(UserError, match="holds another model, and no run of run_finetuning.py"):
+        run(model)
+    assert (model / "config.json").read_text() == before
     with open(model / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("onemoretoken\n")
     with pytest.raises(UserError, match=r"the vocabulary of .* has \d+ tokens"):
