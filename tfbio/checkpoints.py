@@ -25,8 +25,6 @@ MODEL_SETTINGS = (
     "uniform_generator",
     "lower_case",
 )
-# More than any encoder of BERT's kind has: a number in a `config.json` is wrong.
-MOST_PARAMETERS = 10 * 10**9
 # The weights in a trial's folder of a fine-tuning run.
 TRIAL_WEIGHTS = "model"
 
@@ -132,11 +130,6 @@ def read_encoder_config(folder: str, with_weights: bool = True) -> EncoderConfig
         shape = build(EncoderConfig, read_settings(folder)["encoder"], path)
     except ConfigError as error:
         raise CheckpointError(str(error)) from error
-    if cost.encoder_parameters(shape) > MOST_PARAMETERS:
-        raise CheckpointError(
-            f"{path} describes an encoder of more than {MOST_PARAMETERS / 1e9:.0f} billion "
-            "parameters: look at its numbers."
-        )
     if with_weights:
         require_weights(folder, shape)
     return shape

@@ -28,6 +28,8 @@ TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initial
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
 # (PubMedBERT); some words in a row (SpanBERT).
 MASK_UNITS = ("token", "word", "span")
+# More weights than any encoder of BERT's kind has: one of its sizes is a mistake.
+MOST_WEIGHTS = 10 * 10**9
 
 
 class ConfigError(UserError):
@@ -48,8 +50,14 @@ def _require_numbers(settings: object, group: str = "") -> None:
             _require(
                 0 <= value < most,
                 f"{group}{field.name} must be a number from 0 on"
-                f"{', below 2**31' if field.type is int else ', and finite'}, not {value}",
+                f"{', below 2**31' if field.type is int else ', and finite'}, not {_shown(value)}",
             )
+
+
+def _shown(value: object) -> str:
+    """Returns a value as JSON has it, cut where it is long: a number can have 4,000 digits."""
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +88,7 @@ class EncoderConfig:
     share_layers: bool = False
 
     def __post_init__(self):
-        for name in (
+        sizes = (
             "vocab_size",
             "hidden_size",  # before embedding_size, which a BERT has from it
             "embedding_size",
@@ -89,8 +97,19 @@ class EncoderConfig:
             "intermediate_size",
             "max_position_embeddings",
             "type_vocab_size",
-        ):
+        )
+        for name in sizes:
             _require(getattr(self, name) > 0, f"encoder.{name} must be at least 1")
+        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
+        layers = 1 if self.share_layers else self.num_hidden_layers
+        layer = self.hidden_size * (4 * self.hidden_size + 2 * self.intermediate_size)
+        largest = max(sizes, key=lambda name: getattr(self, name))
+        _require(
+            rows * self.embedding_size + layers * layer <= MOST_WEIGHTS,
+            f"the encoder would have more than {MOST_WEIGHTS / 1e9:.0f} billion parameters: look "
+            f"at its sizes, of which encoder.{largest} is the largest, "
+            f"{_shown(getattr(self, largest))}",
+        )
         _require(
             self.hidden_size % self.num_attention_heads == 0,
             f"encoder.hidden_size ({self.hidden_size}) must be a multiple of "
@@ -637,12 +656,12 @@ def load(
         origin, text = "--hparams", "{}"
     try:
         values = json.loads(text, object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}.") from error
+    except ValueError as error:  # also of a whole number of more digits than Python reads
         raise ConfigError(f"{origin} is not valid JSON: {error}.") from error
     except RecursionError as error:
         raise ConfigError(f"{origin} is not valid JSON: it is nested too deeply.") from error
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
 
@@ -697,7 +716,7 @@ def _apply_override(values: dict, override: str) -> None:
         raise ConfigError(f"--set {override}: expected name=value")
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         value = text  # a bare word is a string: --set run.precision=bfloat16
     *groups, key = name.split(".")
     for group in groups:
@@ -723,7 +742,7 @@ def _convert(value, expected: type, name: str):
     if dataclasses.is_dataclass(expected):
         if isinstance(value, dict):
             return _build(expected, value, prefix=f"{name}.")
-        raise ConfigError(f"{name} is a group of settings, not {value!r}")
+        raise ConfigError(f"{name} is a group of settings, not {_shown(value)}")
     if expected is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if expected is float and type(value) is int and abs(value) < 1e308:
@@ -731,7 +750,7 @@ def _convert(value, expected: type, name: str):
     if type(value) is expected:
         return value
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise ConfigError(f"{name} must be {kinds[expected]}, not {json.dumps(value)}")
+    raise ConfigError(f"{name} must be {kinds[expected]}, not {_shown(value)}")
 
 
 def _nearest(key: str, config_class: type) -> str:

@@ -162,7 +162,8 @@ def read_shape(folder: str) -> EncoderConfig:
     try:
         return build(EncoderConfig, shape, path)
     except ConfigError as error:
-        raise HuggingFaceError(str(error)) from error
+        said = str(error).removeprefix(f"{path}: ").replace("encoder.", "")  # it has no groups
+        raise HuggingFaceError(f"{path}: {said}") from error
 
 
 def read_pretraining_settings(folder: str) -> dict:

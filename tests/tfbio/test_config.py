@@ -355,11 +355,16 @@ def test_no_number_is_negative_or_infinite(kind):
         (["adam_beta_2=1"], "adam_beta_1 and 2 must be below 1"),
         (["run.steps_per_loop=1e30"], "run.steps_per_loop must be a number"),
         (["encoder.initializer_range=NaN"], "encoder.initializer_range must be"),
+        (["encoder.hidden_size=1e30"], "10 billion .* of which encoder.hidden_size is the"),
+        (["encoder.share_layers=true", "encoder.num_hidden_layers=1e30"], "a number from 0 on"),
+        (["seed=1" + 3000 * "0"], "seed must be a number from 0 on, below .*, not 1000*\\.\\.\\."),
+        (["seed=1" + 5000 * "0"], 'seed must be a whole number, not "1000*\\.\\.\\.'),
     ],
 )
 def test_a_number_out_of_range_is_named(overrides, words):
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=words) as caught:
         load(PretrainingConfig, "", overrides)
+    assert len(str(caught.value)) <= 300
 
 
 @pytest.mark.parametrize(
@@ -369,6 +374,7 @@ def test_a_number_out_of_range_is_named(overrides, words):
         (b'{"run": {"precision": "auto", "precision": "float32"}}', "'precision' is there twice"),
         (b'{"comment": "\xff"}', "cannot be read as text"),
         (b'{"a":' * 100_000, "nested too deeply"),
+        (b'{"seed": ' + b"1" * 5000 + b"}", "is not valid JSON: Exceeds the limit"),
     ],
 )
 def test_a_file_that_is_no_settings_is_named(content, words, tmp_path):
