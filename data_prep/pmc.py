@@ -13,7 +13,10 @@ Of an article it gives the abstract and the body, paragraph by paragraph, as a r
 - Left out are the references, footnotes, credits, numbers of sections and figures, and a formula's
   pictures and TeX. Of the alternatives of a formula the first that is text is read.
 - A raised citation number or footnote mark is left out: beside its word it would be read as part
-  of it ("shown1,2"). Citations in line, "[1, 2]" or "(Smith, 2001)", are text and stay.
+  of it ("shown1,2"). Where it alone parted two words, a space takes its place. Citations in line,
+  "[1, 2]" or "(Smith, 2001)", are text and stay.
+- The title of a section stands with each of its paragraphs, as `section`; that of a section
+  without any is a paragraph itself.
 - What stands beside the body is not read: the back (acknowledgements, appendices), and the
   decision letters, responses and translations that are sub-articles.
 
@@ -87,6 +90,8 @@ MARKS = ("bibr", "fn", "table-fn")
 # What may stand between two marks, and besides them in one superscript.
 BETWEEN = re.compile(r"[\s,;\u2010-\u2015\u2212-]*")
 BESIDES = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
+# The last character of a word or of the sign behind it.
+_ENDS = re.compile(r"[\w.,;:?!%)\]]")
 NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
 FOREIGN = etree.XPath(
     "descendant-or-self::*[namespace-uri() and"
@@ -440,6 +445,22 @@ def _drop_marks(part: etree._Element) -> None:
                 parent.text = (parent.text or "").rstrip()
             elif between is None:
                 before.tail = (before.tail or "").rstrip()
+    if dropped:
+        _part_words(part, dropped)
+
+
+def _part_words(part: etree._Element, dropped: Container[etree._Element]) -> None:
+    """Puts a space where an emptied mark stood between two words: it was all that parted them."""
+    last, after_mark = "", False
+    for event, element in etree.iterwalk(part, events=("start", "end")):
+        if event == "end" and element is part:
+            break  # its tail is not its text
+        after_mark |= event == "start" and element in dropped
+        attribute = "text" if event == "start" else "tail"
+        if content := getattr(element, attribute):
+            if after_mark and _ENDS.fullmatch(last) and content[0].isalnum():
+                setattr(element, attribute, f" {content}")
+            last, after_mark = content[-1], False
 
 
 def _holds_only_sup(xref: etree._Element) -> bool:
@@ -488,12 +509,14 @@ def _walk(
             if (hole.tail or "")[:1].isalnum():
                 hole.tail = " " + hole.tail
             float_.getparent().replace(float_, hole)
+    outer, heading, before = section, "", len(found)
     if element.tag in SECTIONS:
         title = element.find("title")
         if title is None:
             title = element.find("caption/title")
         if title is not None:
-            section = " > ".join(filter(None, (section, text(title))))
+            heading = text(title)
+            section = " > ".join(filter(None, (outer, heading)))
             title.clear()
 
     lead = ""
@@ -520,6 +543,8 @@ def _walk(
         found.append(Paragraph(section, kind, lead))
     for float_ in floats:
         _walk(float_, section, kind, found, depth + 1)
+    if heading and len(found) == before:
+        found.append(Paragraph(outer, kind, heading))  # no paragraph has it as its section
 
 
 def _is_flat(element: etree._Element) -> bool:

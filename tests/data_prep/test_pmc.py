@@ -320,6 +320,11 @@ RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
         (f"({''.join(cite('Smith, 2001'))})", "(Smith, 2001)"),
         (f"by{''.join(cite('Smith'))}", "bySmith"),
         (f"P{STAR} and <sup>{STAR}</sup>", "P and"),
+        (f"CM<sup> {STAR} </sup>from", "CM from"),
+        (f"<bold>CM</bold>{RAISED_ONE}<italic>from</italic>", "CM from"),
+        (f"(CM)<sup>{ONE},{TWO}</sup>from <sup>{ONE}</sup>here", "(CM) from here"),
+        (f"shown.<sup>{ONE}</sup>Then (<sup>{TWO}</sup>here)", "shown. Then (here)"),
+        (f"{cite('CM')[0]}from", "CMfrom"),
         ("O<sup>2-</sup>, x<sup>2</sup>, 5<sup>th</sup>", "O2-, x2, 5th"),
         ('Fig<xref ref-type="fig">1</xref><sup><xref ref-type="fig">2</xref></sup>', "Fig12"),
     ],
@@ -352,6 +357,20 @@ def test_sections(tmp_path):
         ("A B > Deep", "boxed"),
         ("", "end"),
         ("", "F."),
+    ]
+
+
+def test_the_title_of_a_section_without_paragraphs_is_one(tmp_path):
+    body = (
+        "<sec><title>Methods</title><sec><title>All was done.</title></sec><sec><label>2</label>"
+        "<title>See online</title><fig><graphic/></fig></sec><sec><title>C</title><p>c</p></sec>"
+        "</sec><boxed-text><caption><title>A box</title></caption></boxed-text><sec><title/></sec>"
+    )
+    assert [(p.section, p.kind, p.text) for p in read(tmp_path, body).body] == [
+        ("Methods", "paragraph", "All was done."),
+        ("Methods", "paragraph", "See online"),
+        ("Methods > C", "paragraph", "c"),
+        ("", "paragraph", "A box"),
     ]
 
 
