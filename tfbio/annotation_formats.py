@@ -16,6 +16,9 @@ are read one by one are joined by a line feed, as PubTator counts title and abst
 for every character that their offsets leave.
 
 Annotations of an input are not kept: an output has only what was predicted.
+
+Several documents may have one id, as two of NCBI disease's have. All are written, with that id; in
+brat, where an id is the name of files, the files of the second are ID_2.txt and ID_2.ann.
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ ENDINGS = (".txt", ".pubtator", ".xml", ".json")
 FORMATS = ("jsonl", "bioc", "pubtator", "brat")
 
 _PUBTATOR_TEXT = re.compile(r"([^|\s]+)\|([ta])\|(.*)", re.DOTALL)
+# Of a file, in bytes and without its ending; Linux takes 255.
+_LONGEST_NAME = 250
 _EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 # What a line of PubTator or brat cannot hold: tabs, and whatever a reader may take for its end.
 _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
@@ -238,8 +243,8 @@ def write(path: str, form: str, annotated: Annotated) -> None:
     """Writes documents with their entities.
 
     Args:
-      path: a file, which appears when it is complete; for "brat" a folder, in which all files then
-        take the place of any .txt and .ann that are there.
+      path: a file, which appears when it is complete; for "brat" a folder. In one that is there
+        already all files then take the place of those of an earlier run: each .txt with its .ann.
       form: one of `FORMATS`. "bioc" is JSON if the path ends in .json, else XML.
       annotated: each document and its entities in the order of their starts.
 
@@ -357,41 +362,29 @@ def _bioc_element(passage: dict[str, Any]) -> etree._Element:
 
 def _write_brat(folder: str, annotated: Annotated) -> None:
     """ID.txt with the text as it is, and ID.ann; an entity on two lines has two parts."""
-    # All files are complete before the first one of an earlier run goes.
+    # All files are complete before the folder appears, or the first one of an earlier run goes.
     new = f"{os.path.abspath(folder)}.{uuid.uuid4().hex}.tmp"
     os.makedirs(new)
     try:
         _write_brat_files(new, annotated)
-        os.makedirs(folder, exist_ok=True)
-        for ending in ("txt", "ann"):
-            for old in glob.glob(os.path.join(glob.escape(folder), f"*.{ending}")):
+        if not os.path.lexists(folder):
+            os.rename(new, folder)
+            return
+        # Every text of brat's has annotations: one that has none is no file of an earlier run.
+        for old in glob.glob(os.path.join(glob.escape(folder), "*.txt")):
+            annotations = f"{old[: -len('.txt')]}.ann"
+            if os.path.lexists(annotations):
                 os.remove(old)
+                os.remove(annotations)
         for name in os.listdir(new):
             os.replace(os.path.join(new, name), os.path.join(folder, name))
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def check_ids(documents: Iterable[Document]) -> None:
-    """Raises FormatError if two documents have the same id: brat has a file for each."""
-    seen: set[str] = set()
-    for document in documents:
-        _note_id(document.id, seen)
-
-
-def _note_id(name: str, seen: set[str]) -> None:
-    if name in seen:
-        raise FormatError(
-            f"two documents have the id {name}, and brat has a file for each id: give another "
-            "--format."
-        )
-    seen.add(name)
-
-
 def _write_brat_files(folder: str, annotated: Annotated) -> None:
-    seen: set[str] = set()
+    taken: set[str] = set()
     for document, entities in annotated:
-        _note_id(document.id, seen)
         lines = []
         for number, (kind, start, end, _) in enumerate(entities, start=1):
             mention = document.text[start:end]
@@ -399,7 +392,16 @@ def _write_brat_files(folder: str, annotated: Annotated) -> None:
             places = ";".join(f"{start + a} {start + b}" for a, b in parts)
             words = " ".join(mention[a:b].translate(_BREAKS) for a, b in parts)
             lines.append(f"T{number}\t{re.sub('[^A-Za-z0-9_-]', '_', kind)} {places}\t{words}\n")
-        base = os.path.join(folder, urllib.parse.quote(document.id, safe=" "))
+        quoted = urllib.parse.quote(document.id, safe=" ")
+        # A document whose id another one had has its number in the name of its files.
+        names = itertools.chain([quoted], (f"{quoted}_{n}" for n in itertools.count(2)))
+        name = next(name for name in names if name not in taken)
+        taken.add(name)
+        if len(name) > _LONGEST_NAME:
+            raise FormatError(
+                f"--format=brat: the id {document.id:.60} is too long for the name of a file: give "
+                "another --format."
+            )
         for ending, text in ((".txt", document.text), (".ann", "".join(lines))):
-            with open(base + ending, "xb") as stream:
+            with open(os.path.join(folder, name + ending), "xb") as stream:
                 stream.write(text.encode())

@@ -90,7 +90,9 @@ def predict(
             _check_brat(files, output)
         documents = (document for path in files for document in annotation_formats.read(path))
         predictor = Predictor(trial, settings, strategy, overrides)
-        annotation_formats.write(output, form, predictor.annotate(documents))
+        counts = Counts()
+        annotation_formats.write(output, form, counts.of(predictor.annotate(documents)))
+        counts.report()
     elif form != "jsonl":
         raise UserError(f"--format={form} is for entities: this model's output is JSON.")
     elif settings["trained_on"]["kind"] == "spans":
@@ -125,17 +127,44 @@ def predict(
     print(f"{len(files)} file(s) read; see {output}", flush=True)
 
 
+class Counts:
+    """Counts documents and entities while they are written."""
+
+    def __init__(self) -> None:
+        self.documents, self.entities = 0, Counter[str]()
+        self._ids, self._again = set[str](), Counter[str]()
+
+    def of(self, annotated: annotation_formats.Annotated) -> annotation_formats.Annotated:
+        """Yields what it is given."""
+        for document, entities in annotated:
+            self.documents += 1
+            self.entities.update(entity.type for entity in entities)
+            if document.id in self._ids:
+                self._again[document.id] += 1
+            self._ids.add(document.id)
+            yield document, entities
+
+    def report(self) -> None:
+        """Prints the counts, and the ids that several documents have."""
+        by_type = ", ".join(f"{count} {name}" for name, count in self.entities.most_common())
+        found = f" ({by_type})" if by_type else ""
+        print(f"{self.documents} document(s), {self.entities.total()} entities{found}")
+        if self._again:
+            names = ", ".join([*self._again][:5]) + ", ..." * (len(self._again) > 5)
+            print(
+                f"{self._again.total()} document(s) have the id of one before ({names}); all are "
+                "written, in brat's files with _2, _3 and so on behind the id."
+            )
+
+
 def _check_brat(files: list[str], output: str) -> None:
-    """Raises UserError if brat's files would replace an input, or have the same name."""
+    """Raises UserError if brat's files might replace an input."""
     for path in files:
         if os.path.dirname(os.path.realpath(path)) == os.path.realpath(output):
             raise UserError(
                 f"--output={output} holds the input {path}, which --format=brat would replace: "
                 "give another folder."
             )
-    annotation_formats.check_ids(
-        document for path in files for document in annotation_formats.read(path)
-    )
 
 
 def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], list[LabelledText]]:

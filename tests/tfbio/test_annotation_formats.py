@@ -305,19 +305,55 @@ def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
 
 
 def test_brat_files_replace_others_when_all_are_there(tmp_path):
-    (tmp_path / "brat").mkdir()
-    for name in ("old.txt", "old.ann", "annotation.conf"):
-        (tmp_path / "brat" / name).write_text("x")
-    for annotated in ([odd(), odd()], (1 / 0 for _ in "x")):
-        with pytest.raises((formats.FormatError, ZeroDivisionError)) as raised:
-            formats.write(str(tmp_path / "brat"), "brat", annotated)
-        assert sorted(os.listdir(tmp_path / "brat")) == ["annotation.conf", "old.ann", "old.txt"]
-        assert os.listdir(tmp_path) == ["brat"]
-    with pytest.raises(formats.FormatError, match="two documents have the id odd"):
-        formats.check_ids(document for document, _ in [odd(), odd()])
-    assert raised.type is ZeroDivisionError
-    formats.write(str(tmp_path / "brat"), "brat", [odd()])
-    assert sorted(os.listdir(tmp_path / "brat")) == ["annotation.conf", "odd.ann", "odd.txt"]
+    folder = tmp_path / "brat"
+    folder.mkdir()
+    before = ["annotation.conf", "mine.txt", "old.ann", "old.txt"]
+    for name in before:
+        (folder / name).write_text("x")
+    with pytest.raises(ZeroDivisionError):
+        formats.write(str(folder), "brat", (1 / 0 for _ in "x"))
+    assert sorted(os.listdir(folder)) == before and os.listdir(tmp_path) == ["brat"]
+    # A text without annotations is of no earlier run.
+    formats.write(str(folder), "brat", [odd()])
+    assert sorted(os.listdir(folder)) == ["annotation.conf", "mine.txt", "odd.ann", "odd.txt"]
+    # Of a folder that is not there nothing appears before all is there.
+    annotated = (odd() if n < 2 else 1 / 0 for n in range(3))
+    with pytest.raises(ZeroDivisionError):
+        formats.write(str(tmp_path / "new"), "brat", annotated)
+    assert os.listdir(tmp_path) == ["brat"]
+    too_long = Document("\u00e9" * 50, "a", ()), []
+    with pytest.raises(formats.FormatError, match="--format=brat: the id .*too long for the name"):
+        formats.write(str(tmp_path / "new"), "brat", [too_long])
+    assert os.listdir(tmp_path) == ["brat"]
+
+
+@pytest.mark.parametrize("form", formats.FORMATS)
+def test_all_documents_of_one_id_are_written(tmp_path, shared, form):
+    """NCBI's training documents have one of them twice."""
+    path = shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_TrainDev.PubTator.gz"
+    documents = list(formats.read(str(path)))
+    assert [document.id for document in documents].count("8528200") == 2
+    other = Document("8528200_2", "Other.", (Passage(0, 6, ""),))
+    annotated = [(document, [Entity("X", 0, 3)]) for document in [other, *documents]]
+    output = tmp_path / ("out.json" if form == "bioc" else "out")
+    formats.write(str(output), form, annotated)
+    if form == "jsonl":
+        read = [json.loads(line) for line in output.read_text().splitlines()]
+        found = [(record["id"], record["text"]) for record in read]
+        assert all(len(record["entities"]) == 1 for record in read)
+    elif form == "brat":
+        assert len(os.listdir(output)) == 2 * 694
+        assert all((output / f"{x.stem}.ann").read_text() for x in output.glob("*.txt"))
+        texts = {x.stem: x.read_text() for x in output.glob("*.txt")}
+        assert texts["8528200"] == texts["8528200_3"] and texts["8528200_2"] == "Other."
+        found = [(name.replace("8528200_3", "8528200"), text) for name, text in texts.items()]
+    else:
+        if form == "pubtator":
+            output = output.rename(tmp_path / "out.pubtator")
+        found = [(document.id, document.text) for document in formats.read(str(output))]
+    if form == "pubtator":  # whose empty abstract ends in a line feed
+        found = [(name, text.rstrip("\n")) for name, text in found]
+    assert sorted(found) == sorted((x.id, x.text) for x in [other, *documents])
 
 
 def test_json_lines_have_exact_offsets(tmp_path, ncbi_gold):

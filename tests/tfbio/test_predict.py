@@ -219,11 +219,14 @@ def test_entities_of_new_text_are_those_of_the_run(
     brat = {"form": "brat", "overwrite": True, "strategy": cpu}
     with pytest.raises(UserError, match="holds the input .*give another folder"):
         predict.predict(folder, [str(texts)], str(texts), **brat)
-    with pytest.raises(UserError, match="two documents have the id"):
-        again = tmp_path / "again.PubTator"
-        shutil.copy(raw[0], again)
-        predict.predict(folder, [*raw, str(again)], str(texts), **brat)
     assert before == {path.name: path.read_bytes() for path in texts.iterdir()}
+    again = shutil.copy(raw[0], str(tmp_path / "again.PubTator"))
+    capsys.readouterr()
+    predict.predict(folder, [*raw, again], str(tmp_path / "d"), **brat)
+    assert len(list((tmp_path / "d").glob("*_2.ann"))) == 100
+    said = capsys.readouterr().out
+    assert f"200 document(s), {2 * len(expected)} entities ({2 * len(expected)} Disease)" in said
+    assert "100 document(s) have the id of one before (9949209, " in said
     for wanted, number in (("*", 3), ("[be]*", 2)):
         output = tmp_path / f"{number}.jsonl"
         predict.predict(folder, [str(tmp_path / "texts" / wanted)], str(output), strategy=cpu)
