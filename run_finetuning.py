@@ -134,19 +134,19 @@ def main(argv: list[str]) -> None:
     if FLAGS.dry_run:
         needed["train"].pop("output_dir")
     elif FLAGS.estimate_for:
-        raise cli.UserError("--estimate_for goes with --dry_run: a run takes what it finds.")
+        raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
     for name, meaning in needed[FLAGS.mode].items():
         if not FLAGS[name].value:
-            raise cli.UserError(f"--{name} is missing: {meaning}.")
+            raise cli.UsageError(f"--{name} is missing: {meaning}.")
     for name in needed["predict" if FLAGS.mode == "train" else "train"]:
         if FLAGS[name].value:
-            raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
+            raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
     others = ["format"]
     if FLAGS.mode == "predict":
         others = ["from_scratch", "hparams", "sweep", "seeds", "dry_run"]
     for name in others:
         if FLAGS[name].using_default_value is False:
-            raise cli.UserError(f"--{name} does not go with --mode={FLAGS.mode}.")
+            raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
     if FLAGS.mode == "predict":
         _predict()
     else:
@@ -163,7 +163,7 @@ def _train() -> None:
         for chosen in combinations
     ]
     if FLAGS.dry_run and swept:
-        raise cli.UserError("--dry_run goes without --sweep: give one value of each setting.")
+        raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import checkpoints, finetuning, kinds
 
@@ -229,4 +229,4 @@ def _predict() -> None:
 
 if __name__ == "__main__":
     __doc__ += "\nSettings and their defaults:\n\n" + config.describe(config.FinetuningConfig)
-    cli.run(main)
+    cli.run(main, settings=config.names(config.FinetuningConfig))

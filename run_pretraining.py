@@ -14,7 +14,7 @@ command again to continue an interrupted run. Other ways to say it:
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
   --dry_run --hparams=hparams/base.json    what a run would cost: FLOPs, memory, days
 
-Exit codes: 0 done; 1 a mistake, which the last line names; 75 the TPU or another worker was lost,
+Exit codes: 0 done; 1 or 2 a mistake, in the last line; 75 the TPU or another worker was lost,
 130 Ctrl-C and 143 SIGTERM (the step is saved): the same command continues the run.
 """
 
@@ -72,11 +72,11 @@ def main(argv: list[str]) -> None:
         print(pretraining_cost.report(settings, FLAGS.estimate_for, data))
         return
     if FLAGS.estimate_for:
-        raise cli.UserError("--estimate_for goes with --dry_run: a run takes what it finds.")
+        raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
     if not FLAGS.examples:
-        raise cli.UserError("--examples is missing: the folder that data_prep.examples wrote.")
+        raise cli.UsageError("--examples is missing: the folder that data_prep.examples wrote.")
     if not FLAGS.model_dir:
-        raise cli.UserError("--model_dir is missing: where the checkpoints are to go.")
+        raise cli.UsageError("--model_dir is missing: where the checkpoints are to go.")
 
     profile_steps = _profile_steps(settings.num_train_steps)
 
@@ -116,12 +116,12 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
         return None
     numbers = [int(number) if number.isdecimal() else 0 for number in text.split(",")]
     if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] <= num_train_steps:
-        raise cli.UserError(
+        raise cli.UsageError(
             f"--profile_steps={text}: expected FIRST,LAST, two steps from 1 to {num_train_steps}, "
             "such as 201,210."
         )
     if FLAGS.tpu not in ("", "local"):
-        raise cli.UserError(
+        raise cli.UsageError(
             f"--profile_steps traces this machine, and not those of --tpu={FLAGS.tpu}: there use "
             "TensorBoard's own button, 'Capture profile'."
         )
@@ -130,4 +130,4 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
 
 if __name__ == "__main__":
     __doc__ += "\nSettings and their defaults:\n\n" + config.describe(config.PretrainingConfig)
-    cli.run(main)
+    cli.run(main, settings=config.names(config.PretrainingConfig))

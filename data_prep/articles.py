@@ -83,12 +83,12 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.other_abstracts not in ("none", "english", "all"):
-            raise cli.UserError(
+            raise cli.UsageError(
                 f"--other_abstracts={self.other_abstracts}: give none, english, or all."
             )
         unknown = [name for name in self.languages if not re.fullmatch("[a-z]{3}", name)]
         if unknown:
-            raise cli.UserError(
+            raise cli.UsageError(
                 f"--languages: {unknown[0]!r} is not a code of three small letters, such as eng."
             )
 

@@ -98,7 +98,7 @@ def make_examples(
       UserError: the objective cannot be packed.
     """
     if packing and objective not in PACKED_OBJECTIVES:
-        raise cli.UserError(
+        raise cli.UsageError(
             f"--packing cannot be had with --objective={objective}, whose label belongs to a whole "
             f"example: leave it out, or take {' or '.join(PACKED_OBJECTIVES)}."
         )

@@ -147,7 +147,9 @@ def report(
         texts[f"{path}: all words"] = every
         texts[f"{path}: inside mentions"] = inside
     if not texts:
-        raise cli.UserError("there is nothing to measure: give --documents or --mentions, or both.")
+        raise cli.UsageError(
+            "there is nothing to measure: give --documents or --mentions, or both."
+        )
     columns = ("vocabulary", "kind", "size", "text", "words")
     lines = [
         _row((*columns, "tokens per word", "words kept whole", "tokens unknown")),

@@ -58,10 +58,7 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
     """
     rest = flags.FLAGS(argv, known_only=True)
     if flags.FLAGS.runner == "local":
-        try:
-            _check_flags(rest[1:])
-        except cli.UserError as error:
-            sys.exit(f"error: {error}")
+        _check_flags(rest[1:])
     return rest
 
 
@@ -349,7 +346,7 @@ def _check_flags(args: Sequence[str]) -> None:
         known = [f"--{name}" for name in flags.FLAGS] + list(parser._option_string_actions)
         near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
         hint = f"did you mean {near[0]}?" if near else "see --help."
-        raise cli.UserError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")
+        raise cli.UsageError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")
 
 
 @contextmanager

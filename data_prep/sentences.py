@@ -56,9 +56,9 @@ def resolve(name: str) -> tuple[str, str]:
     try:
         return name, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        raise cli.UserError(
-            f"the sentence splitter {name!r} is not installed: `pip install {name}`, or choose "
-            "auto, scispacy, or the name of an installed spaCy package."
+        raise cli.UsageError(
+            f"--sentence_splitter={name}: no such package is installed: `pip install {name}`, or "
+            "give auto, scispacy, or the name of an installed spaCy package."
         ) from None
 
 
@@ -94,9 +94,13 @@ def _pipeline(name: str) -> spacy.Language:
         try:
             nlp = spacy.load(name, exclude=_IDLE)
         except (OSError, ValueError, AttributeError) as error:
-            raise cli.UserError(f"{name!r} is not a spaCy pipeline: {error}") from error
+            raise cli.UsageError(
+                f"--sentence_splitter={name}: it is not a spaCy pipeline ({error})."
+            ) from error
         if not any(pipe in nlp.pipe_names for pipe in ("senter", "sentencizer", "parser")):
-            raise cli.UserError(f"the spaCy pipeline {name!r} does not find sentences.")
+            raise cli.UsageError(
+                f"--sentence_splitter={name}: this spaCy pipeline does not find sentences."
+            )
     nlp.tokenizer.max_cache_size = _MOST_WORDS
     return nlp
 

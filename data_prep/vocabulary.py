@@ -231,11 +231,13 @@ def make_vocabulary(
 
     output = storage.at(output)
     if output.suffix != KINDS[kind]:
-        raise cli.UserError(
+        raise cli.UsageError(
             f"--output={output} does not suit --kind={kind}: the name must end in {KINDS[kind]}."
         )
     if kind == "byte_bpe" and lower_case:
-        raise cli.UserError("--lower_case does not go with --kind=byte_bpe, which keeps all bytes.")
+        raise cli.UsageError(
+            "--lower_case does not go with --kind=byte_bpe, which keeps all bytes."
+        )
     lower_case = kind != "byte_bpe" if lower_case is None else lower_case
     source = records.read_manifest(documents, "documents")
     settings = {

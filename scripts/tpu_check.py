@@ -63,7 +63,7 @@ def main(argv: list[str]) -> None:
     """Prints a table, a line for each recipe, phase and TPU."""
     cli.no_arguments(argv)
     if not FLAGS.hparams and not FLAGS.draws:
-        raise cli.UserError("--hparams is missing: the recipe, such as hparams/base.json.")
+        raise cli.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
     if not os.path.exists(FLAGS.compiler):
         raise cli.UserError(
             f"{FLAGS.compiler} is missing: `make tpu-check` sets up the TPU's compiler."
@@ -261,4 +261,4 @@ def line(name: str, tpu: str, result: dict) -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main, define_flags)
+    cli.run(main, define_flags, settings=config.names(config.PretrainingConfig))

@@ -44,7 +44,7 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         (["--task=sentence_roles"], ["--data_dir is missing"]),
         (["--task=sentence_roles", *ALL[:2]], ["--output_dir is missing"]),
         (["--task=sentence_roles", *ALL, "extra"], ["'extra'"]),
-        (["--task=roles", *ALL], ["'roles'", "'sentence_roles'"]),
+        (["--task=roles", *ALL], ["--task=roles", "'sentence_roles'"]),
         (
             ["--task=sentence_roles", *ALL],
             ["no holds no file", "python -m data_prep.sentence_roles"],

@@ -82,7 +82,7 @@ REMOTE = ("--examples=gs://in", "--model_dir=gs://out")
 )
 def test_a_mistake_is_one_sentence(flags, words):
     done = run(*flags)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert words in done.stderr and not done.stdout
 

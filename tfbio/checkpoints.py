@@ -184,7 +184,10 @@ def pretraining_config(settings: dict, folder: str = "") -> PretrainingConfig:
     """The configuration in what a pretraining run wrote to `config.json` in `folder`."""
     known = PretrainingConfig.__dataclass_fields__
     values = {name: value for name, value in settings.items() if name in known}
-    return build(PretrainingConfig, values, os.path.join(folder, "config.json"))
+    try:
+        return build(PretrainingConfig, values, os.path.join(folder, "config.json"))
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def _list(folder: str) -> tuple[object | None, list[str]]:

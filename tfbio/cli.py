@@ -1,21 +1,59 @@
-"""What every command shares: user errors become one sentence on stderr, without a traceback."""
+"""What every command shares: a mistake becomes one sentence on stderr, without a traceback.
+
+docs/commands.md has the exit codes.
+"""
 
 from __future__ import annotations
 
+import difflib
+import errno
+import math
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
 # The flags defined here are those of the command that asks for them, and shown by its --help.
 flags.disclaim_key_flags()
 
+# The most characters of the line that says what is wrong.
+LONGEST_SENTENCE = 300
+# See `distribution.make_strategy`.
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+# Whole numbers of flags and settings, some of which TensorFlow and NumPy hold in 32 bits, are less.
+TOO_LARGE = 2**31
+# Of operating systems; TensorFlow says them, too, and then it is the user's disk and not its error.
+_OF_FILES = tuple(
+    os.strerror(number)
+    for number in (
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EEXIST,
+        errno.EFBIG,
+        errno.EIO,
+        errno.EISDIR,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+    )
+)
+
 
 class UserError(ValueError):
     """Something the user can put right; its message is one sentence that says what and how."""
 
     exit_code = 1
+
+
+class UsageError(UserError):
+    """A command line that is wrong whatever the files that it names hold."""
+
+    exit_code = 2
 
 
 class Interrupted(UserError):
@@ -28,8 +66,9 @@ def run(
     main: Callable[[list[str]], None],
     define_flags: Callable[[], None] | None = None,
     flags_parser: Callable[[list[str]], list[str]] | None = None,
+    settings: Sequence[str] = (),
 ) -> None:
-    """Runs `main(argv)` under absl; a `UserError` ends the process with its exit code.
+    """Runs `main(argv)` under absl; a mistake ends the process with its exit code.
 
     Args:
       main: the command; it gets what is left of the command line after the flags were parsed,
@@ -37,31 +76,180 @@ def run(
       define_flags: defines the flags that `--help` shows, for a command whose flags must not
         exist where its module is only imported (two commands may have a flag of one name).
       flags_parser: absl's hook for commands that hand unknown flags on to a library.
+      settings: the names that `--set` takes, of which users think that they are flags.
     """
     # What the libraries log is not what the user asked for. TensorFlow even calls it an error that
     # there is no GPU; what really fails is raised. --verbosity=0 and the variable bring it back.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # A path may have bytes that are no text, which a user's terminal need not show as they are.
+    sys.stdout.reconfigure(errors="backslashreplace")
     if define_flags is not None:
         before = set(flags.FLAGS)
         define_flags()
         for name in set(flags.FLAGS) - before:
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
+    def parse(argv: list[str]) -> list[str]:
+        found = []
+
+        def parse_and_check() -> None:
+            found.extend(_parse(argv, flags_parser or flags.FLAGS, settings))
+
+        if code := exit_code(parse_and_check):
+            sys.exit(code)
+        return found
+
     def guarded(argv: list[str]) -> int:
         # Here and not as the flag's default, which absl's `app.run` replaces.
         if not any(argument.startswith("--verbosity") for argument in sys.argv):
             logging.set_verbosity(logging.WARNING)
-        try:
-            main(argv)
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return error.exit_code
-        except KeyboardInterrupt:
-            print("interrupted: the same command continues with what is complete", file=sys.stderr)
-            return 130
-        return 0
+        return exit_code(lambda: main(argv))
 
-    app.run(guarded, **({"flags_parser": flags_parser} if flags_parser else {}))
+    app.run(guarded, flags_parser=parse)
+
+
+def exit_code(work: Callable[[], None]) -> int:
+    """Does some work; where a user can put right why it fails, one line on stderr says how.
+
+    Returns:
+      The exit code of the process.
+    """
+    try:
+        work()
+        sys.stdout.flush()
+    except UserError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted: the same command continues with what is complete", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        _say("what reads this command's output has ended: nothing more can be written to it.")
+        # So that Python does not try to write the rest when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except OSError as error:
+        _say(of_os_error(error))
+        return 1
+    except ModuleNotFoundError as error:
+        if (error.name or "tfbio").partition(".")[0] in ("tfbio", "data_prep", "benchmarks"):
+            raise
+        _say(f"the package {error.name} is not installed: install it with pip, and try again.")
+        return 1
+    except Exception as error:
+        if (sentence := _of_tensorflow(error)) is None:
+            raise
+        _say(sentence)
+        return 1
+    return 0
+
+
+def of_os_error(error: OSError) -> str:
+    """The sentence for what an operating system refused: the file, and the reason."""
+    reason = error.strerror or str(error) or type(error).__name__
+    path = error.filename2 or error.filename
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f"{path} cannot be written" if path else "the output cannot be written"
+        return f"{where}: {reason}; make room, and run the same command again."
+    return f"{path} cannot be used: {reason}." if path else f"the system refused: {reason}."
+
+
+def _of_tensorflow(error: Exception) -> str | None:
+    """The sentence for an error of TensorFlow that says what an operating system refused."""
+    if "tensorflow" not in sys.modules:
+        return None
+    import tensorflow as tf
+
+    if not isinstance(error, tf.errors.OpError):
+        return None
+    # It may begin with the place in the graph, "{{function_node ...}} ", and end with "[Op:...]".
+    text = re.sub(r"\{\{.*?\}\}", "", str(error))
+    found = re.search(rf"([^;\n]+); ({'|'.join(map(re.escape, _OF_FILES))})", text)
+    return found and f"{found[1].strip()} cannot be used: {found[2]}."
+
+
+def _say(message: str) -> None:
+    """Prints one line on stderr, of which the middle is left out if it is too long."""
+    line = " ".join(f"error: {message}".split())
+    line = "".join(character if character.isprintable() else "?" for character in line)
+    if len(line) > LONGEST_SENTENCE:
+        line = f"{line[: LONGEST_SENTENCE - 125]} ... {line[-120:]}"
+    # Whatever was begun there, such as a bar of progress, is not part of the line.
+    sys.stdout.flush()
+    print(line, file=sys.stderr, flush=True)
+
+
+# --- Flags ---------------------------------------------------------------------------------------
+
+
+def _parse(
+    argv: list[str], parser: Callable[[list[str]], list[str]], settings: Sequence[str]
+) -> list[str]:
+    """Parses the command line, and checks what holds for every flag.
+
+    Returns:
+      What is left of it.
+
+    Raises:
+      UsageError: one is unknown, missing, given twice, empty, or no value of its type.
+    """
+    for name in flags.FLAGS:
+        # Else the last of several counts, and nothing says that the others do not.
+        if not isinstance(flags.FLAGS[name], flags.MultiFlag):
+            flags.FLAGS[name].allow_overwrite = False
+    try:
+        rest = parser(argv)
+    except flags.UnrecognizedFlagError as error:
+        raise UsageError(_unknown(error.flagname, settings)) from error
+    except flags.Error as error:
+        raise UsageError(_illegal(str(error))) from error
+    except SystemExit:  # with 1, after --help
+        sys.exit(0)
+    for name in flags.FLAGS:
+        if flags.FLAGS[name].present:
+            _check_value(name, flags.FLAGS[name].value)
+    return rest
+
+
+def _check_value(name: str, value: object) -> None:
+    if value == "":
+        raise UsageError(f"--{name}= is empty: give a value, or leave the flag out.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"--{name}={value}: expected a number that is finite.")
+    if isinstance(value, int) and abs(value) >= TOO_LARGE:
+        raise UsageError(f"--{name}={value}: expected a whole number below {TOO_LARGE}.")
+
+
+def _unknown(name: str, settings: Sequence[str]) -> str:
+    """The sentence for a flag that there is not."""
+    for setting in settings:
+        if name in (setting, setting.rpartition(".")[2]):
+            return f"--{name} is a setting and no flag: give --set {setting}=VALUE."
+    known = [known for known in flags.FLAGS if len(known) > 1]
+    near = difflib.get_close_matches(name.replace("-", "_"), known, n=1)
+    hint = f"did you mean --{near[0]}?" if near else "--help lists the flags."
+    return f"--{name} is no flag of this command: {hint}"
+
+
+def _illegal(message: str) -> str:
+    """The sentence for what absl says of a flag's value."""
+    found = re.match(r"flag --(\w+)=(.*?): ([^\n]*)", message, re.DOTALL)
+    if found is None:
+        # Of a flag without a value, and of a --flagfile that cannot be read.
+        return f"{message.splitlines()[0].removeprefix('ERROR:: ').rstrip('. ')}: see --help."
+    name, value, reason = found.groups()
+    flag = flags.FLAGS[name]
+    if "other than None" in reason:
+        return f"--{name} is missing: {flag.help[0].lower()}{flag.help[1:].rstrip('.')}."
+    if "already defined" in reason:
+        return f"--{name} is given twice, as {flag.value} and as {value}: give it once."
+    if flag.boolean:
+        expected = "true or false"
+    elif isinstance(flag.parser, flags.EnumParser):
+        expected = f"one of {', '.join(flag.parser.enum_values)}"
+    else:
+        expected = flag.parser.syntactic_help or reason
+    return f"--{name}={value}: expected {expected}."
 
 
 def define_device_flags() -> None:
@@ -69,28 +257,53 @@ def define_device_flags() -> None:
     flags.DEFINE_string(
         "tpu",
         "",
-        "Name or grpc:// address of a TPU; local: that of this machine; empty: none.",
+        "Name or grpc:// address of a TPU; local: that of this machine. Default: none.",
     )
-    flags.DEFINE_string("tpu_zone", "", "Zone of a named TPU; empty: this machine's.")
-    flags.DEFINE_string("gcp_project", "", "Project of a named TPU; empty: this machine's.")
-    flags.DEFINE_string(
+    flags.DEFINE_string("tpu_zone", "", "Zone of a named TPU. Default: this machine's.")
+    flags.DEFINE_string("gcp_project", "", "Project of a named TPU. Default: this machine's.")
+    flags.DEFINE_enum(
         "strategy",
         "auto",
-        "one_device, mirrored (all GPUs), multi_worker (TF_CONFIG; pretraining only), or auto.",
+        STRATEGIES,
+        "One device, all GPUs (mirrored), several machines (multi_worker, which TF_CONFIG names; "
+        "pretraining only), or auto: mirrored where there are several GPUs or CPU devices.",
     )
     flags.DEFINE_integer(
         "cpu_devices",
         1,
         "Where there is no GPU: divide the CPU into so many devices of one thread each, which "
         "share every batch. Faster than 1 for a small model, such as hparams/quickstart.json.",
+        lower_bound=1,
     )
+
+
+def check_devices(
+    tpu: str, strategy: str, cpu_devices: int, tpu_zone: str = "", gcp_project: str = ""
+) -> None:
+    """Checks that the device flags go together, without TensorFlow; see `make_strategy`.
+
+    Raises:
+      UsageError: they do not, or one has no possible value.
+    """
+    if strategy not in STRATEGIES:
+        raise UsageError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
+    if (tpu_zone or gcp_project) and not tpu:
+        flag = "tpu_zone" if tpu_zone else "gcp_project"
+        raise UsageError(f"--{flag} goes with --tpu, the name of a TPU there.")
+    if tpu and (strategy != "auto" or cpu_devices != 1):
+        flag = "cpu_devices" if strategy == "auto" else "strategy"
+        raise UsageError(f"--{flag} does not go with --tpu={tpu}, which has a strategy of its own.")
+    if cpu_devices < 1 or (cpu_devices > 1 and strategy in ("one_device", "multi_worker")):
+        raise UsageError(
+            f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
+        )
 
 
 def no_arguments(argv: list[str]) -> None:
     """Refuses what stands on the command line without a flag.
 
     Raises:
-      UserError: there is something.
+      UsageError: there is something.
     """
     if argv[1:]:
-        raise UserError(f"{argv[1]!r} is not a flag: write --name=value; --help lists the flags.")
+        raise UsageError(f"{argv[1]!r} is not a flag: write --name=value; --help lists the flags.")

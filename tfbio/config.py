@@ -17,7 +17,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfbio.cli import UserError
+from tfbio.cli import UsageError
 
 # How others fine-tuned: a folder each, with a file for each task.
 PROTOCOLS = Path(__file__).resolve().parents[1] / "hparams" / "finetuning"
@@ -32,7 +32,7 @@ MASK_UNITS = ("token", "word", "span")
 MOST_WEIGHTS = 10 * 10**9
 
 
-class ConfigError(UserError):
+class ConfigError(UsageError):
     """A setting that does not exist, or whose value is of the wrong type or out of range."""
 
 
@@ -653,7 +653,7 @@ def load(
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"--hparams={hparams} cannot be read as text: {error}.") from error
     else:
-        origin, text = "--hparams", "{}"
+        origin, text = "--set", "{}"
     try:
         values = json.loads(text, object_pairs_hook=_once)
     except ConfigError as error:
@@ -665,11 +665,8 @@ def load(
     if not isinstance(values, dict):
         raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
 
-    try:
-        for override in overrides:
-            _apply_override(values, override)
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}.") from error
+    for override in overrides:
+        _apply_override(values, override)
     return build(config_class, {**(defaults or {}), **values}, origin)
 
 
@@ -688,6 +685,15 @@ def build(config_class: type, values: Mapping[str, object], origin: str | os.Pat
         return _build(config_class, values, prefix="")
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}.") from error
+
+
+def names(config_class: type, prefix: str = "") -> list[str]:
+    """The names of all settings, as `--set` takes them."""
+    found = []
+    for field in dataclasses.fields(config_class):
+        group = dataclasses.is_dataclass(field.type)
+        found += names(field.type, f"{prefix}{field.name}.") if group else [prefix + field.name]
+    return found
 
 
 def describe(config_class: type, prefix: str = "") -> str:
@@ -713,16 +719,18 @@ def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 def _apply_override(values: dict, override: str) -> None:
     name, equals, text = override.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--set {override}: expected name=value")
+        raise ConfigError(f"--set {override}: expected name=value.")
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_once)
+    except ConfigError as error:
+        raise ConfigError(f"--set {override}: {error}.") from error
     except (ValueError, RecursionError):
         value = text  # a bare word is a string: --set run.precision=bfloat16
     *groups, key = name.split(".")
     for group in groups:
         values = values.setdefault(group, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {override}: {group!r} is not a group of settings")
+            raise ConfigError(f"--set {override}: {group!r} is not a group of settings.")
     values[key] = value
 
 

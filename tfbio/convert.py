@@ -44,8 +44,8 @@ from collections.abc import Callable
 
 from absl import flags
 
-from tfbio import cli
-from tfbio.cli import UserError
+from tfbio import cli, config
+from tfbio.cli import UsageError, UserError
 
 FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
@@ -354,12 +354,12 @@ def main(argv: list[str]) -> None:
     if os.path.exists(target):
         raise UserError(f"--to={target} is there already: give a new folder, or remove it.")
     if flags.FLAGS.max_sequence_length and flags.FLAGS.format != "saved_model":
-        raise UserError("--max_sequence_length goes with --format=saved_model.")
+        raise UsageError("--max_sequence_length goes with --format=saved_model.")
     given = flags.FLAGS.hparams or flags.FLAGS["set"].value
     if given and flags.FLAGS.format != "tfbio":
-        raise UserError("--hparams and --set go with --format=tfbio: they are of a run to go on.")
+        raise UsageError("--hparams and --set go with --format=tfbio: they are of a run to go on.")
     if flags.FLAGS.format == "tfbio":
-        from tfbio import config, tensorflow1
+        from tfbio import tensorflow1
 
         if tensorflow1.has_state(source):
             settings = None
@@ -389,4 +389,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main, define_flags)
+    cli.run(main, define_flags, settings=config.names(config.PretrainingConfig))

@@ -13,9 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import cost, target
-from tfbio.cli import Interrupted, UserError
-
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+from tfbio.cli import Interrupted, UsageError, UserError, check_devices
 
 # For `strategy.run`: a TPU pads a batch whose shape is not known. This makes it fail instead; other
 # devices take no notice.
@@ -59,17 +57,9 @@ def make_strategy(
       UserError: if the strategy's name is not one of these, does not go with the number of
         devices, the TPU cannot be found, or TF_CONFIG is not what it must be.
     """
-    if strategy not in STRATEGIES:
-        raise UserError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
+    check_devices(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
     if tpu:
         return _connect_to_tpu(tpu, tpu_zone, gcp_project)
-    if tpu_zone or gcp_project:
-        flag = "tpu_zone" if tpu_zone else "gcp_project"
-        raise UserError(f"--{flag} goes with --tpu, the name of a TPU there.")
-    if cpu_devices < 1 or (cpu_devices > 1 and strategy in ("one_device", "multi_worker")):
-        raise UserError(
-            f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
-        )
     if not tf.config.list_physical_devices("GPU"):
         _set_up_cpu(cpu_devices, parallel_parts)
     if strategy == "multi_worker":
@@ -79,7 +69,7 @@ def make_strategy(
                 raise ValueError("it names none")
             workers = tf.distribute.MultiWorkerMirroredStrategy()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(
+            raise UsageError(
                 "--strategy=multi_worker: the variable TF_CONFIG must name all workers, and which "
                 """this is, as '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": """
                 f"""{{"type": "worker", "index": 0}}}}' does ({error})."""
@@ -131,7 +121,7 @@ def require_remote(tpu: str, folders: list[tuple[str, str]]) -> None:
     """
     for flag, folder in folders:
         if not folder.startswith("gs://"):
-            raise UserError(
+            raise UsageError(
                 f"--{flag}={folder}: the machines of --tpu={tpu} read and write it themselves, so "
                 "give a folder on gs:// (only --tpu=local, a TPU of this machine, sees its files)."
             )

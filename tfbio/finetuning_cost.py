@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfbio import cost, fixed_shapes, packing, tpu_cost
-from tfbio.cli import UserError
+from tfbio.cli import UsageError
 from tfbio.config import EncoderConfig, FinetuningConfig
 
 # Batches from which the padding of a run is estimated.
@@ -100,7 +100,7 @@ def report(
       UserError: there is no device of this name.
     """
     if name and name not in cost.DEVICES:
-        raise UserError(f"--estimate_for={name}: expected one of {', '.join(cost.DEVICES)}.")
+        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(cost.DEVICES)}.")
     lines = []
     for split, count in examples.items():
         lengths = pieces[split].lengths

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tfbio import cost, tpu_cost
-from tfbio.cli import UserError
+from tfbio.cli import UsageError
 from tfbio.config import EncoderConfig, PretrainingConfig
 from tfbio.cost import DEVICES, SHARE_OF_PEAK, Device, precision_on
 
@@ -107,7 +107,7 @@ def report(
       UserError: there is no device of this name.
     """
     if name and name not in DEVICES:
-        raise UserError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
+        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
     count, batch = cost.parameters(config), config.train_batch_size
     kept = f"{_short(count.encoder)} in the encoder"
     if count.generator:

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from tfbio import records
-from tfbio.cli import UserError
+from tfbio.cli import UsageError, UserError
 from tfbio.config import FinetuningConfig
 
 
@@ -29,15 +29,15 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
       sweeps: no names, and the one combination of nothing.
 
     Raises:
-      UserError: a text is of another form, a name stands twice.
+      UsageError: a text is of another form, a name stands twice.
     """
     names, choices = [], []
     for text in sweeps:
         name, _, values = text.partition("=")
         if not name or not all(values.split(",")):
-            raise UserError(f"--sweep {text}: expected name=value,value,...")
+            raise UsageError(f"--sweep {text}: expected name=value,value,...")
         if name in names:
-            raise UserError(
+            raise UsageError(
                 f"--sweep {text}: {name} has a --sweep already; give all values in one."
             )
         names.append(name)
@@ -89,7 +89,7 @@ def run(
 
     for name in swept:
         if name.partition(".")[0] in finetuning.NOT_IN_A_TRIAL:
-            raise UserError(f"--sweep {name}=...: {name} does not change what is learnt.")
+            raise UsageError(f"--sweep {name}=...: {name} does not change what is learnt.")
     folders = {}
     for config in settings:
         values = {name: getattr(config, name) for name in swept}

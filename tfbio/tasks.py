@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tfbio import answers, metrics, task_files
-from tfbio.cli import UserError
+from tfbio.cli import UsageError, UserError
 from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
 
 SPLITS = ("train", "dev", "test")
@@ -510,12 +510,12 @@ def find(name: str, data_dir: str) -> Task:
       data_dir: folder with its files; the labels of one's own data are found there.
 
     Raises:
-      TaskError: there is none; the message names the nearest.
+      UsageError: there is none; the message names the nearest.
       TaskFileError: see `of_own_data`.
     """
     if name in OWN:
         return of_own_data(name, data_dir)
     if name not in TASKS:
         nearest = difflib.get_close_matches(name, [*TASKS, *OWN], n=1, cutoff=0.0)[0]
-        raise TaskError(f"there is no task {name!r}; the nearest is {nearest!r}.")
+        raise UsageError(f"--task={name}: there is no such task; the nearest is {nearest!r}.")
     return TASKS[name]

@@ -222,7 +222,7 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.concepts and flag.entities != "dummy":
-        raise cli.UserError("--entities does not go with --concepts: it is for relations.")
+        raise cli.UsageError("--entities does not go with --concepts: it is for relations.")
     splits, counts = read_instances(flag.input, flag.dev_documents, flag.concepts, flag.entities)
     corpus.write(flag.output, splits, flag.overwrite)
     if flag.concepts:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tfbio import cli
+
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = '''"""Says hello.
+SCRIPT = r'''"""Says hello.
 
     python hello.py --name=World
 """
@@ -15,6 +17,11 @@ from tfbio import cli
 
 def define_flags():
     flags.DEFINE_string("name", "World", "Whom to greet.")
+    flags.DEFINE_float("volume", 1.0, "How loud.")
+    flags.DEFINE_integer("times", 1, "How often.", lower_bound=1)
+    flags.DEFINE_enum("language", "English", ["English", "Latin"], "In what language.")
+    flags.DEFINE_bool("bow", False, "Whether to bow.")
+    flags.DEFINE_string("output", None, "The folder to write to.", required=True)
 
 def main(argv):
     cli.no_arguments(argv)
@@ -24,10 +31,22 @@ def main(argv):
         raise cli.Interrupted("the machine was taken away: run it again.")
     if flags.FLAGS.name == "Control-C":
         raise KeyboardInterrupt
+    if flags.FLAGS.name == "Torch":
+        import torch_that_is_not_there
+    if flags.FLAGS.name == "Long":
+        raise cli.UserError("a" * 200 + "\x1b[31m\n\n" + "b" * 300 + ": the end.")
+    if flags.FLAGS.name == "Many":
+        print("line\n" * 1_000_000)
+    if flags.FLAGS.name == "Bug":
+        raise ZeroDivisionError
+    if flags.FLAGS.name.startswith("Open "):
+        open(flags.FLAGS.name.removeprefix("Open "), "w").close()
+    if flags.FLAGS.name == "Full":
+        open("/dev/full", "w", buffering=1).write("line" + chr(10))
     print("Hello,", flags.FLAGS.name)
 
 if __name__ == "__main__":
-    cli.run(main, define_flags)
+    cli.run(main, define_flags, settings=["rate", "run.speed"])
 '''
 
 
@@ -38,12 +57,13 @@ def script(tmp_path):
 
     def run(*flags):
         return subprocess.run(
-            [sys.executable, str(path), *flags],
+            [sys.executable, str(path), "--output=x", *flags],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
         )
 
+    run.path = str(path)
     return run
 
 
@@ -66,9 +86,103 @@ def test_help_shows_the_docstring_and_the_flags(script):
             130,
             "interrupted: the same command continues with what is complete\n",
         ),
-        ("you", 1, "error: 'you' is not a flag: write --name=value; --help lists the flags.\n"),
+        ("you", 2, "error: 'you' is not a flag: write --name=value; --help lists the flags.\n"),
     ],
 )
 def test_what_users_do_wrong_is_one_sentence(script, flag, code, said):
     done = script(flag)
     assert (done.returncode, done.stderr, done.stdout) == (code, said, "")
+
+
+def test_help_is_no_failure(script):
+    for flag in ("--help", "--helpshort", "--helpfull"):
+        done = script(flag)
+        assert (done.returncode, done.stderr) == (0, "") and "Whom to greet." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--nmae=you", "--nmae is no flag of this command: did you mean --name?"),
+        ("--qqqq", "--qqqq is no flag of this command: --help lists the flags."),
+        ("--rate=1", "--rate is a setting and no flag: give --set rate=VALUE."),
+        ("--speed=1", "--speed is a setting and no flag: give --set run.speed=VALUE."),
+        ("--name=", "--name= is empty: give a value, or leave the flag out."),
+        ("--name", "Missing value for flag --name: see --help."),
+        ("--output=y", "--output is given twice, as x and as y: give it once."),
+        ("--times=x", "--times=x: expected a positive integer."),
+        ("--times=0", "--times=0: expected a positive integer."),
+        ("--times=9999999999", "--times=9999999999: expected a whole number below 2147483648."),
+        ("--volume=loud", "--volume=loud: expected a number."),
+        ("--volume=nan", "--volume=nan: expected a number that is finite."),
+        ("--volume=-1e999", "--volume=-inf: expected a number that is finite."),
+        ("--language=Greek", "--language=Greek: expected one of English, Latin."),
+        ("--bow=deep", "--bow=deep: expected true or false."),
+        (
+            "--flagfile=nowhere",
+            "Unable to open flagfile: [Errno 2] No such file or directory: 'nowhere': see --help.",
+        ),
+    ],
+)
+def test_a_bad_flag_is_one_sentence(script, flag, said):
+    done = script(flag)
+    assert (done.returncode, done.stderr, done.stdout) == (2, f"error: {said}\n", "")
+
+
+def test_a_missing_flag_is_one_sentence(script):
+    command = [sys.executable, script.path]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: --output is missing: the folder to write to.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Torch", "the package torch_that_is_not_there is not installed: install it with pip"),
+        ("Open /", "/ cannot be used: Is a directory."),
+        ("Open /nowhere/x", "/nowhere/x cannot be used: No such file or directory."),
+        ("Open " + "x" * 300, " cannot be used: File name too long."),
+        ("Full", "the output cannot be written: No space left on device; make room, and run"),
+        ("Long", ": the end."),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(script, name, said):
+    done = script(f"--name={name}")
+    assert done.returncode == 1 and said in done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert len(done.stderr) <= 301 and "\x1b" not in done.stderr
+
+
+def test_a_reader_that_ends_early_is_no_traceback(script):
+    command = f"{sys.executable} {script.path} --name=Many --output=x | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.startswith("error: what reads") and done.stderr.count("\n") == 1
+
+
+def test_a_mistake_in_the_program_keeps_its_traceback(script):
+    """For whoever mends it."""
+    done = script("--name=Bug")
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr.splitlines()[-1]
+
+
+def test_what_tensorflow_says_of_a_file_is_a_sentence():
+    tf = pytest.importorskip("tensorflow")
+
+    def read():
+        tf.io.read_file("/nowhere/x").numpy()
+
+    assert cli.exit_code(read) == 1
+
+
+def test_an_error_of_tensorflow_that_is_no_file_is_raised():
+    tf = pytest.importorskip("tensorflow")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        cli.exit_code(lambda: tf.reshape(tf.zeros([3]), [2]))

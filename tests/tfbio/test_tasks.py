@@ -7,6 +7,7 @@ import pytest
 
 from data_prep import sentence_roles
 from tfbio import answers, config, metrics, task_files, tasks
+from tfbio.cli import UsageError
 
 HEADER = "id\tlabel\tsentence\n"
 
@@ -21,7 +22,7 @@ def test_reads_what_data_prep_wrote(roles_folder):
 
 
 def test_an_unknown_task_names_the_nearest():
-    with pytest.raises(tasks.TaskError, match="'sentense_role'.*nearest is 'sentence_roles'"):
+    with pytest.raises(UsageError, match="--task=sentense_role: .*nearest is 'sentence_roles'"):
         tasks.find("sentense_role", "")
 
 

@@ -131,7 +131,7 @@ def test_markers_stand_where_the_dummies_do(tmp_path):
 def test_markers_do_not_go_with_concepts(command, tmp_path):
     arguments = (f"--input={tmp_path}", f"--output={tmp_path}/out", "--concepts")
     done = command("corpora.i2b2_2010", *arguments, "--entities=marker")
-    assert done.returncode == 1 and "--entities does not go with --concepts" in done.stderr
+    assert done.returncode == 2 and "--entities does not go with --concepts" in done.stderr
 
 
 def test_a_list_of_notes_for_development(tmp_path):
