@@ -23,6 +23,7 @@ BODY_SUFFIX = "#body"
 # Why an article is left out by itself, whatever else is in the corpus: the first that applies.
 REASONS = (
     "without_id",
+    "book",
     "retracted",
     "language",
     "publication_type",
@@ -99,6 +100,7 @@ class Candidate:
 
     Attributes:
       kind: a PubMed citation (CITATION), the ABSTRACT or the BODY of a full text, or a DELETION.
+      id: what it is called where it is left out, such as "pmid:123#body".
       key: the article's number, the same in every file that has it: of one key's candidates only
         the newest abstract and the newest body are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract inside of a full text,
@@ -109,6 +111,7 @@ class Candidate:
     """
 
     kind: str
+    id: str
     key: int
     version: int = 1
     revised: int = 0
@@ -158,22 +161,24 @@ def _of_citation(
     source = markup.printable(os.path.basename(path))
     known = _pmid_number(citation.pmid)
     key = known or _hashed(f"{source} {position}")
+    id_ = f"pmid:{citation.pmid}" if known else f"{source}#{position + 1}"
     if citation.deleted:
         # It stands against all that other files of no known edition say.
-        return Candidate(DELETION, key, citation.version, revised=99999999)
+        return Candidate(DELETION, id_, key, citation.version, revised=99999999)
     revised = int(citation.revised or 0)
 
     def candidate(reason: str = "", documents: tuple[records.Document, ...] = ()) -> Candidate:
-        return Candidate(CITATION, key, citation.version, revised, reason, documents)
+        return Candidate(CITATION, id_, key, citation.version, revised, reason, documents)
 
     if not known:
         return candidate("without_id")
+    if citation.book:
+        return candidate("book")
     reason = _unwanted(
         selection, citation.retracted, citation.languages, citation.publication_types
     )
     if reason:
         return candidate(reason)
-    id_ = f"pmid:{citation.pmid}"
     documents = [_document(id_, source, citation.title, _kinds(citation.sections), selection)]
     if not documents[0].sentences:
         return candidate("without_text")
@@ -228,17 +233,20 @@ def _of_full_text(
         texts = [document for document in (abstract, body) if document]
         reason = _excluded(excluded, texts, pmid, int(number[1]) if number else 0)
 
-    def candidate(kind: str, document: records.Document | None, min_words: int = 0) -> Candidate:
+    def candidate(
+        kind: str, name: str, document: records.Document | None, min_words: int = 0
+    ) -> Candidate:
         why = reason
         if not why and (document is None or not document.sentences):
             why = "without_text"
         elif not why and _words(document) < min_words:
             why = "too_short"
-        return Candidate(kind, key, version=0, reason=why, documents=() if why else (document,))
+        documents = () if why else (document,)
+        return Candidate(kind, name, key, version=0, reason=why, documents=documents)
 
-    yield candidate(ABSTRACT, abstract, selection.min_words)
+    yield candidate(ABSTRACT, id_, abstract, selection.min_words)
     if selection.full_text:
-        yield candidate(BODY, body)
+        yield candidate(BODY, id_ + BODY_SUFFIX, body)
 
 
 def _unwanted(

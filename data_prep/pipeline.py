@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from data_prep import left_out
 from tfbio import cli, records, storage
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
         if not resumes:
             (folder / records.MANIFEST).unlink(missing_ok=True)
             for shard in folder.iterdir() if folder.is_dir() else ():
-                if _SHARD.fullmatch(shard.name):
+                if _SHARD.fullmatch(shard.name) or shard.name == left_out.FILE:
                     shard.unlink()
             storage.remove_folder(work)
             work.mkdir(parents=True)
@@ -135,7 +136,7 @@ def close_work(folder: str | os.PathLike, manifest: records.Manifest | None) -> 
 
 
 def _remove_leftovers(folder: Path) -> None:
-    for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp"):
+    for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp", "*.jsonl.*.tmp"):
         for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)
     storage.remove_folder(folder / WORK)

@@ -88,6 +88,7 @@ class Citation:
       publication_types: NLM's names, such as "Review".
       retracted: it says of itself that it was retracted.
       deleted: the file withdraws this version of the PMID; it says nothing else about it.
+      book: it is a chapter of a book, of which nothing else is read.
     """
 
     pmid: str
@@ -100,6 +101,7 @@ class Citation:
     publication_types: tuple[str, ...] = ()
     retracted: bool = False
     deleted: bool = False
+    book: bool = False
 
 
 def edition(name: str | os.PathLike) -> tuple[int, int] | None:
@@ -108,7 +110,7 @@ def edition(name: str | os.PathLike) -> tuple[int, int] | None:
     Baseline and update files of a year are numbered through: `pubmed21n1298.xml.gz` is
     (2021, 1298), and older than (2021, 1299). Any other name gives None.
     """
-    found = re.match(r"(?:pubmed|medline)(\d\d)n(\d{4,})(?!\d)", os.path.basename(name))
+    found = re.match(r"(?:pubmed|medline)([0-9]{2})n([0-9]{4,9})(?![0-9])", os.path.basename(name))
     return (2000 + int(found[1]), int(found[2])) if found else None
 
 
@@ -116,8 +118,9 @@ def read_citations(path: str | os.PathLike) -> Iterator[Citation]:
     """Yields the citations of a PubMed `.xml` or `.xml.gz` file in their order.
 
     Memory does not grow with the file. Both roots are read: `PubmedArticleSet`, and the older
-    `MedlineCitationSet` without `PubmedArticle`. Chapters of books (`PubmedBookArticle`, which
-    NLM's baseline and update files have none of) are left out.
+    `MedlineCitationSet` without `PubmedArticle`. Of a chapter of a book (`PubmedBookArticle`, which
+    NLM's baseline and update files have none of) there is the PMID, of an article without a
+    citation nothing.
 
     Raises:
       BadFile: cut short, not XML, not PubMed's, or it declares or uses entities, or has a text of
@@ -145,10 +148,19 @@ def _read(stream: BinaryIO) -> Iterator[Citation]:
     done = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
     refusal = f"a citation in it is longer than {MAX_CITATION_BYTES:,} bytes."
     limited = Limited(stream, MAX_CITATION_BYTES, refusal)
+    cited = False
     for _, element in etree.iterparse(limited, events=("end",), tag=done, **SAFE):
         limited.renew()
         if element.tag == "MedlineCitation":
             yield _citation(element)
+            cited = True
+        elif element.tag == "PubmedArticle":
+            if not cited:
+                yield Citation(pmid="")
+            cited = False
+        elif element.tag == "PubmedBookArticle":
+            pmid = (element.findtext("BookDocument/PMID") or "").strip()
+            yield Citation(pmid=pmid, book=True)
         elif element.tag == "DeleteCitation":
             for pmid in element.iterfind("PMID"):
                 yield Citation(pmid=text(pmid), version=_version(pmid), deleted=True)

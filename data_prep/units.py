@@ -23,6 +23,7 @@ from data_prep import (
     duplicates,
     exclusion,
     fingerprints,
+    left_out,
     markup,
     pipeline,
     pmc,
@@ -79,10 +80,15 @@ def read_input(
         pipeline.write_step(reader.work, note.stem, _make_units(index, paths, reader))
     content = json.loads(note.read_text(encoding="utf-8"))
     for problem in content["problems"]:
-        yield pvalue.TaggedOutput("problems", problem)
-    for unit in _units_of(index, content):
+        yield pvalue.TaggedOutput("problems", sentence_of(problem))
+    for unit in numbers_of(index, content):
         rows = load(unit_file(reader.work, unit, "rows.npy"))
         yield from grouped(rows, rows["key"] % partitions)
+
+
+def sentence_of(problem: Sequence[str]) -> str:
+    """Returns the sentence on a problem: (file, the part of it that is bad or "", why)."""
+    return ": ".join(filter(None, problem))
 
 
 @pipeline.rare_garbage_collection()
@@ -90,12 +96,13 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
     """Writes the units of an input; returns how many there are, of what, and what was bad."""
     units, shards, counts, problems = 0, 0, Counter(), []
     try:
-        for rows, documents in _units(_candidates(paths, reader, counts, problems), reader):
+        for rows, documents, names in _units(_candidates(paths, reader, counts, problems), reader):
             if units == _UNITS_OF_INPUT:
                 raise records.DataError(
                     f"{paths[0]} has more than {units} units: raise --shard_megabytes."
                 )
-            _write_unit(reader.work, index * _UNITS_OF_INPUT + units, rows, documents)
+            unit = index * _UNITS_OF_INPUT + units
+            _write_unit(reader.work, unit, rows, documents, names)
             units += 1
             # A unit of deletions alone comes to no shard.
             shards += not rows["deleted"].all()
@@ -103,14 +110,22 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
         for file in storage.at(reader.work).glob(f"unit-{index:05d}-*"):
             file.unlink()
         units, shards, counts = 0, 0, Counter(bad_input_files=1)
-        problems = [f"{name_of(paths[0])}: {error}"]
+        problems = [_problem(name_of(paths[0]), "", error)]
     return {"units": units, "shards": shards, "counts": counts, "problems": problems}
 
 
+def _problem(file: str, part: str, sentence: object) -> tuple[str, str, str]:
+    """A problem as `sentence_of` takes it, of bounded length, whatever the file holds."""
+    return file, left_out.cut(part), left_out.cut(str(sentence), 300)
+
+
 def _candidates(
-    paths: Sequence[str], reader: Reader, counts: Counter[str], problems: list[str]
-) -> Iterator[tuple[tuple[int, int], articles.Candidate]]:
-    """Yields (edition, candidate) for all files of an input; adds to `counts` and `problems`.
+    paths: Sequence[str],
+    reader: Reader,
+    counts: Counter[str],
+    problems: list[tuple[str, str, str]],
+) -> Iterator[tuple[str, articles.Candidate]]:
+    """Yields (file, candidate) for all files of an input; adds to `counts` and `problems`.
 
     Raises:
       BadFile: the input is one file, and it is bad: what was yielded must be discarded. Of several
@@ -119,7 +134,6 @@ def _candidates(
     excluded = _exclusion(reader.work, reader.exclude) if reader.exclude else None
     for path in paths:
         name = name_of(path)
-        edition = pubmed.edition(name) or (0, 0)
         found = articles.read(path, reader.selection, excluded)
         if reader.max_articles:
             found = itertools.islice(found, reader.max_articles)
@@ -128,16 +142,16 @@ def _candidates(
                 found = _whole(found)
             except markup.BadFile as error:
                 counts["bad_input_files"] += 1
-                problems.append(f"{name}: {error}")
+                problems.append(_problem(name, "", error))
                 continue
         for item in found:
             if isinstance(item, pmc.Problem):
                 counts["bad_parts"] += 1
-                problems.append(f"{name}: {item.name}: {item.sentence}")
+                problems.append(_problem(name, item.name, item.sentence))
             else:
                 counts[item.kind] += 1
                 counts["other_abstract"] += max(0, len(item.documents) - 1)
-                yield edition, item
+                yield name, item
 
 
 def _whole(
@@ -161,13 +175,16 @@ def _whole(
 
 
 def _units(
-    candidates: Iterable[tuple[tuple[int, int], articles.Candidate]], reader: Reader
-) -> Iterator[tuple[np.ndarray, list[records.Document]]]:
-    """Yields the rows and the texts of one unit after the other."""
+    candidates: Iterable[tuple[str, articles.Candidate]], reader: Reader
+) -> Iterator[tuple[np.ndarray, list[records.Document], list[tuple[str, str]]]]:
+    """Yields the rows, the texts, and the names of the rows, of one unit after the other."""
     rows: list[tuple] = []
     documents: list[records.Document] = []
+    names: list[tuple[str, str]] = []
     characters = 0
-    for (year, number), candidate in candidates:
+    for file, candidate in candidates:
+        year, number = _edition(file)
+        names.append((candidate.id, file))
         rows.append(
             (
                 candidate.key,
@@ -189,14 +206,23 @@ def _units(
             characters += sum(map(len, document.sentences))
         # A unit of deletions, or of articles without text, has its bounds too.
         if characters >= reader.unit_characters or len(rows) == _UNIT_ROWS:
-            yield np.array(rows, versions.ROW), documents
-            rows, documents, characters = [], [], 0
+            yield np.array(rows, versions.ROW), documents, names
+            rows, documents, names, characters = [], [], [], 0
     if rows:
-        yield np.array(rows, versions.ROW), documents
+        yield np.array(rows, versions.ROW), documents, names
+
+
+@functools.lru_cache
+def _edition(file: str) -> tuple[int, int]:
+    return pubmed.edition(file) or (0, 0)
 
 
 def _write_unit(
-    work: str, unit: int, rows: np.ndarray, documents: Sequence[records.Document]
+    work: str,
+    unit: int,
+    rows: np.ndarray,
+    documents: Sequence[records.Document],
+    names: Sequence[tuple[str, str]],
 ) -> None:
     rows["unit"] = unit
     records.write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
@@ -215,6 +241,7 @@ def _write_unit(
     for kind, array in (("likes", likes), ("rows", rows)):
         with unit_file(work, unit, f"{kind}.npy").open("wb") as stream:
             np.save(stream, array)
+    records.write_text(unit_file(work, unit, "names.json"), json.dumps(names))
 
 
 def _is_read(note: Path, index: int) -> bool:
@@ -224,11 +251,12 @@ def _is_read(note: Path, index: int) -> bool:
     return all(
         unit_file(note.parent, unit, "tfrecord").exists()
         or pipeline.shard_is_done(note.parent.parent, shard_file(unit))
-        for unit in _units_of(index, json.loads(note.read_text(encoding="utf-8")))
+        for unit in numbers_of(index, json.loads(note.read_text(encoding="utf-8")))
     )
 
 
-def _units_of(index: int, note: dict[str, Any]) -> range:
+def numbers_of(index: int, note: dict[str, Any]) -> range:
+    """The numbers of an input's units."""
     return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
 
 
@@ -244,6 +272,10 @@ def load(path: Path) -> np.ndarray:
 
 def shard_file(unit: int) -> str:
     return f"documents-{_place(unit)}.tfrecord"
+
+
+def left_out_file(unit: int) -> str:
+    return f"left_out-{_place(unit)}.jsonl"
 
 
 def _place(unit: int) -> str:

@@ -30,7 +30,7 @@ ROW = np.dtype(
         ("unit", "<u4"),
         ("row", "<u4"),
         ("first", "<u4"),
-        ("texts", "<u2"),
+        ("texts", "<u4"),
         ("reason", "<u1"),
         ("body", "?"),
         ("deleted", "?"),

@@ -187,7 +187,7 @@ def _read_xml(path: str) -> Iterator[Document]:
             yield _of_bioc(path, document)
         return
     for citation in pubmed.read_citations(path):
-        if not citation.deleted:
+        if not (citation.deleted or citation.book):
             yield _of_citation(citation)
 
 

@@ -1,15 +1,18 @@
 import html
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from data_prep import articles, boilerplate, documents, pmc, pubmed, units
+from data_prep import articles, boilerplate, documents, markup, pmc, pubmed, units
 from tfbio import cli, records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,6 +201,102 @@ def test_an_abstract_in_pubmed_and_in_a_full_text_is_there_once(tmp_path):
     assert sum(manifest.counts["left_out"].values()) == 1
 
 
+def left_out_of(output):
+    return [json.loads(line) for line in (output / "left_out.jsonl").read_bytes().splitlines()]
+
+
+def test_every_text_of_real_files_is_a_document_or_a_line(
+    pubmed_slice, shared, tmp_path, monkeypatch
+):
+    # Sentences take nine tenths of the time, and are not what is counted here.
+    monkeypatch.setattr(documents, "_splitter", lambda _: lambda texts: ([x] for x in texts))
+    inputs = [*pubmed_slice.iterdir(), *(shared / "data/pubmed_xml").glob("*.xml*")]
+    book = "<PubmedBookArticle><BookDocument><PMID>5</PMID></BookDocument></PubmedBookArticle>"
+    (tmp_path / "extra.xml").write_text(
+        f"<PubmedArticleSet>{article('N/A', 'no number')}{book}<PubmedArticle/>"
+        f"{article(7, 'one')}{article(7, 'two')}</PubmedArticleSet>"
+    )
+    (tmp_path / "cut.xml").write_text("<PubmedArticleSet>")
+    inputs += [tmp_path / "extra.xml", tmp_path / "cut.xml"]
+    expected = Counter({"extra.xml#1": 1, "pmid:5": 1, "extra.xml#3": 1, "pmid:7": 2, "": 1})
+    for path in inputs[:-2]:
+        with markup.open_file(path) as stream:
+            for _, element in xml.etree.ElementTree.iterparse(stream):
+                if element.tag == "MedlineCitation":
+                    expected[f"pmid:{element.findtext('PMID')}"] += 1
+    full_texts = [*(shared / "data/pmc_nxml").glob("*.gz"), *documents.shipped_files(".nxml")]
+    for path in full_texts:
+        with markup.open_file(path) as stream:
+            given = xml.etree.ElementTree.parse(stream).iterfind("front/article-meta/article-id")
+            ids = {id_.get("pub-id-type"): id_.text for id_ in given}
+        id_ = f"pmid:{ids['pmid']}" if "pmid" in ids else f"doi:{ids['doi']}"
+        expected.update([id_, f"{id_}#body"])
+
+    pmid = ids["pmid"]
+    (tmp_path / "benchmark.txt").write_text(f"{pmid}\n")
+    inputs = [str(path) for path in (*inputs, *full_texts)]
+    manifest = make(inputs, tmp_path / "out", exclude=[str(tmp_path / "benchmark.txt")])
+    lines = left_out_of(tmp_path / "out")
+    found = Counter(d.id for d in records.read_documents(tmp_path / "out"))
+    assert found + Counter(line["id"] for line in lines) == expected
+    assert all(count == 1 for count in found.values())
+    reasons = Counter(line["reason"] for line in lines)
+    assert reasons.pop("bad_input_file") == 1
+    assert reasons == manifest.counts["left_out"]
+    assert {"without_id", "book", "superseded", "without_text", "excluded_by_id"} <= reasons.keys()
+    assert {line["file"] for line in lines} <= {os.path.basename(path) for path in inputs}
+    by_id = {line["id"]: line for line in lines}
+    assert by_id["extra.xml#1"] == {
+        "id": "extra.xml#1",
+        "file": "extra.xml",
+        "reason": "without_id",
+    }
+    assert by_id["pmid:5"]["reason"] == "book"
+    assert by_id[f"pmid:{pmid}#body"]["reason"] == "excluded_by_id"
+    assert by_id[""]["file"] == "cut.xml" and "not well-formed" in by_id[""]["message"]
+
+
+def test_lines_are_in_the_order_of_the_input_and_duplicates_have_one(tmp_path):
+    other = "<OtherAbstract><AbstractText>It was shown of rats.</AbstractText></OtherAbstract>"
+    once = article(1, "one").replace("</MedlineCitation>", f"{other * 3}</MedlineCitation>")
+    inputs = [
+        article_set(tmp_path / "a.xml", once, article(2, "two", "")),
+        article_set(tmp_path / "b.xml", article(3, "three", "It was shown of rats.")),
+        str(tmp_path / "c.xml"),
+    ]
+    (tmp_path / "c.xml").write_text("no XML")
+    selection = articles.Selection(other_abstracts="all")
+    make(inputs, tmp_path / "out", selection=selection)
+    assert [tuple(line.values())[:3] for line in left_out_of(tmp_path / "out")] == [
+        ("", "c.xml", "bad_input_file"),
+        ("pmid:1#other_abstract2", "a.xml", "exact_duplicate"),
+        ("pmid:1#other_abstract3", "a.xml", "exact_duplicate"),
+        ("pmid:2", "a.xml", "without_text"),
+        ("pmid:3", "b.xml", "exact_duplicate"),
+    ]
+
+
+def test_a_list_that_lacks_a_line_is_an_error(tmp_path, monkeypatch):
+    source = article_set(tmp_path / "a.xml", article(1, "one"), article(2, "two", ""))
+    monkeypatch.setattr(documents, "_left_out", lambda *_: [])
+    with pytest.raises(records.DataError, match="2 texts were read, 1 written and 0 left out"):
+        make([source], tmp_path / "out")
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_70_000_other_abstracts_of_one_article(tmp_path):
+    other = "<OtherAbstract><AbstractText>a</AbstractText></OtherAbstract>" * 70_000
+    source = article_set(
+        tmp_path / "a.xml",
+        article(1, "one").replace("</MedlineCitation>", f"{other}</MedlineCitation>"),
+    )
+    selection = articles.Selection(other_abstracts="all")
+    reader = units.Reader(str(tmp_path), selection, "", unit_characters=10**6, max_articles=0)
+    (candidate,) = articles.read(source, selection, None)
+    ((row, texts, _),) = units._units([("a.xml", candidate)], reader)
+    assert row["texts"] == len(texts) == 70_001
+
+
 def test_nothing_left_is_an_error(tmp_path):
     empty = article_set(tmp_path / "a.xml", article(1, "title only", ""))
     with pytest.raises(records.DataError, match="nothing is left of 1 texts .* without_text 1"):
@@ -258,7 +357,12 @@ def test_finished_output_is_reused_or_defended(tmp_path, capsys):
     make([source], tmp_path / "out", shard_megabytes=3.0, overwrite=True)
     (document,) = records.read_documents(tmp_path / "out")
     assert document.title == "one, corrected"
-    assert len(list((tmp_path / "out").iterdir())) == 2  # nothing of the earlier run is left
+    # Nothing of the earlier run is left.
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "documents-00000-00000.tfrecord",
+        "left_out.jsonl",
+        "manifest.json",
+    }
 
 
 def test_the_command_teaches_and_reports(command, fails_in_one_sentence, pubmed_slice, tmp_path):

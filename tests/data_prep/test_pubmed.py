@@ -96,12 +96,14 @@ EVERYTHING = """<PubmedArticleSet>
 </CommentsCorrections></CommentsCorrectionsList></MedlineCitation></PubmedArticle>
 <PubmedArticle><MedlineCitation><PMID>13</PMID></MedlineCitation></PubmedArticle>
 <PubmedArticle><MedlineCitation></MedlineCitation></PubmedArticle>
+<PubmedArticle/>
 </PubmedArticleSet>"""
 
 
 def test_everything_that_a_citation_can_say(tmp_path):
     path = write(tmp_path / "all.xml", EVERYTHING)
-    one, retracted, retraction, bare, nothing = pubmed.read_citations(path)
+    chapter, one, retracted, retraction, bare, nothing, empty = pubmed.read_citations(path)
+    assert chapter == pubmed.Citation("5", book=True) and empty == pubmed.Citation("")
     assert one == pubmed.Citation(
         pmid="10",
         version=2,
@@ -133,6 +135,8 @@ def test_everything_that_a_citation_can_say(tmp_path):
         ("ftp/pubmed/baseline/pubmed25n0001.xml", (2025, 1)),
         ("pubmed21n12980.xml.gz", (2021, 12980)),
         ("pubmed21n129.xml.gz", None),
+        ("pubmed21n99999999999.xml.gz", None),
+        ("pubmed21n\u0661\u0662\u0669\u0668.xml.gz", None),
         ("my_pubmed21n1298.xml.gz", None),
         ("articles.xml", None),
     ],
