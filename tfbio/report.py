@@ -334,18 +334,18 @@ def _draw_scores(columns: Sequence[Column], figures: list[dict], path: Path) -> 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_multi_string(
+    cli.define_list(
         "finetuning",
         None,
         "The --output_dir of a run of run_finetuning.py, or a pattern of such in quotes; "
-        "NAME=FOLDER names the model. May be repeated.",
+        "NAME=FOLDER names the model.",
         required=True,
     )
-    flags.DEFINE_multi_string(
+    cli.define_list(
         "baseline",
         [],
         "The same of the runs that the others are compared with, one of each task: gives the "
-        "difference and its p-value. May be repeated.",
+        "difference and its p-value.",
     )
     flags.DEFINE_string("pretraining", "", "The --model_dir of a run of run_pretraining.py.")
     flags.DEFINE_string("output", None, "Folder to write to; made if need be.", required=True)

@@ -20,6 +20,8 @@ def define_flags():
     flags.DEFINE_float("volume", 1.0, "How loud.")
     flags.DEFINE_integer("times", 1, "How often.", lower_bound=1)
     flags.DEFINE_enum("language", "English", ["English", "Latin"], "In what language.")
+    cli.define_list("guests", ["nobody"], "Who else.")
+    cli.define_list("colours", [], "Of which.", choices=["red", "blue"], may_be_empty=True)
     flags.DEFINE_bool("bow", False, "Whether to bow.")
     flags.DEFINE_string("output", None, "The folder to write to.", required=True)
 
@@ -44,6 +46,8 @@ def main(argv):
     if flags.FLAGS.name == "Full":
         open("/dev/full", "w", buffering=1).write("line" + chr(10))
     print("Hello,", flags.FLAGS.name)
+    if flags.FLAGS.bow:
+        print(flags.FLAGS.guests, flags.FLAGS.colours)
 
 if __name__ == "__main__":
     cli.run(main, define_flags, settings=["rate", "run.speed"])
@@ -117,6 +121,9 @@ def test_help_is_no_failure(script):
         ("--volume=nan", "--volume=nan: expected a number that is finite."),
         ("--volume=-1e999", "--volume=-inf: expected a number that is finite."),
         ("--language=Greek", "--language=Greek: expected one of English, Latin."),
+        ("--guests=", "--guests= is empty: give a value, or leave the flag out."),
+        ("--guests=Ann,,Bob", "--guests=Ann,,Bob: one of its values is empty."),
+        ("--colours=red,pink", "--colours=pink: expected one of red, blue."),
         ("--bow=deep", "--bow=deep: expected true or false."),
         (
             "--flagfile=nowhere",
@@ -127,6 +134,17 @@ def test_help_is_no_failure(script):
 def test_a_bad_flag_is_one_sentence(script, flag, said):
     done = script(flag)
     assert (done.returncode, done.stderr, done.stdout) == (2, f"error: {said}\n", "")
+
+
+def test_a_list_takes_commas_and_repetition(script, tmp_path):
+    assert script("--bow").stdout.endswith("\n['nobody'] []\n")
+    there = tmp_path / "Smith, John"
+    there.touch()
+    done = script("--bow", "--guests=Ann, Bob", "--guests", "Cy", f"--guests={there}", "--colours=")
+    assert done.stdout.endswith(f"\n['Ann', 'Bob', 'Cy', '{there}'] []\n")
+    assert script("--bow", f"--guests=me={there}").stdout.endswith(f"['me={there}'] []\n")
+    done = script("--bow", "--colours=red,blue", "--colours=red", '--guests={"a": 1, "b": 2}')
+    assert done.stdout.endswith("""\n['{"a": 1, "b": 2}'] ['red', 'blue', 'red']\n""")
 
 
 def test_a_missing_flag_is_one_sentence(script):
