@@ -220,7 +220,7 @@ def _predict() -> None:
         FLAGS.output,
         form=FLAGS.format,
         overrides=FLAGS.set,
-        strategy=_make_strategy(),
+        strategy=_make_strategy,
         overwrite=FLAGS.overwrite,
     )
 

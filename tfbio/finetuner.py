@@ -186,6 +186,7 @@ class Finetuner:
         order: np.ndarray,
         seed: int,
         log: Callable[[int, float, float], None],
+        done: Callable[[int], None] = lambda step: None,
     ) -> None:
         """Trains on the pieces of `order`, from where the trial stands.
 
@@ -194,6 +195,7 @@ class Finetuner:
           order: see `training_order`; or a part of it, and the next part in the next call.
           seed: of the trial.
           log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
+          done: called after a step with its number; where shapes are fixed, as often as `log`.
 
         Raises:
           DivergedError: if the loss, or a weight, is no longer a number.
@@ -201,7 +203,7 @@ class Finetuner:
         take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
         step = int(self.optimizer.iterations.numpy())
         for steps, loss in take_steps(
-            pieces, order.reshape(-1, self.config.train_batch_size), step, tf.constant(seed)
+            pieces, order.reshape(-1, self.config.train_batch_size), step, tf.constant(seed), done
         ):
             step += steps
             if not math.isfinite(loss):
@@ -224,7 +226,12 @@ class Finetuner:
         return has_fixed_shapes(self.config, self.strategy)
 
     def _take_steps(
-        self, pieces: packing.Pieces, batches: np.ndarray, done: int, seed: tf.Tensor
+        self,
+        pieces: packing.Pieces,
+        batches: np.ndarray,
+        before: int,
+        seed: tf.Tensor,
+        done: Callable[[int], None],
     ) -> Iterator[tuple[int, float]]:
         """Takes a step for each batch, int64 [steps, examples].
 
@@ -236,22 +243,28 @@ class Finetuner:
         packer = self._packer(pieces, self.config.train_batch_size, parts)
         total = tf.Variable(0.0)
         steps = 0
-        for step, chosen in enumerate(batches, start=done + 1):
+        for step, chosen in enumerate(batches, start=before + 1):
             batch = self._distribute(_grouped(packer.batch(chosen), replicas))
             total.assign_add(self._train_step(batch, seed))
             steps += 1
-            if step % LOG_EVERY == 0 or step == done + len(batches):
+            done(step)
+            if step % LOG_EVERY == 0 or step == before + len(batches):
                 yield steps, float(total.numpy()) / steps
                 total.assign(0.0)
                 steps = 0
 
     def _take_fixed_steps(
-        self, pieces: packing.Pieces, batches: np.ndarray, done: int, seed: tf.Tensor
+        self,
+        pieces: packing.Pieces,
+        batches: np.ndarray,
+        before: int,
+        seed: tf.Tensor,
+        done: Callable[[int], None],
     ) -> Iterator[tuple[int, float]]:
         """Does what `_take_steps` does, with batches of fixed shapes and many steps in a call."""
         packer = self._training_packer(pieces, batches)
-        ends = range(done + LOG_EVERY - done % LOG_EVERY, done + len(batches), LOG_EVERY)
-        sizes = np.diff([done, *ends, done + len(batches)])
+        ends = range(before + LOG_EVERY - before % LOG_EVERY, before + len(batches), LOG_EVERY)
+        sizes = np.diff([before, *ends, before + len(batches)])
         # The next call's batches are packed while the device works on this one's.
         calls = fixed_shapes.calls(map(packer.train_batch, batches), sizes, LOG_EVERY)
         for call in fixed_shapes.ahead(calls):
@@ -265,7 +278,10 @@ class Finetuner:
                 packer.shapes,
                 packer.of_tokens,
             )
-            yield steps, float(total) / steps
+            loss = float(total) / steps
+            before += steps
+            done(before)
+            yield steps, loss
 
     def _training_packer(self, pieces: packing.Pieces, batches: np.ndarray) -> fixed_shapes.Packer:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
@@ -289,11 +305,12 @@ class Finetuner:
         seed: int,
         log: Callable[[int, float, float], None],
         evaluate: Callable[[int], dict[str, float]],
+        done: Callable[[int], None] = lambda step: None,
     ) -> tuple[int, list[dict]]:
         """As `train`, with the settings' evaluations, early stopping and choice of the weights.
 
         Args:
-          pieces, order, seed, log: see `train`.
+          pieces, order, seed, log, done: see `train`.
           evaluate: step -> the scores on the development set, of which the first decides.
 
         Returns:
@@ -301,12 +318,12 @@ class Finetuner:
           evaluation.
         """
         if not self.config.eval_every_steps:
-            self.train(pieces, order, seed, log)
+            self.train(pieces, order, seed, log, done)
             return self.num_steps, []
         evaluations, values, weights = [], [], []
         size = self.config.eval_every_steps * self.config.train_batch_size
         for part in np.split(order, range(size, len(order), size)):
-            self.train(pieces, part, seed, log)
+            self.train(pieces, part, seed, log, done)
             step = int(self.optimizer.iterations.numpy())
             scores = evaluate(step)
             evaluations.append({"step": step, **scores})
@@ -451,13 +468,23 @@ class Finetuner:
         )
         return loss, gradients
 
-    def predict(self, pieces: packing.Pieces, with_probabilities: bool = False) -> list[np.ndarray]:
+    def predict(
+        self,
+        pieces: packing.Pieces,
+        with_probabilities: bool = False,
+        done: Callable[[int], None] = lambda count: None,
+    ) -> list[np.ndarray]:
         """The outputs of each piece, as `kind.outputs` says: [tokens, ...], or [outputs].
 
         With probabilities, which a kind of tags has: float32 [tokens, 2], tags and how probable.
+
+        Args:
+          pieces: see `Tagging.pieces`.
+          with_probabilities: see above.
+          done: called after each batch with the number of pieces that are done.
         """
         if self.fixed_shapes:
-            return self._predict_fixed(pieces, with_probabilities)
+            return self._predict_fixed(pieces, with_probabilities, done)
         lengths = pieces.lengths
         replicas = self.strategy.num_replicas_in_sync
         num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
@@ -483,6 +510,7 @@ class Finetuner:
                         outputs[piece] = values[first : first + lengths[piece]]
                     else:
                         outputs[piece] = values[number_in_part]
+            done(len(lengths) * (number + 1) // num_batches)
         return outputs
 
     @tf.function
@@ -507,7 +535,9 @@ class Finetuner:
             return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
         return found
 
-    def _predict_fixed(self, pieces: packing.Pieces, with_probabilities: bool) -> list[np.ndarray]:
+    def _predict_fixed(
+        self, pieces: packing.Pieces, with_probabilities: bool, done: Callable[[int], None]
+    ) -> list[np.ndarray]:
         """Does what `predict` does, with one shape for all data and many batches in a call.
 
         Rows take as many pieces as they hold.
@@ -519,6 +549,7 @@ class Finetuner:
         sizes = [PREDICTED_AT_ONCE] * number_of_calls
         calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
         outputs: list[np.ndarray] = [np.empty(0)] * len(pieces.lengths)
+        count_done = 0
         for call in fixed_shapes.ahead(calls):
             count = tf.constant(len(call.batches))
             found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
@@ -530,6 +561,8 @@ class Finetuner:
                 ):
                     own = slice(first, first + packer.lengths[piece])
                     outputs[piece] = values[replica, own if self.kind.of_tokens else number]
+                count_done += len(batch.texts)
+            done(count_done)
         return outputs
 
     @property

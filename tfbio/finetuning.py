@@ -27,6 +27,7 @@ from tfbio import (
     finetuning_cost,
     hugging_face,
     kinds,
+    monitoring,
     packing,
     predictions,
     records,
@@ -37,7 +38,7 @@ from tfbio import (
 )
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
-from tfbio.finetuner import LOG_EVERY, Finetuner, has_fixed_shapes, training_order
+from tfbio.finetuner import Finetuner, has_fixed_shapes, training_order
 from tfbio.tasks import SPLITS, Example, Task
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
@@ -436,22 +437,22 @@ def _run_trial(
         config.train_batch_size,
         seed,
     )
-    bar = tqdm.tqdm(total=finetuner.num_steps, desc=f"seed {seed}", unit="step", disable=None)
+    figures = ""
 
     def log(step: int, loss: float, learning_rate: float) -> None:
+        nonlocal figures
         with writer.as_default(step):
             tf.summary.scalar("loss", loss)
             tf.summary.scalar("learning_rate", learning_rate)
-        if bar.disable and (step % (10 * LOG_EVERY) == 0 or step == finetuner.num_steps):
-            print(f"seed {seed} | step {step}/{finetuner.num_steps} | loss {loss:.3f}", flush=True)
-        bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
-        bar.update(step - bar.n)
+        figures = f"loss {loss:.3f}"
 
     null_threshold = None  # above which a question has no answer
 
     def predict(split: str) -> tuple[list, dict[str, float]]:
         nonlocal null_threshold
-        outputs = finetuner.predict(pieces[split])
+        windows = len(pieces[split].input_ids)
+        with monitoring.Count(f"seed {seed}, {split}", windows, "windows") as count:
+            outputs = finetuner.predict(pieces[split], done=count.at)
         predicted = finetuner.kind.predictions(outputs, pieces[split], examples[split])
         if task.kind == "spans":
             if split == "dev":
@@ -472,8 +473,12 @@ def _run_trial(
             print(f"seed {seed} | step {step} | dev {metric} {value:.4f}", flush=True)
         return scores
 
-    with bar:
-        step, evaluations = finetuner.train_to_best(trained, order, seed, log, evaluate)
+    with monitoring.Count(f"seed {seed}", finetuner.num_steps, "steps") as count:
+
+        def done(step: int) -> None:
+            count.at(step, figures)
+
+        step, evaluations = finetuner.train_to_best(trained, order, seed, log, evaluate, done)
     scores = {
         "seed": seed,
         "train_seconds": round(time.time() - start, 1),
@@ -494,6 +499,8 @@ def _run_trial(
             path = os.path.join(unfinished, f"{split}_hallmarks.tsv")
             predictions.write_hallmarks(path, examples[split], predicted)
         write_curves(split, step, scores[split])
+        if split in shown:
+            print(f"seed {seed}, {split}: {predictions.describe(examples[split], predicted)}")
     if task.kind == "spans":
         scores["null_threshold"] = null_threshold
     writer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -70,6 +71,41 @@ def entities(
         )
         for kind, first, last in found
     ]
+
+
+def describe(examples: Sequence[Example], predicted: Sequence) -> str:
+    """Says how many examples there are, and what they have and are predicted to have.
+
+    Args:
+      examples: of one kind, with what is true.
+      predicted: see `write`.
+    """
+    count = f"{len(examples):,}"
+    if isinstance(examples[0], TaggedSentence):
+        true, found = (
+            sum(len(metrics.entities(tags)) for tags in own)
+            for own in ((sentence.tags for sentence in examples), predicted)
+        )
+        documents = len({sentence.document for sentence in examples} - {""})
+        place = f" of {documents:,} documents" if documents else ""
+        return f"{count} sentences{place} with {true:,} entities, {found:,} predicted"
+    if isinstance(examples[0], Question):
+        true = sum(bool(question.answers) for question in examples)
+        found = sum(bool(own.best) for own in predicted)
+        return f"{count} questions, {true:,} with an answer, {found:,} predicted to have one"
+    if isinstance(examples[0].label, float):
+        return f"{count} texts"
+    both = [[x.label for x in examples], predicted]
+    true, found = (
+        listed(Counter(x for own in labels for x in ([own] if isinstance(own, str) else own)))
+        for labels in both
+    )
+    return f"{count} texts: {true or 'no label'}; predicted: {found or 'no label'}"
+
+
+def listed(counts: Counter[str]) -> str:
+    """Says how often each name is there, the most frequent first."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.most_common())
 
 
 def write_entities(

@@ -1,10 +1,15 @@
 """A fine-tuned model on new text finds what the fine-tuning run found in the same words."""
 
+import contextlib
 import gzip
+import io
 import itertools
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +17,13 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
+import tfbio.predictor
 from data_prep import sentences
 from tfbio import (
     annotation_formats,
     config,
     finetuning,
+    monitoring,
     packing,
     predict,
     predictions,
@@ -25,6 +32,7 @@ from tfbio import (
 )
 from tfbio.annotation_formats import Document, Passage
 from tfbio.cli import UserError
+from tfbio.predictor import Predictor, words_of
 
 SETTINGS = config.FinetuningConfig(
     sequence_length=48, max_train_examples=64, num_train_epochs=1.0, num_trials=1
@@ -70,7 +78,7 @@ def test_sentences_and_words_keep_their_places(splitter):
         Document("nul", "A\0B. C \0 D.", (Passage(0, 11, ""),)),
     ]
     for rule in ("punctuation", "blanks"):
-        read = list(predict.words_of(documents, splitter, rule))
+        read = list(words_of(documents, splitter, rule))
         last = (0, 0)
         for number, sentence, places in read:
             for word, (start, end) in zip(sentence.words, places, strict=True):
@@ -105,7 +113,7 @@ def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(shared, splitter
         if len(cells) > 4:
             gold.add((cells[0], int(cells[1]), int(cells[2]), cells[3]))
     found, count = set(), 0
-    for number, sentence, places in predict.words_of(documents, splitter, "punctuation"):
+    for number, sentence, places in words_of(documents, splitter, "punctuation"):
         document = documents[number]
         own, rest = tags[document.id][: len(places)], tags[document.id][len(places) :]
         tags[document.id] = rest
@@ -225,7 +233,7 @@ def test_entities_of_new_text_are_those_of_the_run(
     predict.predict(folder, [*raw, again], str(tmp_path / "d"), **brat)
     assert len(list((tmp_path / "d").glob("*_2.ann"))) == 100
     said = capsys.readouterr().out
-    assert f"200 document(s), {2 * len(expected)} entities ({2 * len(expected)} Disease)" in said
+    assert f"200 document(s), {2 * len(expected)} entities: {2 * len(expected)} Disease" in said
     assert "100 document(s) have the id of one before (9949209, " in said
     for wanted, number in (("*", 3), ("[be]*", 2)):
         output = tmp_path / f"{number}.jsonl"
@@ -293,12 +301,12 @@ def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, s
     known = {"words": "blanks", "entity_type": "Entity"}
     trial, settings = make_trial("tagging", labels, known, tagging_head=head)
     texts = ["the cells of patients", "a study of the effects", "results were better"]
-    predictor = predict.Predictor(trial, settings, cpu)
+    predictor = Predictor(trial, settings, cpu)
     count = 0
     for text in texts:
         document = Document("1", text, (Passage(0, len(text), ""),))
         ((_, found),) = predictor.annotate([document])
-        ((_, sentence, places),) = predict.words_of([document], splitter, "blanks")
+        ((_, sentence, places),) = words_of([document], splitter, "blanks")
         pieces = predictor.kind.pieces([sentence], predictor.tokenizer, 48)
         (part,) = packing.Packer(pieces, 1, 1, 0, len(pieces.input_ids[0])).batch(np.array([0]))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
@@ -338,7 +346,7 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path)
     predict.predict(trial, [str(source)], str(output), strategy=cpu)
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [x["id"] for x in lines] == ["What", "Why"]
-    predictor = predict.Predictor(trial, settings, cpu)
+    predictor = Predictor(trial, settings, cpu)
     questions = task_files.read_squad(str(source))
     pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
     outputs = predictor.finetuner.predict(pieces)
@@ -445,6 +453,100 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
         json.dump(settings, file)
     with pytest.raises(UserError, match="earlier version: run the command that fine-tuned once"):
         predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "b"), strategy=cpu)
+
+
+def test_long_texts_are_annotated_in_several_batches(make_trial, cpu, tmp_path, monkeypatch):
+    """With the same entities; and each batch shows how far it is where there is no terminal."""
+    known = {"words": "blanks", "entity_type": "Entity"}
+    trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known)
+    texts = ["the cells of patients", "", "a study of the effects.\n\nresults were better"] * 3
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_text(text)
+    inputs = [str(tmp_path / "*.txt")]
+    predict.predict(trial, inputs, str(tmp_path / "a"), strategy=cpu)
+    monkeypatch.setattr(tfbio.predictor, "_AT_ONCE", 50)
+    monkeypatch.setattr(monitoring, "SHOW_EVERY", 0.0)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        predict.predict(trial, inputs, str(tmp_path / "b"), strategy=lambda: cpu)
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+    *lines, counts, end = said.getvalue().splitlines()
+    shown = [re.match(r"prediction \| (\d)/9 documents", line) for line in lines]
+    done = [int(match[1]) for match in shown if match]
+    assert done == sorted(done) and set(done) > {0, 3, 9} and len(set(done)) > 3
+    assert re.fullmatch(
+        r"prediction \| 9/9 documents \| [\d,.]+ documents/s \| 0:00:00 left", lines[-1]
+    )
+    found = [len(json.loads(x)["entities"]) for x in (tmp_path / "a").read_text().splitlines()]
+    assert counts == f"9 document(s), {sum(found)} entities: {sum(found)} x" and sum(found)
+    assert end == f"9 file(s) read; see {tmp_path / 'b'}"
+
+
+# Whoever imports TensorFlow gets an error here.
+WITHOUT_TENSORFLOW = """
+import json, sys
+sys.modules["tensorflow"] = None
+sys.argv = ["run_finetuning.py"]
+from absl import flags
+from tfbio import cli
+import run_finetuning
+said = []
+for arguments in json.load(sys.stdin):
+    flags.FLAGS.unparse_flags()
+    for name in ("input", "output", "model", "format", "overwrite"):
+        flags.FLAGS[name].unparse()
+    flags.FLAGS(["run_finetuning.py", "--mode=predict", *arguments])
+    try:
+        run_finetuning.main(["run_finetuning.py"])
+    except cli.UserError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
+    for name, text in {
+        "a.txt": "A text.",
+        "a.tsv": "text\nA\n",
+        "bad.pubtator": "1|t|A\nB\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    for kind in ("tagging", "spans", "regression", "multilabel"):
+        (tmp_path / kind).mkdir()
+        known = {"kind": kind, "pairs": kind == "regression"}
+        (tmp_path / kind / "config.json").write_text(json.dumps({"trained_on": known}))
+    (tmp_path / "theirs").mkdir()
+    theirs = {"model_type": "bert", "architectures": ["BertForTokenClassification"]}
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(theirs))
+    before = sorted(os.listdir(tmp_path))
+    cases = {
+        "tagging --input=none.txt": "--input: none.txt does not exist",
+        "theirs --input=a.tsv": "--input: a.tsv gives no file that ends in .txt",
+        "tagging/trial_0 --input=a.txt": "--model=tagging/trial_0 is no folder: give the",
+        "tagging --input=bad.pubtator": "bad.pubtator, line 2: expected PMID",
+        "tagging --input=a.txt --output=no/b": "--output: the folder of no/b does not exist",
+        "tagging --input=a.txt --output=a.txt": "a.txt is there already: give another",
+        "tagging --input=a.txt --output=a.txt --overwrite": "--output=a.txt is an input",
+        "tagging --input=. --output=. --format=brat --overwrite": "--output=. holds the input",
+        "spans --input=a.txt": "--input: a.txt gives no file that ends in .json",
+        "regression --input=a.tsv": "a.tsv, line 2: one text. This model labels whole texts",
+        "multilabel --input=a.tsv --format=brat": "--format=brat is for entities",
+    }
+    arguments = [f"--output=new --model={case}".split() for case in cases]
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TENSORFLOW],
+        input=json.dumps(arguments),
+        env={**os.environ, "PYTHONPATH": str(Path(tfbio.__file__).parent.parent)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    said = json.loads(found.stdout) if not found.returncode else found.stderr
+    assert len(said) == len(cases), said
+    for (case, words), message in zip(cases.items(), said, strict=True):
+        assert words in message, case
+        assert len(message) <= 300 and "\n" not in message
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_folder_without_a_model_is_named(cpu, tmp_path):

@@ -21,7 +21,6 @@ from tfbio import (
     config,
     convert,
     hugging_face,
-    predict,
     saved_model,
     task_files,
     tokenization,
@@ -29,6 +28,8 @@ from tfbio import (
     words,
 )
 from tfbio.encoder import Encoder
+from tfbio.monitoring import Count
+from tfbio.predictor import Predictor
 
 # What serves a model: nothing of tfbio, and none of its files.
 ELSEWHERE = """
@@ -285,7 +286,7 @@ def test_entities_are_those_of_predict(
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert len(texts) > len(short) > 20
 
-    predictor = predict.Predictor(trial, settings, cpu)
+    predictor = Predictor(trial, settings, cpu)
     documents = [
         annotation_formats.Document(
             str(row), texts[row], (annotation_formats.Passage(0, len(texts[row]), ""),)
@@ -313,7 +314,7 @@ def test_entities_are_those_of_predict(
         assert found["word_end"][row, :count].numpy().tolist() == [end for _, end in spans]
         own = tuple(document.text[start:end] for start, end in spans)
         examples = [task_files.TaggedSentence("", own, ("O",) * count)]
-        (tags,), _ = predictor._outputs(examples)
+        (tags,), _ = predictor._outputs(examples, Count("", None, ""))
         assert strings(found["tags"][row, :count]) == list(tags)
     assert types and types <= {label[2:] or "Thing" for label in labels if label != "O"}
     # What is cut off has no tag.
@@ -349,7 +350,7 @@ def test_labels_are_those_of_predict(
     if pairs:
         inputs["text_pair"] = tf.constant(others)
     found = signature(**inputs)
-    expected = list(predict.Predictor(trial, settings, cpu).label(examples))
+    expected = list(Predictor(trial, settings, cpu).label(examples))
     cut = found["truncated"].numpy()
     assert cut.any() and not cut.all()
     if kind == "regression":
@@ -396,7 +397,7 @@ def test_answers_are_those_of_predict(
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert 8 < len(short) < 32
     questions = [task_files.Question(str(row), asked[row], contexts[row], (), ()) for row in short]
-    expected = [own.best for own in predict.Predictor(trial, settings, cpu).answer(questions)]
+    expected = [own.best for own in Predictor(trial, settings, cpu).answer(questions)]
     answers = strings(found["answer"])
     assert [answers[row] for row in short] == expected
     # But for the last: the 20 best places may all be before its context of one token.
