@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from data_prep import boilerplate, exclusion, fingerprints, markup, pmc, pubmed
@@ -120,20 +121,29 @@ class Candidate:
 
 
 def read(
-    path: str, selection: Selection, excluded: exclusion.Exclusion | None
+    path: str,
+    selection: Selection,
+    excluded: exclusion.Exclusion | None,
+    unknown: Counter[str] | None = None,
 ) -> Iterator[Candidate | pmc.Problem]:
     """Yields the candidates of an input file, in order, and the problems of parts of it.
+
+    Args:
+      path: the file.
+      selection: what becomes text.
+      excluded: what `--exclude` names.
+      unknown: where named entities that became `markup.UNKNOWN` are counted.
 
     Raises:
       BadFile: the file is of no kind that is known, or damaged; what was yielded before must be
         discarded.
     """
     if not pmc.is_archive(path) and _is_pubmed(path):
-        for position, citation in enumerate(pubmed.read_citations(path)):
+        for position, citation in enumerate(pubmed.read_citations(path, unknown)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
     source = markup.printable(os.path.basename(path))
-    for article in pmc.read_articles(path):
+    for article in pmc.read_articles(path, unknown):
         if isinstance(article, pmc.Problem):
             if article.name == source:  # the file is this one article
                 raise markup.BadFile(article.sentence)

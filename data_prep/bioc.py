@@ -8,7 +8,7 @@ from typing import Any
 
 from lxml import etree
 
-from data_prep.markup import SAFE, check_no_entities, faults, first_element, open_file
+from data_prep.markup import SAFE, Entities, check_no_entities, faults, first_element, open_file
 
 
 def is_bioc(path: str | os.PathLike) -> bool:
@@ -32,7 +32,7 @@ def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     with faults(), open_file(path) as stream:
         check_no_entities(first_element(stream))
         stream.seek(0)
-        for _, element in etree.iterparse(stream, tag="document", **SAFE):
+        for _, element in etree.iterparse(Entities(stream), tag="document", **SAFE):
             yield _fields(element)
             element.clear()
 

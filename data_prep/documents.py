@@ -36,6 +36,7 @@ from data_prep import (
     duplicates,
     exclusion,
     left_out,
+    markup,
     pipeline,
     sentences,
     units,
@@ -300,18 +301,17 @@ def make_documents(
 
 
 def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: bool) -> None:
-    """Raises if bad input is fatal; otherwise names each bad file."""
+    """Names each bad file; raises if bad input is fatal."""
+    for problem in problems:
+        pipeline.say(f"left out {problem}")
     bad, files = counts.get("bad_input_files", 0), counts["input_files"]
     if problems and (strict or bad == files):
         why = "and --strict is set" if strict else "and no other input was good"
         parts = f", and {count} parts of others," if (count := counts.get("bad_parts", 0)) else ""
+        more = f" And {len(problems) - 1} more, which are listed above." if problems[1:] else ""
         raise records.DataError(
-            f"{bad} of {files} input files{parts} could not be used, {why}: "
-            + "; ".join(problems[:20])
-            + ("; ..." if len(problems) > 20 else "")
+            f"{bad} of {files} input files{parts} could not be used, {why}: {problems[0]}{more}"
         )
-    for problem in problems:
-        pipeline.say(f"left out {problem}")
 
 
 def _write_left_out(output: str, work: Path, notes: Sequence[dict[str, Any]]) -> int:
@@ -614,6 +614,11 @@ def main(argv: list[str]) -> None:
         f"{counts.get('words', 0):,} words in {flag.output}, from {counts['input_files']:,} files "
         f"({counts.get('bad_input_files', 0)} bad)"
     )
+    if unknown := counts.get("unknown_entities", 0):
+        pipeline.say(
+            f"{unknown:,} named entities that neither XML nor HTML knows became {markup.UNKNOWN} "
+            "(U+FFFD)."
+        )
     left_out = sorted(counts["left_out"].items(), key=lambda item: -item[1])
     if left_out:
         reasons = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in left_out)

@@ -180,7 +180,8 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
             return _read_json(values)
     if beginning == "<":
         try:
-            root = etree.fromstring(data, etree.XMLParser(**markup.SAFE))
+            parser = etree.XMLParser(**markup.SAFE)
+            root = etree.parse(markup.Entities(io.BytesIO(data)), parser).getroot()
         except etree.XMLSyntaxError:
             pass  # the same
         else:

@@ -1,6 +1,7 @@
 """XML made safe to read, and its inline markup made the text that a reader sees.
 
-PubMed's and PMC's readers share this: the parser's limits, the errors of bad files, and `text`.
+PubMed's and PMC's readers share this: the parser's limits, named entities, the errors of bad files,
+and `text`.
 
 How often what `text` mends occurs was counted in the titles and abstracts of pubmed21n1298.xml.gz
 (20,788 citations of 2021 and later).
@@ -8,13 +9,16 @@ How often what `text` mends occurs was counted in the titles and abstracts of pu
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import html
+import html.entities
 import os
 import re
 import stat
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -33,6 +37,9 @@ SAFE = {
     "remove_comments": True,
     "remove_pis": True,
 }
+
+# What stands for an entity that neither XML nor HTML knows: Unicode's replacement character.
+UNKNOWN = "\ufffd"
 
 # What comes before a file's first element, which is held in memory, or is blank: a gigabyte of
 # spaces took 8 seconds.
@@ -53,6 +60,10 @@ MATH = "{http://www.w3.org/1998/Math/MathML}"
 _HEADING = re.compile(r"\s*[A-Z][a-z]{3,}[A-Za-z ,/&-]{0,60}([.:]?)\s*")
 
 _REFERENCE = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+# A named entity as XML writes it; beyond ASCII also UTF-8 that is read as Latin-1.
+_ENTITY = re.compile(r"&([A-Za-z_:\x80-\U0010ffff][\w:.\x80-\U0010ffff-]{0,99});", re.ASCII)
+_HALF_ENTITY = re.compile(r"&[\w:.\x80-\U0010ffff-]{0,100}\Z", re.ASCII)
+_OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
 _CLOSING_TAG = re.compile(r"</([A-Za-z][A-Za-z0-9:]{0,14})>")
 _ANY_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9:]{0,14})(?: [^<>]{0,200})?/?>")
 _INLINE_TAGS = frozenset(
@@ -71,6 +82,51 @@ _ODD = re.compile(
 
 class BadFile(records.DataError):
     """A file that is not whole, well-formed and harmless XML of the kind that was expected."""
+
+
+class Entities:
+    """A stream of XML in which named entities that XML itself does not define are characters.
+
+    Publishers write `&nbsp;` without declaring it, and a parser then drops the article, or the
+    entity. HTML's names become the characters that they stand for, all others `UNKNOWN`. Nothing
+    is expanded: what a file declares itself is refused elsewhere (`check_no_entities`).
+
+    Args:
+      stream: XML in UTF-8, another encoding that has ASCII within, or UTF-16.
+      unknown: where the names of those that HTML does not have are counted.
+    """
+
+    def __init__(self, stream: BinaryIO, unknown: Counter[str] | None = None):
+        self._stream, self._unknown = stream, Counter() if unknown is None else unknown
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._held = ""
+
+    def read(self, size: int) -> bytes:
+        """Reads about `size` bytes; none at the end only."""
+        while data := self._stream.read(max(size, 4)):
+            if self._decoder is None:
+                utf16 = {b"\xff\xfe": "le", b"<\0": "le", b"\xfe\xff": "be", b"\0<": "be"}
+                order = utf16.get(data[:2])
+                self._codec = f"utf-16-{order}" if order else "latin-1"
+                self._decoder = codecs.getincrementaldecoder(self._codec)("surrogatepass")
+            text = self._held + self._decoder.decode(data)
+            half = _HALF_ENTITY.search(text, max(0, len(text) - 101))
+            self._held = text[half.start() :] if half else ""
+            text = _ENTITY.sub(self._character, text.removesuffix(self._held))
+            if text:
+                return text.encode(self._codec, "surrogatepass")
+        rest, self._held = self._held, ""
+        return rest.encode(self._codec, "surrogatepass") if rest else b""
+
+    def _character(self, entity: re.Match[str]) -> str:
+        name = entity[1]
+        if name in _OF_XML:
+            return entity[0]
+        characters = html.entities.html5.get(f"{name};")
+        if characters is None:
+            self._unknown[name] += 1
+            characters = UNKNOWN
+        return "".join(f"&#{ord(character)};" for character in characters)
 
 
 class Limited:
@@ -102,7 +158,7 @@ def first_element(stream: BinaryIO) -> etree._Element:
       BadFile: it does not begin within the first `MAX_HEADER_BYTES`.
     """
     refusal = f"its first {MAX_HEADER_BYTES:,} bytes hold no element."
-    limited = Limited(stream, MAX_HEADER_BYTES, refusal)
+    limited = Limited(Entities(stream), MAX_HEADER_BYTES, refusal)
     return next(etree.iterparse(limited, events=("start",), **SAFE))[1]
 
 

@@ -33,6 +33,7 @@ import gzip
 import os
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Container, Iterator
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
@@ -43,6 +44,7 @@ from data_prep.markup import (
     MAX_HEADER_BYTES,
     SAFE,
     BadFile,
+    Entities,
     check_no_entities,
     faults,
     open_file,
@@ -177,11 +179,17 @@ def is_archive(path: str | os.PathLike) -> bool:
         return stream.read(512)[257:262] == b"ustar"
 
 
-def read_articles(path: str | os.PathLike) -> Iterator[FullText | Problem]:
+def read_articles(
+    path: str | os.PathLike, unknown: Counter[str] | None = None
+) -> Iterator[FullText | Problem]:
     """Yields the articles of a file in their order, and what of it had to be left out.
 
     Memory does not grow with the file. In a package, members that are not `.nxml` or `.xml` are
     passed over; names that lead out of it, links and devices are refused, each as a `Problem`.
+
+    Args:
+      path: the file.
+      unknown: where named entities that became `markup.UNKNOWN` are counted.
 
     Raises:
       BadFile: the file, or the rest of it, cannot be read. What came before has been yielded.
@@ -190,10 +198,10 @@ def read_articles(path: str | os.PathLike) -> Iterator[FullText | Problem]:
         if storage.size(path) == 0:
             raise BadFile("the file is empty.")
         if is_archive(path):
-            yield from _read_archive(path)
+            yield from _read_archive(path, unknown)
         else:
             with open_file(path) as stream:
-                yield from _read_xml(stream, printable(os.path.basename(path)))
+                yield from _read_xml(stream, printable(os.path.basename(path)), unknown)
 
 
 # Packages.
@@ -225,7 +233,9 @@ class _Tape:
             raise tarfile.ReadError("it does not end as archives do")
 
 
-def _read_archive(path: str | os.PathLike) -> Iterator[FullText | Problem]:
+def _read_archive(
+    path: str | os.PathLike, unknown: Counter[str] | None
+) -> Iterator[FullText | Problem]:
     articles = 0
     try:
         # tarfile's own "r|gz" would not verify gzip's checksum.
@@ -236,7 +246,7 @@ def _read_archive(path: str | os.PathLike) -> Iterator[FullText | Problem]:
                 while (member := archive.next()) is not None:
                     archive.members.clear()  # it would remember them all
                     tape.allow(member.size + MAX_HEADER_BYTES)
-                    for found in _read_member(archive, member):
+                    for found in _read_member(archive, member, unknown):
                         articles += isinstance(found, FullText)
                         yield found
                     tape.allow(member.size + MAX_HEADER_BYTES)
@@ -251,7 +261,9 @@ def _read_archive(path: str | os.PathLike) -> Iterator[FullText | Problem]:
         raise BadFile("the archive holds no PMC article that could be read.")
 
 
-def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[FullText | Problem]:
+def _read_member(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, unknown: Counter[str] | None
+) -> Iterator[FullText | Problem]:
     name = printable(member.name)
     path = PurePosixPath(member.name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
@@ -264,7 +276,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[
         try:
             if not member.size:
                 raise BadFile("the file is empty.")
-            yield from _read_xml(archive.extractfile(member), name)
+            yield from _read_xml(archive.extractfile(member), name, unknown)
         except BadFile as error:
             yield Problem(name, str(error))
         except etree.XMLSyntaxError as error:
@@ -278,7 +290,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[
 class _Source:
     """A stream for a parser: its head can be looked at first, and its length has a limit."""
 
-    def __init__(self, stream: BinaryIO):
+    def __init__(self, stream: BinaryIO | Entities):
         self._stream = stream
         self._head = bytearray()
         self.position, self.limit = 0, MAX_ARTICLE_BYTES
@@ -299,8 +311,10 @@ class _Source:
         return data
 
 
-def _read_xml(stream: BinaryIO, name: str) -> Iterator[FullText | Problem]:
-    source = _Source(stream)
+def _read_xml(
+    stream: BinaryIO, name: str, unknown: Counter[str] | None
+) -> Iterator[FullText | Problem]:
+    source = _Source(Entities(stream, unknown))
     root = _root(source)
     count = 0
     for _, article in etree.iterparse(source, events=("end",), tag="{*}article", **SAFE):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -26,6 +27,7 @@ from lxml import etree
 from data_prep.markup import (
     SAFE,
     BadFile,
+    Entities,
     Limited,
     check_no_entities,
     clean,
@@ -114,7 +116,9 @@ def edition(name: str | os.PathLike) -> tuple[int, int] | None:
     return (2000 + int(found[1]), int(found[2])) if found else None
 
 
-def read_citations(path: str | os.PathLike) -> Iterator[Citation]:
+def read_citations(
+    path: str | os.PathLike, unknown: Counter[str] | None = None
+) -> Iterator[Citation]:
     """Yields the citations of a PubMed `.xml` or `.xml.gz` file in their order.
 
     Memory does not grow with the file. Both roots are read: `PubmedArticleSet`, and the older
@@ -122,9 +126,13 @@ def read_citations(path: str | os.PathLike) -> Iterator[Citation]:
     NLM's baseline and update files have none of) there is the PMID, of an article without a
     citation nothing.
 
+    Args:
+      path: the file.
+      unknown: where named entities that became `markup.UNKNOWN` are counted.
+
     Raises:
-      BadFile: cut short, not XML, not PubMed's, or it declares or uses entities, or has a text of
-        more than 10 MB. Citations that came before the fault have been yielded by then: whoever
+      BadFile: cut short, not XML, not PubMed's, or it declares entities, or has a text of more
+        than 10 MB. Citations that came before the fault have been yielded by then: whoever
         reads on must discard them.
     """
     with faults():
@@ -133,7 +141,7 @@ def read_citations(path: str | os.PathLike) -> Iterator[Citation]:
         with open_file(path) as stream:
             _check_root(stream)
             stream.seek(0)
-            yield from _read(stream)
+            yield from _read(stream, unknown)
 
 
 def _check_root(stream: BinaryIO) -> None:
@@ -144,10 +152,10 @@ def _check_root(stream: BinaryIO) -> None:
     check_no_entities(root)
 
 
-def _read(stream: BinaryIO) -> Iterator[Citation]:
+def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
     done = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
     refusal = f"a citation in it is longer than {MAX_CITATION_BYTES:,} bytes."
-    limited = Limited(stream, MAX_CITATION_BYTES, refusal)
+    limited = Limited(Entities(stream, unknown), MAX_CITATION_BYTES, refusal)
     cited = False
     for _, element in etree.iterparse(limited, events=("end",), tag=done, **SAFE):
         limited.renew()

@@ -134,7 +134,8 @@ def _candidates(
     excluded = _exclusion(reader.work, reader.exclude) if reader.exclude else None
     for path in paths:
         name = name_of(path)
-        found = articles.read(path, reader.selection, excluded)
+        unknown: Counter[str] = Counter()
+        found = articles.read(path, reader.selection, excluded, unknown)
         if reader.max_articles:
             found = itertools.islice(found, reader.max_articles)
         if len(paths) > 1:
@@ -152,6 +153,8 @@ def _candidates(
                 counts[item.kind] += 1
                 counts["other_abstract"] += max(0, len(item.documents) - 1)
                 yield name, item
+        if unknown:
+            counts["unknown_entities"] += unknown.total()
 
 
 def _whole(

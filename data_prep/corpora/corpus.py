@@ -48,9 +48,14 @@ def parse_xml(path: str, data: bytes) -> etree._Element:
         with markup.faults():
             # Before the rest is parsed: entities in attributes are expanded, whatever is asked for.
             markup.check_no_entities(markup.first_element(io.BytesIO(data)))
-            return etree.fromstring(data, etree.XMLParser(**markup.SAFE))
+            unknown: Counter[str] = Counter()
+            source = markup.Entities(io.BytesIO(data), unknown)
+            root = etree.parse(source, etree.XMLParser(**markup.SAFE)).getroot()
     except markup.BadFile as error:
         raise CorpusError(f"{path}: {error}") from error
+    if unknown:
+        raise CorpusError(f"{path} uses the entity &{min(unknown)};, which it does not declare.")
+    return root
 
 
 class File(NamedTuple):

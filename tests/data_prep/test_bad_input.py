@@ -111,10 +111,6 @@ BAD = {
         ENTITIES,
     ),
     "parameter.xml": (with_doctype('<!ENTITY % p SYSTEM "{secret}.dtd"> %p;'), "entit"),
-    "dtd.xml": (
-        f'<!DOCTYPE PubmedArticleSet SYSTEM "{{secret}}.dtd">{WHOLE.replace(MARK, MARK + "&b;")}',
-        "it uses an XML entity that it does not declare",
-    ),
     "blank.xml.gz": (bomb(b"", b" "), "its first 1,000,000 bytes hold no element"),
     "zeros.xml.gz": (bomb(b"", bytes(16)), XML),
     "text.xml.gz": (bomb(SOME.encode(), b" "), XML),
@@ -284,14 +280,31 @@ def test_encodings_and_names_are_read_right(outcome, pubmed_slice, tmp_path):
         assert found[document.id].sentences == document.sentences
 
 
+def test_undeclared_entities_are_marked_and_counted(tmp_path, command):
+    (tmp_path / "s.dtd").write_text(f'<!ENTITY b "{SECRET}">')
+    outside = f'<!DOCTYPE PubmedArticleSet SYSTEM "{tmp_path}/s.dtd">'
+    for name, doctype in (("outside.xml", outside), ("none.xml", "")):
+        text = article_set(article(len(name), "rats&nbsp;&amp; mice", f"As &b; {name}&lsquo;s."))
+        (tmp_path / name).write_text(doctype + text)
+    flags = [f"--input={tmp_path}", f"--output={tmp_path}/out", "--workers=1", "--strict"]
+    done = command("documents", *flags)
+    assert "2 named entities that neither XML nor HTML knows became \ufffd" in done.stdout
+    assert records.read_manifest(tmp_path / "out", "documents").counts["unknown_entities"] == 2
+    assert [(d.title, d.sentences) for d in records.read_documents(tmp_path / "out")] == [
+        ("rats & mice", [f"As \ufffd {name}\u2018s."]) for name in ("none.xml", "outside.xml")
+    ]
+
+
 def test_strict_stops_with_one_sentence(everything, command, fails_in_one_sentence, tmp_path):
     names = ["latin1.xml", "package.tar.gz", *ODD, *(n for n in BAD if n.startswith("zero."))]
     inputs = ",".join(str(everything / name) for name in names)
     flags = [f"--input={inputs}", f"--output={tmp_path}/out", "--strict", "--workers=1"]
-    said = fails_in_one_sentence(command("documents", *flags))
+    done = command("documents", *flags)
+    said = fails_in_one_sentence(done)
     parts = len(PACKAGE)
     assert f"{len(names) - 2} of {len(names)} input files, and {parts} parts of others," in said
-    assert "--strict" in said and said.count(": the file is empty.") == 5
+    assert "--strict" in said and f"And {len(names) - 3 + parts} more" in said
+    assert done.stdout.count(": the file is empty.") == 5
     assert not (tmp_path / "out").exists()
 
 
@@ -299,9 +312,9 @@ def test_a_wrong_type_given_by_name(command, fails_in_one_sentence, tmp_path):
     (tmp_path / "some.pdf").write_bytes(BAD["scan.xml"][0])
     (tmp_path / "photo.jpg").write_bytes(BAD["photo.xml"][0])
     flags = [f"--input={tmp_path}/some.pdf,{tmp_path}/photo.jpg", f"--output={tmp_path}/out"]
-    said = fails_in_one_sentence(command("documents", *flags, "--workers=1"))
-    assert "2 of 2 input files could not be used" in said
-    assert f"some.pdf: {XML}" in said and f"photo.jpg: {XML}" in said
+    done = command("documents", *flags, "--workers=1")
+    assert "2 of 2 input files could not be used" in fails_in_one_sentence(done)
+    assert f"some.pdf: {XML}" in done.stdout and f"photo.jpg: {XML}" in done.stdout
     assert not (tmp_path / "out").exists()
 
 

@@ -469,12 +469,35 @@ BAD = [
     pytest.param(b"<article/>", "article-meta", id="no-metadata"),
     pytest.param(BOMB, "entities", id="bomb"),
     pytest.param(OUTSIDE, "entities", id="external-entity"),
-    pytest.param(UNDECLARED, "entity", id="undeclared-entity"),
     pytest.param(WHOLE.replace(b"One", b"<i>" * 100_000), "XML", id="deep"),
     pytest.param(WHOLE.replace(b"<p>One.</p>", LISTS), "nested deeper", id="deep-lists"),
     pytest.param(WHOLE.replace(b"One", b"a" * 11_000_000), "XML", id="huge-text"),
     pytest.param(WHOLE.replace(b"One", b"<i/>" * 3_000_000), "longer than", id="huge-article"),
 ]
+
+
+@pytest.mark.parametrize("name", ["pone.0046493.nxml", "elife-00666.xml.gz"])
+def test_undeclared_entities_cost_no_article(tmp_path, real, name):
+    path = tmp_path / "article.nxml"
+
+    def read(entities, mark=b""):
+        data = re.sub(rb"<p>(?=\w)", rb"<p>" + entities + mark, content(real(name)))
+        path.write_bytes(data)
+        with_doctype = read_one(path)
+        path.write_bytes(re.sub(rb"<!DOCTYPE[^>]*>", b"", data))
+        assert b"<!DOCTYPE" in data and read_one(path) == with_doctype
+        return with_doctype, data.count(entities)
+
+    named, count = read(b"a&nbsp;&mgr;&alpha;&Eacute;&NotEqualTilde;&x-y.z;&lt;")
+    plain, _ = read("a \ufffd\u03b1\u00c9\u2242\u0338\ufffd&lt;".encode())
+    assert named == plain and count > 20
+    read(b"a&nbsp;&mgr;&x-y.z;")
+    unknown = Counter()
+    list(pmc.read_articles(path, unknown))
+    assert unknown == {"mgr": count, "x-y.z": count}
+    outside = UNDECLARED.replace(b"http://x.invalid/p.dtd", b"/etc/passwd")
+    path.write_bytes(outside)
+    assert read_one(path).body[0].text == "\ufffd."
 
 
 def problem_of(path):

@@ -347,7 +347,6 @@ DEEP = f"<PubmedArticleSet>{'<i>' * 5000}{'</i>' * 5000}</PubmedArticleSet>"
         pytest.param(b"<html><body>503</body></html>", "<html>", id="html"),
         pytest.param(BOMB.encode(), "entities", id="bomb"),
         pytest.param(OUTSIDE.encode(), "entities", id="external-entity"),
-        pytest.param(UNDECLARED.encode(), "entity", id="undeclared-entity"),
         pytest.param(ATTRIBUTE.encode(), "entities", id="bomb-in-attribute"),
         pytest.param(DEEP.encode(), "XML", id="deep"),
         pytest.param(LONG.encode(), "XML.*too long", id="11-megabytes-of-text"),
@@ -359,6 +358,15 @@ def test_bad_files_are_refused(tmp_path, content, expected):
     with pytest.raises(markup.BadFile, match=expected) as caught:
         list(pubmed.read_citations(path))
     assert "\n" not in str(caught.value)
+
+
+def test_undeclared_entities_are_html_s_characters_or_a_mark(tmp_path):
+    unknown = Counter()
+    (citation,) = pubmed.read_citations(write(tmp_path / "a.xml", UNDECLARED), unknown)
+    assert (citation.title, unknown) == ("\ufffd", {"b": 1})
+    bare = UNDECLARED.partition(">")[2].replace("&b;", "A&nbsp;&beta;-blocker &amp;c.")
+    (citation,) = pubmed.read_citations(write(tmp_path / "a.xml", bare), unknown)
+    assert (citation.title, unknown) == ("A \u03b2-blocker &c.", {"b": 1})
 
 
 MANY = """
