@@ -145,6 +145,9 @@ def main(argv: list[str]) -> None:
     for name in others:
         if FLAGS[name].using_default_value is False:
             raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
+    cli.check_devices(
+        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
+    )
     if FLAGS.mode == "predict":
         _predict()
     else:

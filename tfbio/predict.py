@@ -111,8 +111,9 @@ def _trained_on(model: str) -> dict:
     folder = sweep.chosen(os.path.abspath(model))
     if not os.path.isdir(folder):
         raise UserError(
-            f"--model={model} is no folder: give the --output_dir of a run_finetuning.py run, a "
-            "trial_SEED in it, or a fine-tuned model of Hugging Face's."
+            f"--model={model} holds no trial of a fine-tuned model: give the --output_dir of a "
+            "finished run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging "
+            "Face's."
         )
     own = hugging_face_tokenizer.read_json(storage.at(folder, "config.json"))
     if "model_type" in own:

@@ -522,7 +522,7 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
     cases = {
         "tagging --input=none.txt": "--input: none.txt does not exist",
         "theirs --input=a.tsv": "--input: a.tsv gives no file that ends in .txt",
-        "tagging/trial_0 --input=a.txt": "--model=tagging/trial_0 is no folder: give the",
+        "tagging/trial_0 --input=a.txt": "--model=tagging/trial_0 holds no trial of a fine-tuned",
         "tagging --input=bad.pubtator": "bad.pubtator, line 2: expected PMID",
         "tagging --input=a.txt --output=no/b": "--output: the folder of no/b does not exist",
         "tagging --input=a.txt --output=a.txt": "a.txt is there already: give another",
