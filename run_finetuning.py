@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio import cli, config, cost, sweep, tasks
+from tfbio import cli, config, cost, storage, sweep, tasks
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -196,10 +196,11 @@ def _train() -> None:
         strategy=strategy,
         overwrite=FLAGS.overwrite,
     )
-    if swept:
-        sweep.run(swept, settings, finetune, FLAGS.output_dir)
-    else:
-        finetune(settings[0], output_dir=FLAGS.output_dir)
+    with storage.only_writer(FLAGS.output_dir):
+        if swept:
+            sweep.run(swept, settings, finetune, FLAGS.output_dir)
+        else:
+            finetune(settings[0], output_dir=FLAGS.output_dir)
 
 
 def _make_strategy() -> tf.distribute.Strategy:

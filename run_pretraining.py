@@ -18,9 +18,11 @@ Exit codes: 0 done; 1 or 2 a mistake, in the last line; 75 the TPU or another wo
 130 Ctrl-C and 143 SIGTERM (the step is saved): the same command continues the run.
 """
 
+import contextlib
+
 from absl import flags
 
-from tfbio import cli, config, cost, pretraining_cost
+from tfbio import cli, config, cost, pretraining_cost, storage
 
 FLAGS = flags.FLAGS
 cli.define_list("examples", [], "Folder made by data_prep.examples, one for each sequence length.")
@@ -94,7 +96,10 @@ def main(argv: list[str]) -> None:
         FLAGS.tpu_zone,
         FLAGS.gcp_project,
     )
-    with distribution.interruptions(strategy):
+    # The workers of one job write one folder, of which the chief is in charge.
+    is_chief = strategy.extended.should_checkpoint
+    alone = storage.only_writer(FLAGS.model_dir) if is_chief else contextlib.nullcontext()
+    with distribution.interruptions(strategy), alone:
         pretraining.pretrain(
             settings,
             FLAGS.examples,

@@ -582,32 +582,33 @@ def main(argv: list[str]) -> None:
     pipeline.say(f"input: {len(paths)} file(s){source}: {names}")
     splitter, version = sentences.resolve(flag.sentence_splitter)
     pipeline.say(f"sentence splitter: {splitter} {version}")
-    manifest = make_documents(
-        paths,
-        flag.output,
-        selection=articles.Selection(
-            section_labels=flag.section_labels,
-            other_abstracts=flag.other_abstracts,
-            keep_boilerplate=flag.keep_boilerplate,
-            full_text=flag.full_text,
-            captions=flag.captions,
-            tables=flag.tables,
-            languages=tuple(flag.languages),
-            publication_types=tuple(flag.exclude_publication_types),
-            keep_retracted=flag.keep_retracted,
-            min_words=flag.min_words,
-        ),
-        sentence_splitter=flag.sentence_splitter,
-        drop_duplicates=flag.duplicates,
-        exclude=flag.exclude,
-        shard_megabytes=flag.shard_megabytes,
-        max_articles=flag.max_articles,
-        strict=flag.strict,
-        overwrite=flag.overwrite,
-        workers=flag.workers,
-        runner=flag.runner,
-        beam_args=argv[1:],
-    )
+    with storage.only_writer(flag.output):
+        manifest = make_documents(
+            paths,
+            flag.output,
+            selection=articles.Selection(
+                section_labels=flag.section_labels,
+                other_abstracts=flag.other_abstracts,
+                keep_boilerplate=flag.keep_boilerplate,
+                full_text=flag.full_text,
+                captions=flag.captions,
+                tables=flag.tables,
+                languages=tuple(flag.languages),
+                publication_types=tuple(flag.exclude_publication_types),
+                keep_retracted=flag.keep_retracted,
+                min_words=flag.min_words,
+            ),
+            sentence_splitter=flag.sentence_splitter,
+            drop_duplicates=flag.duplicates,
+            exclude=flag.exclude,
+            shard_megabytes=flag.shard_megabytes,
+            max_articles=flag.max_articles,
+            strict=flag.strict,
+            overwrite=flag.overwrite,
+            workers=flag.workers,
+            runner=flag.runner,
+            beam_args=argv[1:],
+        )
     counts = manifest.counts
     pipeline.say(
         f"{counts.get('documents', 0):,} documents, {counts.get('sentences', 0):,} sentences, "

@@ -536,22 +536,23 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
     """The command."""
     flag = flags.FLAGS
-    manifest = make_examples(
-        flag.documents,
-        flag.vocab,
-        flag.output,
-        objective=flag.objective,
-        packing=flag.packing,
-        sequence_length=flag.sequence_length,
-        lower_case=flag.lower_case,
-        held_out_fraction=flag.held_out_fraction,
-        shards=flag.shards,
-        seed=flag.seed,
-        overwrite=flag.overwrite,
-        workers=flag.workers,
-        runner=flag.runner,
-        beam_args=argv[1:],
-    )
+    with storage.only_writer(flag.output):
+        manifest = make_examples(
+            flag.documents,
+            flag.vocab,
+            flag.output,
+            objective=flag.objective,
+            packing=flag.packing,
+            sequence_length=flag.sequence_length,
+            lower_case=flag.lower_case,
+            held_out_fraction=flag.held_out_fraction,
+            shards=flag.shards,
+            seed=flag.seed,
+            overwrite=flag.overwrite,
+            workers=flag.workers,
+            runner=flag.runner,
+            beam_args=argv[1:],
+        )
     counts = manifest.counts
     pipeline.say(
         f"{counts.get('train_examples', 0):,} training and {counts.get('heldout_examples', 0):,} "

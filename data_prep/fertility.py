@@ -20,13 +20,12 @@ import gzip
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from absl import flags
 
 from data_prep import pipeline
-from tfbio import cli, records, tokenization
+from tfbio import cli, records, storage, tokenization
 
 DEFINITION = """\
 A word of documents is what stands between whitespace in a title or a sentence, with the punctuation
@@ -199,8 +198,8 @@ def main(argv: list[str]) -> None:
     pipeline.say(text.rstrip("\n"))
     if flag.output:
         try:
-            Path(flag.output).parent.mkdir(parents=True, exist_ok=True)
-            records.write_text(flag.output, text)
+            with storage.only_writer(flag.output):
+                records.write_text(flag.output, text)
         except OSError as error:
             raise cli.UserError(f"cannot write {flag.output}: {error.strerror}.") from error
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from absl import flags
 
 from data_prep import pipeline
-from tfbio import cli, records
+from tfbio import cli, records, storage
 
 LABELS = ("background", "objective", "methods", "results", "conclusions")
 SPLITS = ("train", "dev", "test")
@@ -138,12 +138,13 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    manifest = make_sentence_roles(
-        flag.documents,
-        flag.output,
-        held_out_fraction=flag.held_out_fraction,
-        overwrite=flag.overwrite,
-    )
+    with storage.only_writer(flag.output):
+        manifest = make_sentence_roles(
+            flag.documents,
+            flag.output,
+            held_out_fraction=flag.held_out_fraction,
+            overwrite=flag.overwrite,
+        )
     for split, counts in manifest.counts.items():
         text = ", ".join(f"{counts[label]:,} {label}" for label in LABELS)
         pipeline.say(

@@ -340,15 +340,16 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    manifest = make_vocabulary(
-        flag.documents,
-        flag.output,
-        kind=flag.kind,
-        size=flag.size,
-        lower_case=flag.lower_case,
-        sample_documents=flag.sample_documents,
-        overwrite=flag.overwrite,
-    )
+    with storage.only_writer(flag.output):
+        manifest = make_vocabulary(
+            flag.documents,
+            flag.output,
+            kind=flag.kind,
+            size=flag.size,
+            lower_case=flag.lower_case,
+            sample_documents=flag.sample_documents,
+            overwrite=flag.overwrite,
+        )
     counts = manifest.counts
     pipeline.say(
         f"{counts['tokens']:,} tokens in {flag.output}, learnt from {counts['documents']:,} "

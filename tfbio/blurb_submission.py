@@ -41,7 +41,7 @@ from pathlib import Path
 
 from absl import flags
 
-from tfbio import cli, predictions, published, records, results, tasks
+from tfbio import cli, predictions, published, records, results, storage, tasks
 from tfbio.results import Run
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
@@ -312,7 +312,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    for path in write_submission(flag.finetuning, flag.output, flag.seed).values():
+    with storage.only_writer(flag.output):
+        paths = write_submission(flag.finetuning, flag.output, flag.seed)
+    for path in paths.values():
         print(path)
 
 

@@ -44,7 +44,7 @@ from collections.abc import Callable
 
 from absl import flags
 
-from tfbio import cli, config
+from tfbio import cli, config, storage
 from tfbio.cli import UsageError, UserError
 
 FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
@@ -351,6 +351,13 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
+    # Not the folder itself, which appears when it is complete.
+    with storage.only_writer(target):
+        _convert(source, target)
+
+
+def _convert(source: str, target: str) -> None:
+    """Reads the other flags, and writes."""
     if os.path.exists(target):
         raise UserError(f"--to={target} is there already: give a new folder, or remove it.")
     if flags.FLAGS.max_sequence_length and flags.FLAGS.format != "saved_model":

@@ -67,6 +67,18 @@ def predict(
         be read, or there is something at `output`.
     """
     _check_output(output, form, overwrite)
+    with storage.only_writer(output):
+        _predict(model, inputs, output, strategy, form, overrides)
+
+
+def _predict(
+    model: str,
+    inputs: Sequence[str],
+    output: str,
+    strategy: tf.distribute.Strategy | Callable[[], tf.distribute.Strategy],
+    form: str,
+    overrides: Sequence[str],
+) -> None:
     known = _trained_on(model)
     read = _read(known, inputs, output, form) if known else None
     # Imported late: TensorFlow takes seconds, and mistakes should not.

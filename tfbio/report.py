@@ -355,7 +355,8 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    print(write_report(flag.finetuning, flag.output, flag.baseline, flag.pretraining))
+    with storage.only_writer(flag.output):
+        print(write_report(flag.finetuning, flag.output, flag.baseline, flag.pretraining))
 
 
 if __name__ == "__main__":

@@ -7,14 +7,22 @@ and `s3://` the package s3fs.
 
 from __future__ import annotations
 
+import datetime
+import errno
+import fcntl
 import glob
+import json
 import os
 import pathlib
+import shlex
 import shutil
+import socket
+import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from tfbio import cli
@@ -70,6 +78,98 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# How file systems that have no locks refuse one.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+@contextmanager
+def only_writer(path: str | os.PathLike) -> Iterator[None]:
+    """Keeps other processes from writing a file or a folder until the block ends.
+
+    Beside `out/documents` the file `out/.documents.lock` names who writes, until the block ends
+    (`.lock` in the folder itself where nothing can be written beside it). The lock is not the file
+    but the kernel's (`flock`), which a process loses in whatever way it ends, so what a killed one
+    left in the file keeps nobody out. Object stores have no locks: there nobody is refused.
+
+    Raises:
+      UserError: another process writes there.
+      OSError: nothing can be written there.
+    """
+    if is_remote(path):
+        yield
+        return
+    target = pathlib.Path(os.path.realpath(path))
+    lock = target.with_name(f".{target.name}.lock")
+    if target.is_dir() and not os.access(target.parent, os.W_OK):
+        lock = target / ".lock"
+        if not os.access(target, os.W_OK):
+            yield  # of what is complete there
+            return
+    made = [folder for folder in lock.parents if not folder.exists()]
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _take(lock)
+    if descriptor is None:
+        raise cli.UserError(f"{path} is being written by {_holder(lock)}.")
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
+        for folder in made:
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
+
+
+def _take(lock: pathlib.Path) -> int | None:
+    """Opens and locks a file, and notes who does; returns its descriptor, None if it is taken."""
+    for _ in range(10):
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            # It may be about to end, or not to have noted yet who it is.
+            time.sleep(0.1)
+            continue
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(descriptor)
+                raise
+            print(
+                f"warning: the file system of {lock} has no locks: see to it that no other process "
+                "writes there.",
+                file=sys.stderr,
+            )
+        # The process before may have removed the file between our opening and locking it.
+        if os.fstat(descriptor).st_nlink:
+            holder = {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "command": shlex.join([os.path.basename(sys.executable), *sys.orig_argv[1:]]),
+                "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
+            }
+            with suppress(OSError):  # on a full disk, which what is written next will name
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, json.dumps(holder).encode())
+            return descriptor
+        os.close(descriptor)
+    return None
+
+
+def _holder(lock: pathlib.Path) -> str:
+    """Who has a lock, and what to do about it."""
+    try:
+        found = json.loads(lock.read_bytes())
+        command = " ".join(found["command"].split())
+        command = command if len(command) <= 80 else f"{command[:80]}..."
+        return (
+            f"process {found['pid']} on {found['host']} since {found['since']} ({command}): wait "
+            "until it ends, or give another place"
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "another process: wait until it ends, or give another place"
 
 
 def find(pattern: str) -> list[str]:

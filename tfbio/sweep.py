@@ -13,7 +13,7 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 
-from tfbio import records
+from tfbio import records, storage
 from tfbio.cli import UsageError, UserError
 from tfbio.config import FinetuningConfig
 
@@ -104,7 +104,9 @@ def run(
         row = {**values, "folder": folder, "dev": [], "mean": None, "std": None}
         rows.append(row)
         try:
-            scores = finetune(config, output_dir=os.path.join(output_dir, folder), show_test=False)
+            own = os.path.join(output_dir, folder)
+            with storage.only_writer(own):  # which may be run alone as well
+                scores = finetune(config, output_dir=own, show_test=False)
         except finetuner.DivergedError as error:
             print(f"{folder} is out: {error}", flush=True)
             continue
@@ -119,9 +121,9 @@ def run(
         raise UserError("no setting could be trained: try lower learning rates.")
     chosen = max(trained, key=lambda row: row["mean"])["folder"]  # the first of equals
     # All trials are there: this only sums them up.
-    scores = finetune(
-        folders[chosen][0], output_dir=os.path.join(output_dir, chosen), show_test=True
-    )
+    own = os.path.join(output_dir, chosen)
+    with storage.only_writer(own):
+        scores = finetune(folders[chosen][0], output_dir=own, show_test=True)
     summary = {
         "task": scores["task"],
         "metric": scores["metric"],

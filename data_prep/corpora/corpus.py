@@ -289,8 +289,8 @@ def write(
             f"{there[0]} exists: add --overwrite to replace it, or give another --output."
         )
     try:
-        storage.at(output).mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:  # all appear when the block ends
+        with storage.only_writer(output), ExitStack() as stack:  # all appear when the block ends
+            storage.at(output).mkdir(parents=True, exist_ok=True)
             for split, rows in splits.items():
                 stream = stack.enter_context(storage.written_whole(paths[split]))
                 for row in rows:

@@ -1,3 +1,12 @@
+import errno
+import fcntl
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
 import pytest
 
 from tfbio import cli, storage
@@ -52,3 +61,130 @@ def test_paths_for_other_processes(tmp_path, monkeypatch):
 def test_unknown_stores_are_named():
     with pytest.raises(cli.UserError, match="nosuch://bucket/x cannot be used: .*nosuch"):
         storage.at("nosuch://bucket/x")
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Starts a process that writes to a path until it is told to end; gives the process."""
+    program = (
+        "import sys\n"
+        "from tfbio import storage\n"
+        "with storage.only_writer(sys.argv[1]):\n"
+        "    print('writing', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    started = []
+
+    def start(path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout.readline() == "writing\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def write_nothing(path):
+    with storage.only_writer(path):
+        pass
+
+
+def test_a_second_writer_is_refused_and_told_who_is_the_first(holder, tmp_path):
+    first = holder(tmp_path / "out" / "documents")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    for spelling in ("out/documents", "out/../out/documents/", "link/documents"):
+        with pytest.raises(cli.UserError) as error:
+            write_nothing(f"{tmp_path}/{spelling}")
+        assert len(str(error.value)) - len(str(tmp_path)) <= 300
+        who = rf"process {first.pid} on {re.escape(socket.gethostname())} since 20\d\d-\S+ \S+ \("
+        assert re.search(
+            rf"{spelling} is being written by {who}.*python.* -c .*\): wait", str(error.value)
+        )
+    write_nothing(tmp_path / "out" / "examples")  # another folder
+    first.communicate("")
+    assert first.returncode == 0
+    # It has left nothing, also not the folder that it made for the lock.
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_a_writer_that_was_killed_keeps_nobody_out(holder, tmp_path):
+    first = holder(tmp_path / "documents")
+    first.kill()
+    first.wait()
+    lock = tmp_path / ".documents.lock"
+    assert json.loads(lock.read_text())["pid"] == first.pid
+    write_nothing(tmp_path / "documents")
+    assert list(tmp_path.iterdir()) == []
+    # Whatever it says: its number is now that of a process which lives, or is one of another host.
+    for pid, host in ((os.getpid(), socket.gethostname()), (1, "elsewhere")):
+        note = {"pid": pid, "host": host, "command": "x", "since": "2020-01-01"}
+        lock.write_text(json.dumps(note) + " " * 500)
+        with storage.only_writer(tmp_path / "documents"):
+            assert json.loads(lock.read_text())["command"] != "x"  # nothing of it remains
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_says_nothing_is_one_nevertheless(holder, tmp_path):
+    holder(tmp_path / "x")
+    for text in ("", "[1]", '{"pid": 1}'):
+        (tmp_path / ".x.lock").write_text(text)
+        with pytest.raises(cli.UserError, match="x is being written by another process: wait"):
+            write_nothing(tmp_path / "x")
+
+
+def test_a_lock_that_its_owner_removed_is_taken_anew(tmp_path, monkeypatch):
+    # Between opening the file and locking it: what was opened has no name any more.
+    locks, flock = [], fcntl.flock
+
+    def after_the_owner_ended(descriptor, operation):
+        if not locks:
+            (tmp_path / ".x.lock").unlink()
+        locks.append(descriptor)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_the_owner_ended)
+    with storage.only_writer(tmp_path / "x"):
+        assert len(locks) == 2 and (tmp_path / ".x.lock").exists()
+
+
+def test_the_lock_goes_with_an_error(tmp_path):
+    with pytest.raises(KeyError), storage.only_writer(tmp_path / "a" / "b" / "c"):
+        (tmp_path / "a" / "kept").write_text("")
+        raise KeyError
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["kept"]
+
+
+def test_places_where_no_lock_can_be(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        write_nothing(tmp_path / "file" / "x" / "y")
+    with storage.only_writer("memory://x"):
+        assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+    def none(*_):
+        raise OSError(errno.ENOSYS, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    write_nothing(tmp_path / "x")
+    assert "has no locks" in capsys.readouterr().err
+
+
+def test_a_mounted_folder_has_its_lock_inside(tmp_path, monkeypatch):
+    (tmp_path / "mounted").mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and access(path, mode))
+    with storage.only_writer(tmp_path / "mounted"):
+        assert [path.name for path in (tmp_path / "mounted").iterdir()] == [".lock"]
+    assert list((tmp_path / "mounted").iterdir()) == []
+    # Of what can only be read, finished output is reused.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with storage.only_writer(tmp_path / "mounted"):
+        assert list((tmp_path / "mounted").iterdir()) == []

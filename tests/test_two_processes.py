@@ -1,0 +1,81 @@
+"""Each command refuses to write where another process writes, and names it."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from data_prep.corpora import corpus
+from tfbio import cli, storage
+
+ROOT = Path(__file__).parents[1]
+# Nothing else is wrong, or is looked at before.
+COMMANDS = {
+    "documents": "-m data_prep.documents --output=OUT",
+    "vocabulary": "-m data_prep.vocabulary --documents=no --output=OUT",
+    "examples": "-m data_prep.examples --documents=no --vocab=no --output=OUT",
+    "sentence_roles": "-m data_prep.sentence_roles --documents=no --output=OUT",
+    "corpus_report": "-m data_prep.corpus_report --documents=no --output=OUT",
+    "pretraining": "run_pretraining.py --examples=no --model_dir=OUT",
+    "fine-tuning": "run_finetuning.py --task=sentence_roles --data_dir=no "
+    "--init_checkpoint=no --output_dir=OUT",
+    "prediction": "run_finetuning.py --mode=predict --model=no --input=no --output=OUT",
+    "conversion": "-m tfbio.convert --from=no --to=OUT",
+    "report": "-m tfbio.report --finetuning=no --output=OUT",
+    "submission": "-m tfbio.blurb_submission --finetuning=no --output=OUT",
+}
+
+
+def run(command, out):
+    return subprocess.run(
+        [sys.executable, *command.replace("OUT", str(out)).split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_second_is_refused(command, tmp_path, fails_in_one_sentence):
+    with storage.only_writer(tmp_path / "out"):
+        line = fails_in_one_sentence(run(COMMANDS[command], tmp_path / "out"))
+        assert f"{tmp_path}/out is being written by process {os.getpid()} on " in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_files_of_a_corpus_have_one_writer(tmp_path):
+    splits = {split: [("1", "text", "label")] for split in ("train", "dev", "test")}
+    with storage.only_writer(tmp_path / "out"):
+        with pytest.raises(cli.UserError, match=f"written by process {os.getpid()} "):
+            corpus.write(tmp_path / "out", splits, overwrite=False)
+        assert not (tmp_path / "out").exists()
+    corpus.write(tmp_path / "out", splits, overwrite=False)
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
+        "dev.tsv",
+        "test.tsv",
+        "train.tsv",
+    ]
+
+
+def test_the_first_is_not_disturbed(
+    pubmed_slice, documents_folder, files_of, tmp_path, running, fails_in_one_sentence
+):
+    command = f"-m data_prep.documents --input={pubmed_slice} --shard_megabytes=0.07 --output=OUT"
+    out = tmp_path / "documents"
+    words = command.replace("OUT", str(out)).split()
+    with running([sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE) as first:
+        while not (tmp_path / ".documents.lock").exists():
+            assert first.poll() is None
+            time.sleep(0.05)
+        for others in (command, f"{command} --overwrite"):
+            line = fails_in_one_sentence(run(others, out))
+            assert f"{out} is being written by process {first.pid} on " in line
+            assert "(python" in line and "-m data_prep.documents --input=" in line
+        assert first.wait() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["documents"]
+    assert files_of(out) == files_of(documents_folder)
+    assert run(command, out).returncode == 0  # reused
