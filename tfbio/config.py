@@ -466,6 +466,10 @@ class FinetuningConfig:
     # Use only this many training examples, drawn by the seed (0: all); each window of a long
     # sentence counts as one.
     max_train_examples: int = 0
+    # Score on only this many examples of the development or test set (0: all), drawn at random, the
+    # same ones for every seed and every model. scores.json says how many of how many.
+    max_dev_examples: int = 0
+    max_test_examples: int = 0
     learning_rate: float = 2e-4
     # "linear": from 0 to learning_rate and back to 0, which the papers of PubMedBERT and BioELECTRA
     # call slanted triangular; "slanted_triangular": ULMFiT's, from learning_rate / 32 and back.
@@ -552,7 +556,9 @@ class FinetuningConfig:
             "gradient_clip_groups sums what it clips: it goes with loss_reduction = sum",
         )
         _require(self.tagging_segment >= 0, "tagging_segment must be 0 or more")
-        _require(self.max_train_examples >= 0, "max_train_examples must be 0 (all) or more")
+        for split in ("train", "dev", "test"):
+            name = f"max_{split}_examples"
+            _require(getattr(self, name) >= 0, f"{name} must be 0 (all) or more")
         for name in ("eval_every_steps", "early_stopping_patience"):
             _require(getattr(self, name) >= 0, f"{name} must be 0 (never) or more")
         _require(

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
@@ -78,8 +79,9 @@ def finetune(
       show_test: print the scores on the test set; they are written in any case.
 
     Returns:
-      What `scores.json` holds: task, metric, init, trials, and mean, standard deviation (None for a
-      single trial) and median of the metric on the test set over the trials. A trial has its seed,
+      What `scores.json` holds: task, metric, init, examples (of dev and test, how many were used of
+      how many there are), trials, and mean, standard deviation (None for a single trial) and median
+      of the metric on the test set over the trials. A trial has its seed,
       the step whose weights it kept, the scores on dev at each evaluation, and those of the weights
       kept on dev and test.
 
@@ -89,7 +91,12 @@ def finetune(
         `output_dir` holds a run with other settings.
     """
     data_sha256 = {split: records.sha256_of(path) for split, path in task.files(data_dir).items()}
-    examples = _examples(task, data_dir, tuple(data_sha256.values()))
+    every = _examples(task, data_dir, tuple(data_sha256.values()))
+    examples = _drawn(every, config)
+    used = {split: [len(examples[split]), len(every[split])] for split in ("dev", "test")}
+    for split, (count, total) in used.items():
+        if count < total:
+            print(f"{count} of {total} {split} examples are used (max_{split}_examples).")
     kind = kinds.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
@@ -132,6 +139,8 @@ def finetune(
         # What the pieces depend on; the rest as it is by default.
         shape = FinetuningConfig(
             sequence_length=config.sequence_length,
+            max_dev_examples=config.max_dev_examples,
+            max_test_examples=config.max_test_examples,
             **{name: getattr(config, name) for name in kinds.SETTINGS},
         )
         hashes = tuple(data_sha256.values())
@@ -153,7 +162,7 @@ def finetune(
             finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
             shown = SPLITS[1:] if show_test else ("dev",)
             _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
-    return _sum_up(task, settings, output_dir, seeds, show_test)
+    return _sum_up(task, settings, used, output_dir, seeds, show_test)
 
 
 def dry_run(
@@ -173,7 +182,7 @@ def dry_run(
     Raises:
       UserError: see `finetune`; or there is no such device.
     """
-    examples = task.examples(data_dir)
+    examples = _drawn(task.examples(data_dir), config)
     kind = kinds.make(task.kind, task.labels, config)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     tokenizer = load_tokenizer(
@@ -216,6 +225,20 @@ def _examples(task: Task, data_dir: str, data_sha256: tuple[str, ...]) -> dict[s
     return task.examples(data_dir)
 
 
+def _drawn(
+    examples: dict[str, list[Example]], config: FinetuningConfig
+) -> dict[str, list[Example]]:
+    """Draws `max_dev_examples` and `max_test_examples`, in their order; others stay as they are."""
+    most = {"dev": config.max_dev_examples, "test": config.max_test_examples}
+    drawn = dict(examples)
+    for split, count in most.items():
+        if 0 < count < len(examples[split]):
+            # Not by the trial's seed: scores on other examples could not be compared.
+            chosen = np.random.default_rng(0).choice(len(examples[split]), count, replace=False)
+            drawn[split] = [examples[split][number] for number in sorted(chosen)]
+    return drawn
+
+
 @functools.lru_cache(maxsize=1)
 def _tokenizer(
     vocabulary: Path, sha256: str, lower_case: bool, markers: tuple[str, ...], segments: int
@@ -237,7 +260,7 @@ def _pieces(
     def pieces_of(members: list[Example]) -> packing.Pieces:
         return kind.pieces(members, tokenizer, config.sequence_length)
 
-    examples = _examples(task, data_dir, data_sha256)
+    examples = _drawn(_examples(task, data_dir, data_sha256), config)
     pieces = {split: pieces_of(members) for split, members in examples.items()}
     if task.augment:
         return pieces, pieces_of(task.augment(examples["train"]))
@@ -519,7 +542,14 @@ def _trial_dir(output_dir: str, seed: int) -> str:
     return os.path.join(output_dir, f"trial_{seed}")
 
 
-def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range, show_test: bool) -> dict:
+def _sum_up(
+    task: Task,
+    settings: dict,
+    used: dict[str, list[int]],
+    output_dir: str,
+    seeds: range,
+    show_test: bool,
+) -> dict:
     """Writes `scores.json` from the trials', and prints the mean if told to."""
     trials = []
     for seed in seeds:
@@ -531,6 +561,7 @@ def _sum_up(task: Task, settings: dict, output_dir: str, seeds: range, show_test
         "task": task.name,
         "metric": metric,
         "init": "random weights" if settings["from_scratch"] else settings["init_checkpoint"],
+        "examples": used,
         "trials": trials,
         "mean": statistics.fmean(values),
         # Of the sample (n - 1); a single trial has none.

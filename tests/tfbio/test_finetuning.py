@@ -103,6 +103,38 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
         assert trial["test"]["accuracy"] == pytest.approx(right)
         assert os.listdir(finished / "logs" / f"trial_{trial['seed']}")
     assert not list(finished.glob("*.unfinished")) and not list(finished.glob("*.tmp"))
+    number = len(tasks.TASKS["sentence_roles"].examples(roles_folder)["dev"])
+    assert scores["examples"] == {"dev": [number] * 2, "test": [len(test_set)] * 2}
+
+
+def test_a_run_may_be_scored_on_some_examples(finished, run, roles_folder, tmp_path, capsys):
+    """The same ones for every seed, with the predictions that a run on all has for them."""
+    fewer = dataclasses.replace(SETTINGS, max_dev_examples=5, max_test_examples=9)
+    scores = run(tmp_path / "out", fewer)
+    said = capsys.readouterr().out
+    every = tasks.TASKS["sentence_roles"].examples(roles_folder)
+    counts = {split: [n, len(every[split])] for split, n in (("dev", 5), ("test", 9))}
+    assert scores["examples"] == counts
+    assert scores == json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert f"9 of {counts['test'][1]} test examples are used (max_test_examples)." in said
+    assert "seed 1, test: 9 texts: " in said
+    for split, (number, total) in counts.items():
+        chosen = []
+        for trial in ("trial_0", "trial_1"):
+            rows, of_all = (
+                (folder / trial / f"{split}_predictions.tsv").read_text().split("\n")[1:-1]
+                for folder in (tmp_path / "out", finished)
+            )
+            assert len(rows) == number and len(of_all) == total
+            assert rows == [row for row in of_all if row in set(rows)]
+            chosen.append([row.split("\t")[0] for row in rows])
+        assert chosen[0] == chosen[1] and chosen[0] != [x.id for x in every[split]][:number]
+        right = np.mean([row.split("\t")[1] == row.split("\t")[2] for row in rows])
+        assert scores["trials"][1][split]["accuracy"] == pytest.approx(right)
+    with pytest.raises(UserError, match="holds a run with max_test_examples = 9, now it is 0"):
+        run(tmp_path / "out", dataclasses.replace(fewer, max_test_examples=0))
+    with pytest.raises(UserError, match="max_dev_examples must be 0"):
+        dataclasses.replace(fewer, max_dev_examples=-1)
 
 
 def test_mean_standard_deviation_and_median(finished, run, tmp_path, capsys):
