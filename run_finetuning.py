@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio import cli, config, cost, storage, sweep, tasks
+from tfbio import cli, config, cost, paths, storage, sweep, tasks
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -73,9 +73,11 @@ flags.DEFINE_string(
     "hparams",
     "",
     "JSON file (see hparams/finetuning/), inline JSON object, or a protocol: authors, which is "
-    "what the code of BioELECTRA's authors does; empty: the task's.",
+    "what the code of BioELECTRA's authors does. Default: the task's.",
 )
-flags.DEFINE_integer("seeds", 0, "How many trials; 0: as the settings say (num_trials).")
+flags.DEFINE_integer(
+    "seeds", 0, "How many trials; 0: as the settings say (num_trials).", lower_bound=0
+)
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_multi_string(
     "sweep",
@@ -89,10 +91,8 @@ flags.DEFINE_boolean(
     "Only prints what a run would take: examples and windows, steps, FLOPs and, for each kind of "
     "device, the share of padding, memory and time. Neither trains nor writes.",
 )
-flags.DEFINE_string(
-    "estimate_for",
-    "",
-    f"With --dry_run: the hardware, one of {', '.join(cost.DEVICES)}; empty: all of them.",
+flags.DEFINE_enum(
+    "estimate_for", None, list(cost.DEVICES), "With --dry_run: the hardware. Default: all of them."
 )
 cli.define_device_flags()
 flags.DEFINE_bool(
@@ -148,6 +148,10 @@ def main(argv: list[str]) -> None:
     cli.check_devices(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
+    if FLAGS.strategy == "multi_worker":
+        raise cli.UsageError(
+            "--strategy=multi_worker: fine-tuning runs on one machine; give mirrored or one_device."
+        )
     if FLAGS.mode == "predict":
         _predict()
     else:
@@ -165,6 +169,15 @@ def _train() -> None:
     ]
     if FLAGS.dry_run and swept:
         raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
+    task.files(FLAGS.data_dir)
+    paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
+    if not FLAGS.dry_run:
+
+        def is_own(name: str, known: dict) -> bool:
+            of_sweep = name in ("sweep.json", "sweep.md") or "=" in name
+            return of_sweep if swept else "task" in known
+
+        paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import checkpoints, finetuning, kinds
 
@@ -176,7 +189,7 @@ def _train() -> None:
                 data_dir=FLAGS.data_dir,
                 init_checkpoint=FLAGS.init_checkpoint,
                 from_scratch=FLAGS.from_scratch,
-                device=FLAGS.estimate_for,
+                device=FLAGS.estimate_for or "",
             )
         )
         return

@@ -22,7 +22,7 @@ import contextlib
 
 from absl import flags
 
-from tfbio import cli, config, cost, pretraining_cost, storage
+from tfbio import cli, config, cost, paths, pretraining_cost, records, storage
 
 FLAGS = flags.FLAGS
 cli.define_list("examples", [], "Folder made by data_prep.examples, one for each sequence length.")
@@ -35,7 +35,7 @@ flags.DEFINE_string(
     "optimizer start anew. Without a generator in it: --set generator_warmup_steps=N.",
 )
 flags.DEFINE_string(
-    "hparams", "", "JSON file (see hparams/) or inline JSON object; empty: ELECTRA-small."
+    "hparams", "", "JSON file (see hparams/) or inline JSON object. Default: ELECTRA-small."
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_boolean(
@@ -44,10 +44,8 @@ flags.DEFINE_boolean(
     "Only prints what a run would cost: parameters, FLOPs, memory, estimated days and, with "
     "--examples, how often they are read. Neither trains nor writes.",
 )
-flags.DEFINE_string(
-    "estimate_for",
-    "",
-    f"With --dry_run: the hardware, one of {', '.join(cost.DEVICES)}; empty: all of them.",
+flags.DEFINE_enum(
+    "estimate_for", None, list(cost.DEVICES), "With --dry_run: the hardware. Default: all of them."
 )
 flags.DEFINE_string(
     "profile_steps",
@@ -61,13 +59,17 @@ cli.define_device_flags()
 def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     settings = config.load(config.PretrainingConfig, FLAGS.hparams, FLAGS.set)
+    cli.check_devices(
+        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
+    )
     if FLAGS.dry_run:
         data = None
         if FLAGS.examples:
+            _check_examples()
             from tfbio import pretraining
 
             data = pretraining.find_data(settings, FLAGS.examples)
-        print(pretraining_cost.report(settings, FLAGS.estimate_for, data))
+        print(pretraining_cost.report(settings, FLAGS.estimate_for or "", data))
         return
     if FLAGS.estimate_for:
         raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
@@ -77,17 +79,27 @@ def main(argv: list[str]) -> None:
         raise cli.UsageError("--model_dir is missing: where the checkpoints are to go.")
 
     profile_steps = _profile_steps(settings.num_train_steps)
+    on_remote_tpu = FLAGS.tpu not in ("", "local")
+    if on_remote_tpu:
+        paths.require_remote(FLAGS.tpu, "model_dir", [FLAGS.model_dir])
+        paths.require_remote(FLAGS.tpu, "examples", FLAGS.examples)
+    _check_examples()
+    if FLAGS.init_checkpoint:
+        paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
+    paths.require_own(
+        "model_dir",
+        FLAGS.model_dir,
+        "run_pretraining.py",
+        lambda _, known: "num_train_steps" in known and "task" not in known,
+    )
 
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio import checkpoints, distribution, pretraining
 
-    if FLAGS.tpu not in ("", "local"):
-        folders = [("model_dir", FLAGS.model_dir)]
-        folders += [("examples", folder) for folder in FLAGS.examples]
-        # The checkpoints of others are read by this machine.
-        if FLAGS.init_checkpoint and checkpoints.reader_of(FLAGS.init_checkpoint) is None:
-            folders += [("init_checkpoint", FLAGS.init_checkpoint)]
-        distribution.require_remote(FLAGS.tpu, folders)
+    # The checkpoints of others are read by this machine.
+    own = FLAGS.init_checkpoint and checkpoints.reader_of(FLAGS.init_checkpoint) is None
+    if on_remote_tpu and own:
+        paths.require_remote(FLAGS.tpu, "init_checkpoint", [FLAGS.init_checkpoint])
     strategy = distribution.make_strategy(
         FLAGS.tpu,
         FLAGS.strategy,
@@ -108,6 +120,13 @@ def main(argv: list[str]) -> None:
             FLAGS.init_checkpoint,
             profile_steps,
         )
+
+
+def _check_examples() -> None:
+    """Names a folder or glob of --examples that stands for nothing."""
+    for folder in FLAGS.examples:
+        if not storage.is_remote(folder) and not storage.find(folder):
+            records.read_manifest(folder, "examples")  # which says so
 
 
 def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:

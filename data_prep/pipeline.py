@@ -77,10 +77,20 @@ def finished(
     """The manifest of an earlier run with the same settings, or None if there is work to do.
 
     Raises:
-      DataError: there is finished output with other settings, or some of it is damaged.
+      DataError: there is finished output with other settings, or some of it is damaged; or, also
+        with `overwrite`, of another stage.
     """
     path = storage.at(manifest_path)
-    if not path.exists() or overwrite:
+    if not path.exists():
+        return None
+    if overwrite:
+        found = kind
+        with suppress(OSError, ValueError, AttributeError, RecursionError):  # it is replaced
+            found = json.loads(path.read_text(encoding="utf-8")).get("kind", kind)
+        if found != kind:
+            raise records.DataError(
+                f"{path.parent} holds {found}, which {kind} do not replace: give another --output."
+            )
         return None
     manifest = records.load_manifest(path, kind)
     for name, value in _as_json(settings).items():

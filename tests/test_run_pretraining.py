@@ -74,8 +74,8 @@ REMOTE = ("--examples=gs://in", "--model_dir=gs://out")
         ([*BOTH, "--tpu=pod"], "--model_dir=nowhere: the machines of --tpu=pod"),
         ([BOTH[0], "--model_dir=gs://out", "--tpu=pod"], "--examples=nowhere: the machines"),
         (
-            [*REMOTE, "--init_checkpoint=nowhere", "--tpu=grpc://10.0.0.2:8470"],
-            "--init_checkpoint=nowhere: the machines of --tpu=grpc://10.0.0.2:8470",
+            [*REMOTE, "--init_checkpoint=tests", "--tpu=grpc://10.0.0.2:8470"],
+            "--init_checkpoint=tests: the machines of --tpu=grpc://10.0.0.2:8470",
         ),
         ([*BOTH, "--tpu_zone=us-central1-a"], "--tpu_zone goes with --tpu"),
     ],

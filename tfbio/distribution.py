@@ -109,24 +109,6 @@ def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStra
     return tf.distribute.TPUStrategy(resolver)
 
 
-def require_remote(tpu: str, folders: list[tuple[str, str]]) -> None:
-    """Refuses folders that a TPU on other machines cannot see.
-
-    Args:
-      tpu: its name or address.
-      folders: flags, and the folder that each gives.
-
-    Raises:
-      UserError: one is not on gs://.
-    """
-    for flag, folder in folders:
-        if not folder.startswith("gs://"):
-            raise UsageError(
-                f"--{flag}={folder}: the machines of --tpu={tpu} read and write it themselves, so "
-                "give a folder on gs:// (only --tpu=local, a TPU of this machine, sees its files)."
-            )
-
-
 @contextlib.contextmanager
 def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Ends with an `Interrupted` that says how to go on where a TPU, or another worker, is lost.

@@ -38,6 +38,9 @@ def test_finished_work_is_known_by_its_settings(tmp_path):
     finish(tmp_path, settings)
     assert pipeline.finished(path, "documents", settings, False).kind == "documents"
     assert pipeline.finished(path, "documents", settings, overwrite=True) is None
+    # Examples that are written into the folder of their documents would replace these.
+    with pytest.raises(records.DataError, match="holds documents, which examples do not replace"):
+        pipeline.finished(path, "examples", settings, overwrite=True)
     with pytest.raises(records.DataError, match="min_words=3, not 4: add --overwrite"):
         pipeline.finished(path, "documents", settings | {"min_words": 4}, False)
     with pytest.raises(records.DataError, match="new_setting=null, not 1"):

@@ -130,13 +130,6 @@ def test_where_a_tpu_is_says_nothing_without_one(flag):
         distribution.make_strategy(**{flag: "europe-west4-a"})
 
 
-def test_a_tpu_on_other_machines_sees_no_local_folder():
-    distribution.require_remote("my-tpu", [("model_dir", "gs://mine/model")])
-    for folder in ("out/model", "/out/model", "file:///out/model", "s3://mine/model"):
-        with pytest.raises(UserError, match=f"--examples={folder}: the machines of --tpu=my-tpu"):
-            distribution.require_remote("my-tpu", [("examples", folder)])
-
-
 @pytest.fixture
 def pod():
     """A TPU of two hosts with four cores each; what they read is put on a CPU device each."""
