@@ -19,7 +19,7 @@ MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")
 # What `pooling` may be where a text's vector is that of its entities.
 POOLINGS = ("mention", "entity_start")
 
-_DUMMY = re.compile(r"@[A-Za-z-]+\$")
+DUMMY = re.compile(r"@[A-Za-z-]+\$")
 _MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")
 
 
@@ -51,13 +51,13 @@ def find(
     text = example.text
     if all(text.count(marker) == 1 for marker in MARKERS):
         if not keep_markers:
-            return _original(text)
+            return without_markers(text)
         s1, e1, s2, e2 = map(text.index, MARKERS)
         length = len(MARKERS[0])
         if pooling == "entity_start":
             return text, [(s1, s1 + length), (s2, s2 + length)]
         return text, [(s1 + length, e1), (s2 + length, e2)]
-    dummies = [found.span() for found in _DUMMY.finditer(text)]
+    dummies = [found.span() for found in DUMMY.finditer(text)]
     if keep_markers and pooling != "entity_start" and 1 <= len(dummies) <= 2:
         return text, [dummies[0], dummies[-1]]
     raise TaskFileError(
@@ -68,8 +68,8 @@ def find(
     )
 
 
-def _original(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Without the markers; and the mentions that they were about."""
+def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Returns the text without its markers, and the spans that they were about."""
     plain, places, last = "", {}, 0
     for found in _MARKER.finditer(text):
         plain += text[last : found.start()]
