@@ -14,12 +14,12 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from tfbio import metrics, predictions, sweep, tasks
+from tfbio import metrics, predictions, sweep, tasks, test_sets, trivial
 from tfbio.cli import UserError
 from tfbio.task_files import Example
 
@@ -49,6 +49,12 @@ class Run:
       data_set: of data of the user's own the path of their folder; of runs of earlier versions its
         name, or "".
       data: of data of the user's own what tells their content; "" if that is not known.
+      devs: for each seed the figures of the development set; none if one is not known.
+      match: how the test examples compare with the published ones.
+      part_of: the task whose published test set this is not; "" where it is, or none is published.
+      trivial: what one answer to all test examples reaches, as a run with one seed, whose folder
+        says which answer; None with no examples.
+      folds: the runs that were joined to this one, see `joined`.
     """
 
     folder: str
@@ -60,6 +66,11 @@ class Run:
     scores: Sequence[metrics.Scores] = ()
     data_set: str = ""
     data: str = ""
+    devs: Sequence[dict[str, float]] = ()
+    match: test_sets.Match = test_sets.Match()
+    part_of: str = ""
+    trivial: Run | None = None
+    folds: Sequence[Run] = ()
 
     def values(self, metric: str = "") -> np.ndarray:
         """A figure of each seed, float64 [seeds]; by default the task's first."""
@@ -68,6 +79,10 @@ class Run:
     def mean(self, metric: str = "") -> float:
         """The mean over the seeds."""
         return float(self.values(metric).mean())
+
+    def median_of_others(self, metric: str = "") -> float:
+        """The median over all folds but the first, as bio-lm reports (Lewis et al., 5.2)."""
+        return float(np.median(self.values(metric)[1:]))
 
     def can_draw(self, metric: str = "") -> bool:
         """Whether a figure can be had for a draw of test examples."""
@@ -82,6 +97,52 @@ class Run:
         """The bootstrap interval of the mean over the seeds, at 95 %; see `can_draw`."""
         size = self.scores[0].size
         return metrics.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
+
+
+class _FoldScores:
+    """The mean over folds, of any draw of the examples of all; see `metrics.Scores`."""
+
+    def __init__(self, folds: Sequence[Run]):
+        self._folds = folds
+        sizes = [run.scores[0].size for run in folds]
+        self._ends = np.cumsum(sizes)[:-1]
+        self.size = sum(sizes)
+        self.drawable = frozenset.intersection(*(run.scores[0].drawable for run in folds))
+
+    def drawn(self, name: str, times: np.ndarray) -> float:
+        parts = zip(self._folds, np.split(times, self._ends), strict=True)
+        means = [np.mean([own.drawn(name, x) for own in run.scores]) for run, x in parts]
+        return float(np.mean(means))
+
+
+def joined(folds: Sequence[Run], task: str) -> Run:
+    """Returns one run of several folds of a task, in which folds are what seeds are in another.
+
+    A fold's figure is the mean over its seeds. An interval is of the mean over the folds, as the
+    test examples of all of them are drawn anew.
+
+    Args:
+      folds: runs of one model on different test sets, each with its examples.
+      task: the name of the task.
+    """
+
+    def means(rows: Sequence[Sequence[dict]]) -> list[dict[str, float]]:
+        return [{x: float(np.mean([y[x] for y in own])) for x in own[0]} for own in rows]
+
+    first = folds[0]
+    return dataclasses.replace(
+        first,
+        folder=", ".join(dict.fromkeys(run.folder for run in folds)),
+        task=task,
+        tests=means([run.tests for run in folds]),
+        examples=[example for run in folds for example in run.examples],
+        scores=[_FoldScores(folds)],
+        devs=means([run.devs for run in folds]) if all(run.devs for run in folds) else (),
+        match=test_sets.Match(),
+        part_of=first.task,
+        trivial=joined([run.trivial for run in folds], task) if first.trivial else None,
+        folds=folds,
+    )
 
 
 def p_value(run: Run, baseline: Run, metric: str = "") -> float:
@@ -119,9 +180,11 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
 
     Returns:
       "model", "task", "metric", "figure" (the mean over the seeds), "median", "seeds", "values" (of
-      the seeds, in their order), "source"; where there is more than one seed "std" (n - 1); where
-      the figure can be had for draws "low" and "high", and of a comparison "baseline",
-      "difference", "p".
+      the seeds, in their order), "source", "test_set" (what is not the published one, or not
+      verified); where it is known "dev", the mean on the development set; where there is more than
+      one seed "std" (n - 1); where the figure can be had for draws "low" and "high", and of a
+      comparison "baseline", "difference", "p". Of joined folds mean, median, "std" and "values" are
+      over the folds, of which "folds" is the number.
 
     Raises:
       ResultsError: see `p_value`.
@@ -129,14 +192,19 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
     values = 100 * run.values(metric)
     row = {
         "model": run.name,
-        "task": run.task,
+        "task": run.part_of or run.task,
         "metric": metric,
         "figure": float(values.mean()),
         "median": float(np.median(values)),
         "seeds": len(values),
         "values": " ".join(map(str, values.tolist())),
         "source": run.folder,
+        "test_set": run.match.aside or ("not verified" if run.match.unverified else ""),
     }
+    if run.folds:
+        row |= {"folds": len(run.folds), "seeds": max(len(fold.tests) for fold in run.folds)}
+    if run.devs and all(metric in dev for dev in run.devs):
+        row["dev"] = 100 * float(np.mean([dev[metric] for dev in run.devs]))
     if len(values) > 1:
         row["std"] = float(values.std(ddof=1))
     if run.can_draw(metric):
@@ -193,11 +261,13 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         seeds, tests = zip(*((x["seed"], x["test"]) for x in scores["trials"]), strict=True)
         for test in tests:
             test[metric]
+        devs = [trial["dev"] for trial in scores["trials"] if "dev" in trial]
         settings_file = path.with_name("config.json")
         settings = json.loads(settings_file.read_text()) if settings_file.is_file() else {}
         known = settings.get("trained_on", {})
         kind, labels = known.get("kind"), known.get("labels")
         data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
+        most = settings.get("max_test_examples") or 0
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ResultsError(
             f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
@@ -206,6 +276,9 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
     if kind is None:  # of an earlier version
         kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)
     run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
+    run = dataclasses.replace(run, match=test_sets.compare(task, []))
+    if len(devs) == len(tests):
+        run = dataclasses.replace(run, devs=devs)
     if task in tasks.OWN:
         run = dataclasses.replace(run, data_set=settings.get("data_set", ""), data=data)
     elif task not in tasks.TASKS:
@@ -235,7 +308,25 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
                 f"{file} gives the {metric} {found[metric]:.6f}, but {path} says {value:.6f}: they "
                 "are not of one run; run it again."
             )
-    return dataclasses.replace(run, examples=examples, scores=own_scores)
+    match = test_sets.compare(task, examples, most)
+    return dataclasses.replace(
+        run,
+        examples=examples,
+        scores=own_scores,
+        match=match,
+        part_of=task if match.aside else "",
+        trivial=_trivial(run, kind, score, files[0], examples),
+    )
+
+
+def _trivial(run: Run, kind: str, score: Callable, file: Path, examples: Sequence[Example]) -> Run:
+    """See `Run.trivial`; without predictions on the development set the answer is the test's."""
+    path = file.with_name(file.name.replace("test", "dev", 1))
+    dev = examples
+    if kind in ("classification", "multilabel", "regression") and path.exists():
+        dev = predictions.read(str(path), kind)[0]
+    answer, scores = trivial.one_answer(kind, score, dev, examples)
+    return Run(answer, "trivial", run.task, run.metric, [scores], examples, [scores])
 
 
 def apart(runs: Sequence[Run]) -> list[Run]:

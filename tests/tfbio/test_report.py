@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from tfbio import published, report, results
+from tfbio import published, report, results, test_sets
 
 ROOT = Path(__file__).parents[2]
 HEADER = "id\tlabel\tpredicted\ttext"
@@ -104,9 +104,22 @@ def few_draws(monkeypatch):
     monkeypatch.setattr(results, "SAMPLES", 100)
 
 
+@pytest.fixture(autouse=True)
+def as_published(monkeypatch):
+    """The few examples of a run pass for the published ones; the fixture gives what does not."""
+    real = test_sets.compare
+    monkeypatch.setattr(test_sets, "compare", lambda *_: test_sets.Match())
+    return lambda: monkeypatch.setattr(test_sets, "compare", real)
+
+
 def read_csv(folder):
     with open(folder / "report.csv", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def read_runs(folder):
+    """The rows of report.csv that are of runs."""
+    return [row for row in read_csv(folder) if row["seeds"]]
 
 
 def test_the_figures_are_those_of_the_runs(write, tmp_path):
@@ -135,14 +148,15 @@ def test_the_figures_are_those_of_the_runs(write, tmp_path):
         row for row in rows if row["model"] == "BioBERT"
     ).items()
     text = path.read_text(encoding="utf-8")
-    assert (
-        "| ours | 70.00 |  |  |  |  | 83.33 | 75.00 |  |  | 90.00 | 75.00 |  | 87.50 |  |" in text
-    )
+    assert "| model | BC5-chem | EBM PICO | ChemProt | BIOSSES | HoC | BioASQ |\n" in text
+    assert "| ours | 70.00 | 83.33 | 75.00 | 90.00 | 75.00 | 87.50 |\n" in text
+    assert "| trivial | 0.00 | 0.00 | 40.00 | 0.00 | 50.00 | 100.00 |\n" in text
     assert (
         "- ours has no BLURB score: BC5-disease, NCBI-disease, BC2GM, JNLPBA, DDI, GAD, PubMedQA "
         "missing." in text
     )
-    assert "| bio-lm large | 86.6 | 76.2 |  |\n| ours | 55.00 | 75.00 | 75.00 |" in text
+    assert "| bio-lm large | 86.6 | 76.2 |  |\n| trivial | " in text
+    assert "| ours | 55.00 | 75.00 | 75.00 |" in text
     assert "## BLUE" not in text
 
 
@@ -157,7 +171,9 @@ def test_a_run_of_pretraining_and_what_it_was_worth(write, tmp_path):
     text = path.read_text("utf-8")
     assert "| loss | 8.2500 | 8.2500 |" in text
     assert "## BLURB" not in text and "BioBERT" not in (output / "report.csv").read_text()
-    assert "| model | sentence_roles |\n| --- | ---: |\n| ours | 75.00 |" in text
+    assert (
+        "| model | sentence_roles |\n| --- | ---: |\n| trivial | 50.00 |\n| ours | 75.00 |" in text
+    )
     assert "| sentence_roles | random weights | accuracy | 50.00 |  | 50.00 | 1 |" in text
     assert (output / "pretraining.png").read_bytes().startswith(b"\x89PNG")
 
@@ -203,7 +219,7 @@ def test_data_of_ones_own_have_columns_of_their_own(own_data, tmp_path):
     names = [f"{end} (classification)" for end in ("roles/data", "notes/data", "my_50%")]
     text = path.read_text()
     assert f"| model | {' | '.join(names)} |" in text
-    rows = read_csv(path.parent)
+    rows = read_runs(path.parent)
     assert [(row["data_set"], row["model"]) for row in rows] == [
         (names[0], "ours"),
         (names[1], "ours"),
@@ -224,7 +240,7 @@ def test_a_run_of_before_has_its_column(own_data, write, tmp_path):
     report.write_report(
         [f"{tmp_path}/new/*", f"b={tmp_path}/name alone/*", f"c={path}"], str(tmp_path / "report")
     )
-    rows = read_csv(tmp_path / "report")
+    rows = read_runs(tmp_path / "report")
     assert [row["model"] for row in rows] == ["ours", "b", "c"]
     assert rows[0]["data_set"] == "x/roles (classification)"
     assert re.fullmatch(r"roles \w{6} \(classification\)", rows[1]["data_set"])
@@ -272,6 +288,184 @@ def test_the_blurb_score_needs_all_13():
     table = report.score_table("BLURB", published.BLURB, {"ours": runs})
     assert table.rows[-1] == ["ours", *figures.values(), "81.10"]
     assert not any("missing" in note for note in table.notes)
+
+
+# --- Test sets that are not the published ones, folds, and one answer to all ----------------------
+
+
+def table_of(folder, title):
+    """A table of report.md: its heading's names, and the rows by their first cells."""
+    text = (folder / "report.md").read_text("utf-8")
+    lines = text[text.index(f"## {title}\n") :].split("\n\n")[1].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return cells[0], {row[0]: row[1:] for row in cells[2:]}
+
+
+def test_a_cut_test_set_stands_apart_from_published_figures(write, as_published, tmp_path):
+    """Its figures are in none of BLURB's columns, nor in its score; two of them are told apart."""
+    as_published()
+    for task in ("bioasq", "biosses"):
+        write(task)
+    other = Path(write("bioasq", "work/theirs"))
+    for trial in other.iterdir():
+        if trial.is_dir():
+            file = trial / "test_predictions.tsv"
+            file.write_text(file.read_text().replace("\tb\n", "\tc\n"))
+    path = report.write_report([f"{tmp_path}/ours/*", str(other)], str(tmp_path / "report"))
+    text = path.read_text("utf-8")
+    assert "## BLURB" not in text
+    header, rows = table_of(path.parent, "Other tasks and test sets")
+    cut, pairs = (
+        f"{name}, 4 test examples, not the published {number}"
+        for name, number in (("BioASQ", 140), ("BIOSSES", 20))
+    )
+    assert header[1:3] == [cut, pairs]
+    assert re.fullmatch(rf"{cut} \([0-9a-f]{{4}}\)", header[3])
+    assert rows["ours"] == ["87.50", "90.00", ""] and rows["theirs"] == ["", "", "87.50"]
+    assert rows.keys() == {"trivial", "ours", "theirs"}
+    assert f"- Not the published test sets, whose figures differ: {cut}; {pairs}; {cut} (" in text
+    for row in read_runs(path.parent):
+        assert row["test_set"] in (cut.partition(", ")[2], pairs.partition(", ")[2])
+        assert row["task"] in ("bioasq", "biosses")
+
+
+def test_what_a_blurb_score_lacks_says_which_test_set_there_is(monkeypatch):
+    def runs(aside):
+        found = {}
+        for column in published.BLURB:
+            run = results.Run("", "ours", column.task, column.metric, [{column.metric: 0.5}], [])
+            match, part_of = test_sets.Match(), ""
+            if column.task == "gad" and aside:
+                match, part_of = test_sets.Match(3, "fold 3 of 10"), "gad"
+            elif column.task == "bioasq":
+                match = test_sets.Match(unverified="140 test examples, as published")
+            found[f"x{column.task}" if part_of else column.task] = results.dataclasses.replace(
+                run, match=match, part_of=part_of
+            )
+        return found
+
+    table = report.score_table("BLURB", published.BLURB, {"ours": runs(False)})
+    assert table.header[-1] == "BLURB score" and table.rows[-1][-1] == "50.00"
+    assert (
+        "to be the published test sets: BioASQ (140 test examples, as published)."
+        in (table.notes[-1])
+    )
+    table = report.score_table("BLURB", published.BLURB, {"ours": runs(True)})
+    assert "GAD" not in table.header and "BLURB score" not in table.header
+    assert "ours has no BLURB score: GAD (fold 3 of 10) missing." in table.notes
+
+
+@pytest.fixture
+def folds(tmp_path, monkeypatch):
+    """Ten runs on made-up folds of GAD, or of EU-ADR, of ten texts each, with two seeds."""
+
+    def write(task, model, right, numbers=range(1, 11)):
+        table = {}
+        for number in range(1, 11):
+            labels = ["1"] * 6 + ["0"] * 4
+            texts = [f"@GENE$ {number} {i} @DISEASE$" for i in range(10)]
+            examples = [
+                test_sets.LabelledText(str(i), text, label)
+                for i, (text, label) in enumerate(zip(texts, labels, strict=True))
+            ]
+            table[f"fold {number}"] = test_sets.describe(examples)
+            if number not in numbers:
+                continue
+            folder, trials = tmp_path / model / f"{task}_{number}", []
+            for seed in range(2):
+                # Of the six that are positive so many are found, and nothing else.
+                found = ["1" if i < right(number, seed) else "0" for i in range(10)]
+                rows = ["\t".join(x) for x in zip("0123456789", labels, found, texts, strict=True)]
+                (folder / f"trial_{seed}").mkdir(parents=True)
+                file = folder / f"trial_{seed}" / "test_predictions.tsv"
+                file.write_text("\n".join([HEADER, *rows]) + "\n")
+                f1 = 2 * right(number, seed) / (right(number, seed) + 6)
+                dev = {"f1": number / 20}
+                trials.append({"seed": seed, "test": {"f1": f1}, "dev": dev})
+            scores = {"task": task, "metric": "f1", "init": model, "trials": trials}
+            (folder / "scores.json").write_text(json.dumps(scores))
+        monkeypatch.setattr(test_sets, "published", lambda: {task: table})
+        return f"{tmp_path}/{model}/{task}_*"
+
+    return write
+
+
+@pytest.mark.parametrize("task", ["gad", "euadr"])
+def test_ten_folds_are_one_row(task, folds, as_published, tmp_path):
+    as_published()
+    runs = folds(task, "ours", lambda number, seed: 6 - (number + seed) % 3)
+    base = folds(task, "scratch", lambda number, seed: 2)
+    path = report.write_report([runs], str(tmp_path / "report"), [base])
+    f1 = [
+        np.mean([200 * x / (x + 6) for x in (6 - number % 3, 6 - (number + 1) % 3)])
+        for number in range(1, 11)
+    ]
+    name = {"gad": "GAD", "euadr": "EU-ADR"}[task]
+    ten, nine = f"{name}, ten folds", f"{name}, median of folds 2 to 10"
+    rows = {(row["model"], row["data_set"]): row for row in read_runs(path.parent)}
+    row = rows["ours", ten]
+    assert (row["folds"], row["seeds"], row["task"]) == ("10", "2", task)
+    assert [float(x) for x in row["values"].split()] == pytest.approx(f1)
+    assert float(row["figure"]) == pytest.approx(np.mean(f1))
+    assert float(row["std"]) == pytest.approx(np.std(f1, ddof=1))
+    assert float(row["median"]) == pytest.approx(np.median(f1))
+    assert float(row["dev"]) == pytest.approx(100 * np.mean(np.arange(1, 11) / 20))
+    assert float(row["low"]) < float(row["figure"]) < float(row["high"])
+    assert float(row["difference"]) == pytest.approx(np.mean(f1) - 50) and row["p"]
+    assert float(rows["ours", nine]["figure"]) == pytest.approx(np.median(f1[1:]))
+    assert rows["ours", nine]["folds"] == "9" and not rows["ours", nine]["low"]
+    # BLURB's GAD is the first fold.
+    assert (("ours", "GAD") in rows) == (task == "gad")
+    header, shown = table_of(path.parent, "Other tasks and test sets")
+    assert header == ["model", ten, nine]
+    assert shown["bio-lm large"] == ["", {"gad": "81.1", "euadr": "85.0"}[task]]
+    # All positive: 2 * 6 / (10 + 6).
+    assert shown["trivial"] == ["75.00", "75.00"]
+    assert shown["ours"] == [f"{np.mean(f1):.2f}", f"{np.median(f1[1:]):.2f}"]
+    header, shown = table_of(path.parent, "Our runs")
+    assert shown[ten][header.index("seeds") - 1] == "10 folds x 2"
+    place = header.index("median of folds 2 to 10") - 1
+    assert (path.parent / "report.md").read_text().count(f"| {ten} | ours |") == 1
+    assert f"| {nine} | ours |" not in (path.parent / "report.md").read_text()
+    assert shown[ten][place]
+
+
+def test_some_folds_are_no_published_test_set(folds, as_published, tmp_path):
+    as_published()
+    runs = folds("euadr", "ours", lambda *_: 3, numbers=(2, 5))
+    path = report.write_report([runs], str(tmp_path / "report"))
+    header, rows = table_of(path.parent, "Other tasks and test sets")
+    assert header == ["model", "EU-ADR, folds 2, 5 of 10"] and rows["ours"] == ["66.67"]
+    alone = report.write_report([runs.replace("*", "5")], str(tmp_path / "report"))
+    header, rows = table_of(alone.parent, "Other tasks and test sets")
+    assert header == ["model", "EU-ADR, fold 5 of 10"]
+    with pytest.raises(report.ReportError, match="are both fold 5 of euadr of 'x'"):
+        other = folds("euadr", "theirs", lambda *_: 3, numbers=(5,))
+        report.write_report([f"x={runs}", f"x={other}"], str(tmp_path / "report"))
+
+
+def test_no_column_is_empty_and_all_files_have_the_same_figures(write, tmp_path):
+    folder = Path(write("bioasq", perfect=(False,)))
+    path = report.write_report([str(folder)], str(tmp_path / "report"))
+    assert table_of(path.parent, "Our runs")[0] == [
+        "data set", "model", "metric", "mean", "median", "seeds", "95 % interval",
+    ]  # fmt: skip
+    scores = json.loads((folder / "scores.json").read_text())
+    scores["trials"][0]["dev"] = {"accuracy": 0.25}
+    (folder / "scores.json").write_text(json.dumps(scores))
+    path = report.write_report([str(folder)], str(tmp_path / "report"))
+    header, rows = table_of(path.parent, "Our runs")
+    assert header.index("dev") == header.index("mean") - 1 and "25.00" in rows["BioASQ"]
+    latex = (path.parent / "report.tex").read_text()
+    for title in ("BLURB", "Our runs"):
+        header, rows = table_of(path.parent, title)
+        for name, cells in rows.items():
+            assert f"{name} & {' & '.join(cells)} \\\\\n" in latex
+            assert all(any(row[i] for row in rows.values()) for i in range(len(cells)))
+    (row,) = read_runs(path.parent)
+    assert (row["dev"], row["figure"]) == ("25.0", "75.0")
+    (row,) = (row for row in read_csv(path.parent) if row["model"] == "trivial")
+    assert (row["figure"], row["source"]) == ("100.0", "yes for every text")
 
 
 # For a LaTeX without these two packages.
@@ -333,12 +527,12 @@ def test_the_caption_of_the_scores_is_inside_of_the_picture(panels, tmp_path, mo
         save(figure, *arguments, **options)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
-    columns = [(f"task {number}", "", "", 1) for number in range(panels)]
+    columns = [published.Column(f"task {number}", "", "") for number in range(panels)]
     figures = [
-        {"data_set": title, "model": "ours", "figure": 80.0, "values": "79.0 81.0"}
-        for title, *_ in columns
+        {"data_set": column.title, "model": "ours", "figure": 80.0, "values": "79.0 81.0"}
+        for column in columns
     ]
-    report._draw_scores(columns, figures, tmp_path / "report.png")
+    report._draw_scores(columns, figures, {}, tmp_path / "report.png")
     (figure,) = drawn
     caption = figure._supxlabel.get_window_extent()
     assert "published" in figure._supxlabel.get_text()

@@ -184,6 +184,38 @@ def test_the_p_value_is_of_a_difference_to_either_side(monkeypatch):
     assert results.p_value(one, run_of([[0] * 30 + [1] * 70])) == 1
 
 
+def test_folds_are_to_a_joined_run_what_seeds_are_to_another(monkeypatch):
+    """Figures by hand; the interval by scipy, which draws the numbers of all examples."""
+    generator = np.random.default_rng(6)
+    right = [generator.random((seeds, 60)) < 0.5 + seeds / 10 for seeds in (1, 2, 4)]
+    runs = [run_of(own, name=f"fold {i}") for i, own in enumerate(right)]
+    runs[0] = dataclasses.replace(runs[0], devs=[{"accuracy": 0.5}])
+    run = results.joined(runs, "ten folds")
+    means = [own.mean() for own in right]
+    assert run.values() == pytest.approx(means) and run.devs == ()
+    assert run.mean() == pytest.approx(np.mean(means))
+    assert run.median_of_others() == pytest.approx(np.mean(means[1:]))
+    assert len(run.examples) == 180 and run.can_draw() and not run.can_draw("macro_f1")
+    of_example = np.concatenate([own.mean(axis=0) for own in right])
+    fold = np.repeat(np.arange(3), 60)
+
+    def mean_of_folds(rows):
+        return np.mean([of_example[rows[fold[rows] == i]].mean() for i in range(3)])
+
+    rows = generator.integers(180, size=180)
+    assert run.drawn(rows) == pytest.approx(mean_of_folds(rows))
+    expected = stats.bootstrap(
+        (np.arange(180),), mean_of_folds, vectorized=False, method="percentile",
+        n_resamples=3000, random_state=0,
+    ).confidence_interval  # fmt: skip
+    # The ends of 3,000 draws have a standard error of 0.002.
+    assert run.interval() == pytest.approx(tuple(expected), abs=0.008)
+    monkeypatch.setattr(results, "SAMPLES", 50)
+    row = results.figures(run, "accuracy")
+    assert row["std"] == pytest.approx(100 * np.std(means, ddof=1))
+    assert (row["folds"], row["seeds"], row["task"]) == (3, 4, "bioasq")
+
+
 def test_only_runs_of_the_same_test_data_are_compared():
     one = run_of([[1, 0, 1]])
     other = run_of([[1, 0, 1]], "b", texts(["yes", "yes", "no"]))
@@ -229,6 +261,23 @@ def test_reads_a_run(write):
     assert (run.name, run.task, run.scores[0].size) == ("model", "sentence_roles", 4)
     assert run.values().tolist() == [0.75, 1.0]
     assert run.drawn(np.array([3, 3, 0, 0])) == (0.5 + 1.0) / 2
+
+
+def test_one_answer_is_chosen_on_the_development_set(write):
+    folder = write("one", "mmrm", "mmrr", truth="mmrr")
+    assert results.read(folder).trivial.folder == "methods for every text"
+    dev = folder / "trial_0" / "dev_predictions.tsv"
+    dev.write_text("id\tlabel\tpredicted\ttext\n" + 2 * "d\tresults\tmethods\ttext\n")
+    run = results.read(folder).trivial
+    assert (run.folder, run.mean()) == ("results for every text", 0.5)
+
+
+def test_the_number_that_a_test_set_was_cut_to_is_said(write):
+    folder = write("one", "mmrm")
+    (folder / "config.json").write_text('{"max_test_examples": 4}')
+    assert results.read(folder).match.aside == "the first 4 test examples"
+    (folder / "config.json").write_text('{"max_test_examples": 5}')
+    assert results.read(folder).match.aside == ""
 
 
 def test_predictions_of_another_run_are_refused(write):

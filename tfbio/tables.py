@@ -1,0 +1,82 @@
+"""Tables of a report, as Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    # After a line's end these would begin an argument, or be one.
+    "[": "{[}",
+    "*": "{*}",
+    # Other characters in LaTeX's own fonts.
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": "{`}",  # with ? or ! before it another character
+}
+
+
+class Table(NamedTuple):
+    """A table as text; a line parts the first `above` rows from the others."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    above: int
+    notes: list[str]
+
+
+def _is_text(heading: str) -> bool:
+    return heading in ("data set", "model", "metric", "against")
+
+
+def markdown(table: Table) -> str:
+    """A section with the table."""
+    rule = ["---" if _is_text(heading) else "---:" for heading in table.header]
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
+    lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
+    notes = [f"- {note}" for note in table.notes]
+    return "\n".join([f"## {table.title}", "", *lines, "", *notes])
+
+
+def _latex_text(text: str) -> str:
+    """Text that LaTeX shows as it is; hyphens in a row would join to a dash."""
+    return re.sub("-(?=-)", "-{}", text.translate(str.maketrans(LATEX)))
+
+
+def latex(table: Table) -> str:
+    """A table* in booktabs' style, at most as wide as the text."""
+
+    def line(cells: Sequence[str]) -> str:
+        escaped = map(_latex_text, cells)
+        return " & ".join(re.sub(r"^-(?=[\d.]+$)", "$-$", cell) for cell in escaped) + r" \\"
+
+    rows = [line(row) for row in table.rows]
+    if 0 < table.above < len(rows):
+        rows.insert(table.above, r"\midrule")
+    layout = "".join("l" if _is_text(heading) else "r" for heading in table.header)
+    caption = _latex_text(" ".join([f"{table.title}.", *table.notes]))
+    return "\n".join(
+        [
+            r"\begin{table*}",
+            r"\centering",
+            r"\begin{adjustbox}{max width=\textwidth}",
+            rf"\begin{{tabular}}{{{layout}}}",
+            r"\toprule",
+            line(table.header),
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{adjustbox}",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{table.title.lower().replace(' ', '-')}}}",
+            r"\end{table*}",
+            "",
+        ]
+    )
