@@ -5,8 +5,8 @@ is not as its format says stops the reading: nothing is mended or left out in si
 
 Data of the user's own are in one of these formats, by the type of the task:
 
-- ner: `read_tagged_words`: a word and its tag (O, B-TYPE, I-TYPE) a line, an empty line between
-  sentences;
+- ner: `read_tagged_words`: a word and its tag (O, B-TYPE, I-TYPE; or IOBES's or BILOU's) a line, an
+  empty line between sentences;
 - classification, regression, pair, multilabel: `read_own_table`: tab-separated columns that the
   first line names (text and label, pair for a second text, id) in any order; without such a line
   they are text and label, for the type pair text, pair and label. The labels of a multi-label text
@@ -138,11 +138,15 @@ def read_tagged_words(
     between them are not kept, and of the lines that begin a document its number alone, as BLURB's
     have it (`-DOCSTART- (10070173)`).
 
+    A file with tags S or E is in the scheme IOBES, one with U or L in BILOU; both are given in BIO:
+    S and U, the only word of an entity, are B, and E and L, its last, are I.
+
     Args:
       path: the file.
       types: the types of entities; None for any. A file may leave out the only type of a task, as
         BLURB's do (B, I, O).
-      scheme: "BIO", where an entity begins with B; "IO" for EBM-PICO, which has no B.
+      scheme: "BIO", where an entity begins with B, in any of its forms; "IO" for EBM-PICO, which
+        has no B.
 
     Raises:
       TaskFileError: a line is not of this format, or its tag goes on with what did not begin.
@@ -151,14 +155,17 @@ def read_tagged_words(
     words: list[str] = []
     tags: list[str] = []
     width, document = 0, ""
-    for number, line in enumerate([*_lines(path), ""], start=1):
+    lines = _lines(path)
+    found = _scheme(lines) if scheme == "BIO" else scheme
+    before = "O"
+    for number, line in enumerate([*lines, ""], start=1):
         if not line.strip(" \t") or line.startswith("-DOCSTART-"):
             if words:
                 first = number - len(words)
                 where = (path, first)
                 own = (tuple(words), tuple(tags))
                 sentences.append(TaggedSentence(str(first), *own, document, where))
-                words, tags = [], []
+                words, tags, before = [], [], "O"
             if line.startswith("-DOCSTART-"):
                 begun = re.fullmatch(r"-DOCSTART- \(?(\d+)\)?", line)
                 document = begun[1] if begun else ""
@@ -171,13 +178,28 @@ def read_tagged_words(
                 f"expected {width} columns with the word first and its tag last, separated by "
                 f"single tabs or blanks, found {line!r:.60}",
             )
-        problem = _tag_problem(cells[-1], tags[-1] if tags else "O", types, scheme)
+        problem = _tag_problem(cells[-1], before, types, found)
         if problem:
-            fit = [i for i, x in enumerate(cells[:-1]) if not _tag_problem(x, x, types, scheme)]
+            fit = [i for i, x in enumerate(cells[:-1]) if not _tag_problem(x, x, types, found)]
             raise _mistake((path, number), problem + _stands_in("tag", fit))
+        before = cells[-1]
         words.append(cells[0])
-        tags.append(cells[-1])
+        tags.append(_IN_BIO[found].get(before[0], before[0]) + before[1:])
     return _some(path, sentences)
+
+
+# The schemes of tags, with what of each is another tag in BIO.
+_IN_BIO = {"BIO": {}, "IO": {}, "IOBES": {"S": "B", "E": "I"}, "BILOU": {"U": "B", "L": "I"}}
+
+
+def _scheme(lines: Sequence[str]) -> str:
+    """The scheme of a file whose entities begin with B, by the last column of its lines."""
+    tags = {re.split("[\t ]", line)[-1] for line in lines}
+    prefixes = {tag[0] for tag in tags if re.fullmatch("[SEUL](-.+)?", tag)}
+    for scheme in ("IOBES", "BILOU"):
+        if prefixes and prefixes <= set(scheme):
+            return scheme
+    return "BIO"
 
 
 def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str) -> str:
@@ -186,12 +208,13 @@ def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str
     if tag == "O":
         return ""
     if prefix == "O" or prefix not in [*scheme] or tag.endswith("-"):
-        tags = "O, B-TYPE or I-TYPE" if scheme == "BIO" else "O or I-TYPE"
-        return f"expected a tag of the scheme {scheme} ({tags}), found {tag!r:.60}"
+        letters = ", ".join(f"{letter}-TYPE" for letter in sorted(scheme) if letter != "O")
+        return f"expected a tag of the scheme {scheme} (O, {letters}), found {tag!r:.60}"
     if types is not None and kind not in types and (kind or len(types) != 1):
         return f"unknown type in the tag {tag!r:.60}; the types are {_listed(types)}"
     begin = f"B{tag[1:]}"
-    if scheme == "BIO" and prefix == "I" and before not in (begin, tag):
+    inside = scheme != "IO" and prefix in ("I", "E", "L")
+    if inside and before not in (begin, f"I{tag[1:]}"):
         return f"the tag {tag!r} follows {before!r}: write {begin!r} where an entity begins"
     return ""
 

@@ -219,6 +219,28 @@ def test_clinical_sts_has_the_texts_and_the_score_last(write):
     assert isinstance(example.label, float)
 
 
+@pytest.mark.parametrize("single, last", ["SE", "UL"])
+@pytest.mark.parametrize("name", ["bc5cdr_chem/mtl_iob", "ncbi_disease/blurb", "jnlpba/mtl_5class"])
+def test_iobes_and_bilou_are_read_as_their_iob_form(shared, write, name, single, last):
+    """Tags are changed line by line, by the one behind each."""
+    names = (shared / "data" / name).glob("test.tsv*")
+    (source,) = names
+    text = task_files.read_text(str(source))
+    lines, count = text.split("\n"), 0
+    for number, (line, behind) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
+        word, tab, tag = line.rpartition("\t")
+        ends = tag[:1] in ("B", "I") and behind.rpartition("\t")[2][:1] != "I"
+        if ends and word:
+            lines[number] = word + tab + (single if tag[0] == "B" else last) + tag[1:]
+            count += 1
+    path = write("\n".join(lines))
+    read, before = (task_files.read_tagged_words(x) for x in (path, str(source)))
+    assert read == before
+    assert count == sum(tag[0] == "B" for sentence in before for tag in sentence.tags)
+    types = task_files.labels_of(before)
+    assert task_files.read_tagged_words(path, types) == before and count > 900
+
+
 def test_i2b2_relations_and_tags(write):
     path = write("index\tsentence\tlabel\nd.1\t@treatment$ for @problem$ .\tTrAP\n")
     (example,) = task_files.read_table(path, header=GAD, labels=("TrAP", "false"))
@@ -380,7 +402,13 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         (read_words, "a\tB-Disease\n\nb\tI-Disease\n", r"line 3: .* follows 'O'.*'B-Disease'"),
         (read_words, "a\tB-Disease\nb\tI-Chemical\n", r"line 2: .* follows 'B-Disease'"),
         (read_words, "a\tB-Disease\n-DOCSTART- x\nb\tI-Disease\n", r"line 3: .* follows 'O'"),
-        (read_words, "a\tO\nb\tS-Disease\n", r"line 2: expected a tag of the scheme BIO .*'S-Dis"),
+        (read_words, "a\tO\nb\tX-Disease\n", r"line 2: expected a tag of the scheme BIO .*'X-Dis"),
+        (read_words, "a\tS-Disease\nb\tL-Disease\n", r"line 1: expected a tag of the scheme BIO"),
+        (read_words, "a\tS-Disease\nb\tU-Disease\n", r"line 1: expected a tag of the scheme BIO"),
+        (read_words, "a\tS-Disease\nb\tE-Disease\n", r"line 2: the tag 'E-Disease' follows 'S-Di"),
+        (read_words, "a\tU-Disease\nb\tI-Disease\n", r"line 2: the tag 'I-Disease' follows 'U-Di"),
+        (read_words, "a\tL-Disease\n", r"line 1: the tag 'L-Disease' follows 'O': write 'B-Dis"),
+        (read_words, "a\tS-Disease\nb\tX\n", r"line 2: .* IOBES \(O, B-TYPE, E-TYPE, I-TYPE, S-TYPE\)"),
         (read_words, "a\tB-\n", r"line 1: expected a tag of the scheme BIO .*'B-'"),
         (read_words, "a\tO-Disease\n", r"line 1: expected a tag of the scheme BIO"),
         (read_words, "a\tB-Gene\n", r"line 1: unknown type in the tag 'B-Gene'; .* 'Chemical', 'D"),

@@ -54,7 +54,7 @@ GOOD = {
         ("gad", "train", GAD + "0\tA\t0\n1\tB\t\n", 3, "expected a label"),
         ("linnaeus", "train", "Mus\tB-Species\nran\t\n", 2, "expected a tag of the scheme BIO"),
         ("linnaeus", "dev", "Mus\tO\nmusculus\tI-Species\n", 2, "the tag 'I-Species' follows 'O'"),
-        ("linnaeus", "dev", "Mus\tE-Species\n", 1, "expected a tag of the scheme BIO"),
+        ("linnaeus", "dev", "Mus\tX-Species\n", 1, "expected a tag of the scheme BIO"),
         ("gad", "test", GAD + "0\tA\t0\n\n1\tB\t1\n", 3, "the line is empty"),
         ("ddi", "train", "1\tA\tDDI-int\n2\tB\n", 2, "expected 3 tab-separated columns, found 2"),
         ("linnaeus", "test", "Mus\tO\nran\tV\tO\n", 2, "expected 2 columns"),
