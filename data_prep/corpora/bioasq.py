@@ -24,16 +24,19 @@ LABELS = ("yes", "no")
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """The instances of each split.
+    """The instances of each split; appends the other questions to `left`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
+    left = [] if left is None else left
     rows: dict[str, tuple[str, str, str, str]] = {}
+    paths: dict[str, str] = {}
     for file in corpus.find(source, r"[^/]+\.json").values():
-        for row in read_file(file):
+        for row in read_file(file, left):
+            paths.setdefault(row[0], file.path)
             if rows.setdefault(row[0], row) != row:
                 raise corpus.CorpusError(
                     f"{file.path} has the question {row[0]}, and another file has it otherwise: "
@@ -49,18 +52,22 @@ def read_instances(
                 f"{source}: give both the training and the golden files."
             )
         splits[split] = [rows[id_] for id_ in ids]
+    listed = {row[0] for of_split in splits.values() for row in of_split}
+    left += [(id_, paths[id_], "not_listed") for id_ in rows if id_ not in listed]
     return splits
 
 
-def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the yes/no questions of one file."""
+def read_file(file: corpus.File, left: corpus.LeftOut) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the yes/no questions of one file; appends the others to `left`."""
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
         raise corpus.CorpusError(f"{file.path} has no list of questions.")
     for number, question in enumerate(content["questions"], start=1):
         match question:
             case {"type": str(kind)} if kind != "yesno":
-                pass
+                id_ = question.get("id")
+                name = id_ if isinstance(id_, str) else f"question {number}"
+                left.append((name, file.path, "other_type"))
             case {
                 "type": "yesno",
                 "id": str(id_),
@@ -84,8 +91,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.index)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits = read_instances(flag.input, flag.index, left)
+    corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits)
 
 

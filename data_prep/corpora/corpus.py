@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 from absl import flags
 from lxml import etree
 
-from data_prep import markup, pipeline
+from data_prep import left_out, markup, pipeline
 from tfbio import records, relations, storage
 
 SPLITS = ("train", "dev", "test")
@@ -36,6 +36,9 @@ MAX_FILE_BYTES = 1 << 28  # far more than any file of these corpora has
 _UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
+
+# What of a release is in no split: (id, path of its file, reason) each.
+LeftOut = list[tuple[str, str, str]]
 
 
 class CorpusError(records.DataError):
@@ -188,6 +191,11 @@ def read_index(folder: str | os.PathLike, name: str) -> list[str]:
     return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]
 
 
+def offset(text: str) -> int:
+    """Reads an offset, 1 to 9 digits; returns -1 for anything else."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
+
+
 # --- Splits --------------------------------------------------------------------------------------
 
 
@@ -273,11 +281,15 @@ def mask(
 
 
 def write(
-    output: str | os.PathLike, splits: Mapping[str, Iterable[Sequence[str]]], overwrite: bool
+    output: str | os.PathLike,
+    splits: Mapping[str, Iterable[Sequence[str]]],
+    overwrite: bool,
+    left: Iterable[tuple[str, str, str]] = (),
 ) -> None:
     """Writes `train.tsv`, `dev.tsv` and `test.tsv`, or none of them.
 
-    Tabs and line ends within a column become blanks, as BLURB has it.
+    Tabs and line ends within a column become blanks, as BLURB has it. What of the release is in
+    none of them is written as `left_out.jsonl`, and its reasons are printed.
 
     Raises:
       CorpusError: a file is there already, or cannot be written.
@@ -288,6 +300,7 @@ def write(
         raise CorpusError(
             f"{there[0]} exists: add --overwrite to replace it, or give another --output."
         )
+    reasons: Counter[str] = Counter()
     try:
         with storage.only_writer(output), ExitStack() as stack:  # all appear when the block ends
             storage.at(output).mkdir(parents=True, exist_ok=True)
@@ -296,8 +309,15 @@ def write(
                 for row in rows:
                     line = "\t".join(column.translate(_BREAKS) for column in row)
                     stream.write(f"{line}\n".encode())
+            stream = stack.enter_context(storage.written_whole(storage.at(output, left_out.FILE)))
+            for id_, path, reason in left:
+                reasons[reason] += 1
+                stream.write(left_out.line(id_, os.path.basename(path), reason))
     except OSError as error:
         raise CorpusError(f"cannot write to {output}: {storage.reason(error)}.") from error
+    if reasons:
+        text = ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in reasons.most_common())
+        pipeline.say(f"left out, see {left_out.FILE}: {text}")
 
 
 def say_counts(

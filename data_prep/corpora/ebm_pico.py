@@ -28,9 +28,9 @@ LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The lines of each split.
+    """The lines of each split; appends the abstracts that no list names to `left`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -46,6 +46,7 @@ def read_instances(
                 )
     files = {_name(key): f for key, f in found.items()}
     splits: dict[str, list[tuple[str, ...]]] = {}
+    listed: set[str] = set()
     for split in corpus.SPLITS:
         splits[split] = []
         for pmid in corpus.read_index(index, f"{split}_pmid.tsv"):
@@ -54,7 +55,12 @@ def read_instances(
                     f"{split}_pmid.tsv in {index} lists {pmid}, of which {source} does not hold "
                     "tokens and labels."
                 )
+            listed.add(pmid)
             splits[split] += read_abstract(pmid, files)
+    if left is not None:
+        documents = {pmid: f.path for (kind, pmid), f in files.items() if kind == "documents"}
+        for pmid in sorted(documents.keys() - listed):
+            left.append((pmid, documents[pmid], "not_listed"))
     return splits
 
 
@@ -99,8 +105,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.index)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits = read_instances(flag.input, flag.index, left)
+    corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits, tags_of)
 
 

@@ -23,32 +23,38 @@ from tfbio.task_files import HALLMARKS, HOC_HEADER, hoc_labels
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """The header and the instances of each split.
+    """The header and the instances of each split; appends abstracts that no list names to `left`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
     files = corpus.find(source, r"(labels|text)/\d+\.txt")
     splits = {}
+    listed: set[str] = set()
     for split in corpus.SPLITS:
         splits[split] = [HOC_HEADER]
         for name in corpus.read_index(index, f"{split}_pmid.tsv"):
+            listed.add(name)
             if f"labels/{name}" not in files or f"text/{name}" not in files:
                 raise corpus.CorpusError(
                     f"{split}_pmid.tsv in {index} lists {name}, of which {source} does not hold "
                     "both labels and text."
                 )
             pmid = name.removesuffix(".txt")
-            splits[split] += read_abstract(pmid, files[f"labels/{name}"], files[f"text/{name}"])
+            of_name = files[f"labels/{name}"], files[f"text/{name}"]
+            splits[split] += read_abstract(pmid, *of_name, left)
+    if left is not None:
+        names = {key.rpartition("/")[2] for key in files} - listed
+        left += [(name.removesuffix(".txt"), name, "not_listed") for name in sorted(names)]
     return splits
 
 
 def read_abstract(
-    pmid: str, labels: corpus.File, text: corpus.File
+    pmid: str, labels: corpus.File, text: corpus.File, left: corpus.LeftOut | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the instances of one abstract."""
+    """Yields the instances of one abstract; appends labels of no sentence to `left`."""
     sentences = text.text().removesuffix("\n").split("\n")
     # "< A AND B--finer < NULL <": a part for each sentence, without a line end.
     parts = labels.text().partition("\n")[0].split("<")[1:]
@@ -59,6 +65,9 @@ def read_abstract(
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
         found = hallmarks(part, labels.path)
         yield hoc_labels(found), sentence.strip(), f"{pmid}_s{number}"
+    if left is not None:
+        beyond = range(len(sentences), len(parts))
+        left += [(f"{pmid}_s{number}", labels.path, "no_sentence") for number in beyond]
 
 
 def hallmarks(part: str, path: str) -> set[str]:
@@ -79,8 +88,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.index)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits = read_instances(flag.input, flag.index, left)
+    corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits, labels_of)
 
 

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep import pipeline
 from data_prep.corpora import corpus, notes
 from tfbio import cli, tasks
 
@@ -42,7 +41,7 @@ FILES = (
     r"((txt|concepts?|rel)/)?[^/.][^/]*\.(txt|con|rel)"
 )
 WORD = re.compile(r"\S+")
-_PLACE = r'c="(.*?)" (\d+):(\d+) (\d+):(\d+)'
+_PLACE = r'c="(.*?)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})'
 CONCEPT = re.compile(rf'{_PLACE}\|\|t="(\w+)"')
 RELATION = re.compile(rf'{_PLACE}\|\|r="(\w+)"\|\|{_PLACE}')
 
@@ -149,8 +148,11 @@ def read_instances(
     dev_documents: str = "",
     concepts: bool = False,
     entities: str = "dummy",
+    left: corpus.LeftOut | None = None,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The rows of each split, and what did not fit; for `entities` see `corpus.mask`.
+    """The rows of each split, and what did not fit, which is appended to `left`, too.
+
+    For `entities` see `corpus.mask`.
 
     Raises:
       CorpusError: the release cannot be used.
@@ -176,9 +178,16 @@ def read_instances(
             note = Note(files)
             if concepts:
                 mentions = [notes.Mention(x.kind, ((x.start, x.end),)) for x in note.concepts]
-                rows = notes.tagged(name, note.text, mentions, counts, word=WORD)
+                rows = notes.tagged(name, note.text, mentions, counts, word=WORD, left=left)
             else:
-                rows = pairs(name, note, note.relations(files["rel"]), counts, entities)
+                labels = note.relations(files["rel"])
+                rows = pairs(name, note, labels, entities)
+                if left is not None:
+                    left += [
+                        (f"{name}.{one}.{other}", files["rel"].path, "not_of_one_line")
+                        for (one, other), remaining in labels.items()
+                        for _ in remaining
+                    ]
             made[split][name] = rows
     labels_of = notes.kinds_of if concepts else lambda row: row[-1:]
     splits = corpus.with_development(made["train"], made["test"], dev_documents, labels_of)
@@ -191,10 +200,12 @@ def pairs(
     name: str,
     note: Note,
     labels: dict[tuple[str, str], list[str]],
-    counts: Counter[str],
     entities: str = "dummy",
 ) -> list[tuple[str, ...]]:
-    """The instances of a note; for `entities` see `corpus.mask`."""
+    """The instances of a note, whose labels are taken from `labels`.
+
+    For `entities` see `corpus.mask`.
+    """
     rows = []
     for one, other in itertools.combinations(note.concepts, 2):
         if one.line != other.line:
@@ -213,7 +224,6 @@ def pairs(
         index = f"{name}.{one.id}.{other.id}"
         for number, label in enumerate(labels.pop((one.id, other.id), [NEGATIVE])):
             rows.append((f"{index}.{number}" if number else index, masked, label))
-    counts["left"] += sum(map(len, labels.values()))
     return rows
 
 
@@ -223,15 +233,16 @@ def main(argv: list[str]) -> None:
     flag = flags.FLAGS
     if flag.concepts and flag.entities != "dummy":
         raise cli.UsageError("--entities does not go with --concepts: it is for relations.")
-    splits, counts = read_instances(flag.input, flag.dev_documents, flag.concepts, flag.entities)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits, counts = read_instances(
+        flag.input, flag.dev_documents, flag.concepts, flag.entities, left
+    )
+    corpus.write(flag.output, splits, flag.overwrite, left)
     if flag.concepts:
         corpus.say_counts(splits, notes.kinds_of)
         notes.say(counts)
         return
     corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
-    if counts["left"]:
-        pipeline.say(f"{counts['left']:,} relations are not of two concepts of a line: left out.")
 
 
 def define_flags() -> None:

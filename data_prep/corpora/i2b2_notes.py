@@ -52,45 +52,53 @@ STRAY_AMPERSAND = re.compile(r"&(?!(#\d+|#x[\da-fA-F]+|\w+);)")
 
 MOVED = "do not stand at their offsets: they are tagged where the nearest such text is"
 OTHER_TEXT = "have a text that the note does not have: what stands at their offsets is tagged"
+OUTSIDE = "have offsets beyond the note, which has no such text: they are not tagged"
 NO_KIND = "have no kind: they are not tagged"
 
 
 def read_instances(
-    source: str | os.PathLike, year: str
+    source: str | os.PathLike, year: str, left: corpus.LeftOut | None = None
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The lines of each split, and what did not fit.
+    """The lines of each split, and what did not fit; appends untagged mentions to `left`.
 
     Raises:
       CorpusError: the release cannot be used.
     """
+    left = [] if left is None else left
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
     for key, file in corpus.find(source, "|".join(FILES[year].values())).items():
         split = "train" if re.fullmatch(FILES[year]["train"], key) else "test"
         name = key.rpartition("/")[2].removesuffix(".xml")
-        text, mentions = read_note(file, year, counts)
+        text, mentions = read_note(file, year, counts, left)
         # The notes of a patient, "110-01" and "110-02", stay together.
         rows = made[split].setdefault(name.partition("-")[0], [])
-        rows += notes.tagged(name, text, mentions, counts)
+        rows += notes.tagged(name, text, mentions, counts, left=left)
     splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of)
     return splits, counts
 
 
 def read_note(
-    file: corpus.File, year: str, counts: Counter[str]
+    file: corpus.File, year: str, counts: Counter[str], left: corpus.LeftOut | None = None
 ) -> tuple[str, list[notes.Mention]]:
-    """A note's text and its mentions."""
+    """A note's text and its mentions; appends those that cannot be tagged to `left`."""
     content = file.text()
     note = TEXT.search(content)
     tags = TAG_LIST.search(content, note.end() if note else 0)
     if not note or not tags:
         raise corpus.CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
     root = corpus.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
-    return note[1], list(_mentions(file, note[1], root, year, counts))
+    left = [] if left is None else left
+    return note[1], list(_mentions(file, note[1], root, year, counts, left))
 
 
 def _mentions(
-    file: corpus.File, text: str, root: etree._Element, year: str, counts: Counter[str]
+    file: corpus.File,
+    text: str,
+    root: etree._Element,
+    year: str,
+    counts: Counter[str],
+    left: corpus.LeftOut,
 ) -> Iterator[notes.Mention]:
     element, attribute = TAGS[year]
     for tag in root.iterfind(element):
@@ -98,13 +106,19 @@ def _mentions(
         if not kind:
             counts[notes.MENTIONS] += 1
             counts[NO_KIND] += 1
+            left.append((f"{tag.get('id')}", file.path, "no_kind"))
             continue
-        if kind not in KINDS[year] or not (start.isdecimal() and end.isdecimal()):
+        if kind not in KINDS[year] or min(corpus.offset(start), corpus.offset(end)) < 0:
             raise corpus.CorpusError(
                 f"{file.path}: the tag {tag.get('id')!r} has no start and end, or its {attribute} "
                 f"{kind!r} is not one of {', '.join(KINDS[year])}."
             )
         span = place(text, int(start), int(end), tag.get("text", ""), counts)
+        if not span[0] <= span[1] <= len(text):
+            counts[notes.MENTIONS] += 1
+            counts[OUTSIDE] += 1
+            left.append((f"{tag.get('id')}", file.path, "outside"))
+            continue
         yield notes.Mention(kind, (span,))
 
 
@@ -124,8 +138,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits, counts = read_instances(flag.input, flag.year)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits, counts = read_instances(flag.input, flag.year, left)
+    corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 

@@ -11,7 +11,8 @@ tag (O, B-KIND, I-KIND), and a blank line after each sentence. Where a mention d
   scored as the same by the rule of `conlleval`;
 - one in which there is no word has no tag.
 
-`say` tells how many there were of each.
+`say` tells how many there were of each; those that are left without a word are lines of
+`left_out.jsonl`: NOTE.START-END, and the reason.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def tagged(
     counts: Counter[str],
     sentence_end: re.Pattern[str] = LINE_END,
     word: re.Pattern[str] = WORD,
+    left: list[tuple[str, str, str]] | None = None,
 ) -> list[tuple[str, ...]]:
     """The lines of a note.
 
@@ -60,6 +62,7 @@ def tagged(
       counts: where mentions, and those that do not fit, are counted.
       sentence_end: stands between sentences.
       word: stands for one word.
+      left: where the mentions that have no word are appended.
     """
     words = [match.span() for match in word.finditer(text)]
     starts, ends = [start for start, _ in words], [end for _, end in words]
@@ -88,6 +91,11 @@ def tagged(
     counts[OVERLAPPED] += sum(
         any(owner[place] != number for place in own) for number, own in enumerate(places)
     )
+    if left is not None:
+        for number, (mention, own) in enumerate(zip(mentions, places, strict=True)):
+            if all(owner[place] != number for place in own):
+                id_ = f"{name}.{mention.parts[0][0]}-{mention.parts[-1][1]}"
+                left.append((id_, name, "overwritten" if own else "no_word"))
     rows: list[tuple[str, ...]] = [(f"-DOCSTART- ({name})",), ("",)]
     before = "O"
     for place, (start, end) in enumerate(words):

@@ -37,9 +37,9 @@ BLANKED = re.compile(r"\|{4}|___|~~")
 
 
 def read_instances(
-    source: str | os.PathLike, dev_documents: str = ""
+    source: str | os.PathLike, dev_documents: str = "", left: corpus.LeftOut | None = None
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The lines of each split, and what did not fit.
+    """The lines of each split, and what did not fit; appends untagged mentions to `left`.
 
     Raises:
       CorpusError: the release cannot be used.
@@ -55,7 +55,7 @@ def read_instances(
             )
         text = blanked(file.text())
         mentions = read_mentions(files[name], len(text))
-        made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END)
+        made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END, left=left)
     splits = corpus.with_development(made["train"], made["test"], dev_documents, notes.kinds_of)
     return splits, counts
 
@@ -76,10 +76,10 @@ def read_mentions(file: corpus.File, length: int) -> list[notes.Mention]:
     read = _read_knowtator if file.path.endswith(".xml") else _read_lines
     mentions = []
     for where, numbers in read(file):
-        whole = len(numbers) >= 2 and len(numbers) % 2 == 0 and all(map(str.isdecimal, numbers))
-        ends = list(map(int, numbers)) if whole else []
-        parts = tuple(zip(ends[::2], ends[1::2], strict=True))
-        if not parts or any(not start < end <= length for start, end in parts):
+        ends = [corpus.offset(number) for number in numbers]
+        parts = tuple(zip(ends[::2], ends[1::2], strict=False))
+        whole = parts and len(ends) % 2 == 0
+        if not whole or any(not 0 <= start < end <= length for start, end in parts):
             raise corpus.CorpusError(
                 f"{where}: expected one START and END or more, within the note's {length:,} "
                 f"characters, found {', '.join(numbers)!r:.100}."
@@ -116,8 +116,9 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits, counts = read_instances(flag.input, flag.dev_documents)
-    corpus.write(flag.output, splits, flag.overwrite)
+    left: corpus.LeftOut = []
+    splits, counts = read_instances(flag.input, flag.dev_documents, left)
+    corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 

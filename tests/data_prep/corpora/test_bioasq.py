@@ -33,11 +33,15 @@ TESTS = [[question("b1", "no"), OTHER], [question("b2", "yes")]]
 
 
 def test_questions_in_the_order_of_the_lists(command, tmp_path):
-    release(tmp_path, [OTHER, *TRAIN], TESTS)
+    release(tmp_path, [OTHER, *TRAIN], [*TESTS, [question("b3", "no")]])
     flags = (f"--input={tmp_path}", f"--index={tmp_path}", f"--output={tmp_path}/out")
     done = command("corpora.bioasq", *flags)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["train: 1 no, 1 yes", "dev: 1 yes", "test: 1 no, 1 yes"]
+    counts = ["train: 1 no, 1 yes", "dev: 1 yes", "test: 1 no, 1 yes"]
+    left = "left out, see left_out.jsonl: other type 2, not listed 1"
+    assert done.stdout.splitlines() == [left, *counts]
+    lines = [json.loads(x) for x in (tmp_path / "out/left_out.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["x", "x", "b3"]
     rows = {split: (tmp_path / "out" / f"{split}.tsv").read_text() for split in corpus.SPLITS}
     assert rows == {
         "train": "a2\tIs a2?\tSnippet of a2. More.\tno\na1\tIs a1?\tSnippet of a1. More.\tyes\n",

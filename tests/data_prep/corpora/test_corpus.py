@@ -187,6 +187,7 @@ def test_splits_are_written_together_or_not_at_all(tmp_path):
         "train.tsv": b"1\ta b  c\n\n",
         "dev.tsv": b"",
         "test.tsv": b"2\t\xc3\xa9\n",
+        "left_out.jsonl": b"",
     }
     with pytest.raises(corpus.CorpusError, match=r"train\.tsv exists: add --overwrite"):
         corpus.write(output, {"train": []}, overwrite=False)

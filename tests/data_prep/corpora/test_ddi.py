@@ -25,6 +25,7 @@ def test_the_published_files_but_for_what_the_makers_mended(shared, command, tmp
     flags = (f"--input={data}/original", f"--index={data}/blurb/index", f"--output={tmp_path}")
     done = command("corpora.ddi", *flags)
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "left_out.jsonl").read_bytes() == b""  # BLURB's lists name every file
     # Table 1 of the BioELECTRA paper: 25,296, 2,496 and 5,716 instances.
     assert done.stdout.splitlines() == [
         "train: 725 DDI-advise, 1,486 DDI-effect, 21,745 DDI-false, 177 DDI-int, "
@@ -108,6 +109,33 @@ def test_where_the_drugs_are(text, offsets, expected, tmp_path):
     rows = ddi.read_file(file_of(sentence(text, offsets, [("e0", "e1", "int")])))
     corpus.write(tmp_path, {"train": rows}, overwrite=False)
     assert (tmp_path / "train.tsv").read_text() == f"p0\t{expected}\tDDI-int\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets", "mention", "message"),
+    [
+        ("Aspirin and warfarin interact.", ("12-19", "900-907"), "", "charOffset 900-907, but the"),
+        ("Aspirin and warfarin interact.", ("12-19", "900-907"), "Aspirin", "of 30 characters has"),
+        ("Aspirin and warfarin interact.", ("12-19", "3-9"), "Aspirin", "not 'Aspirin'"),
+        ("Aspirin and warfarin interact.", ("12-19", "6-0"), "", "charOffset 6-0"),
+        ("Aspirin and warfarin interact.", ("12-19", "8-10;0-6"), "", "charOffset 8-10;0-6"),
+        ("Aspirin and warfarin interact.", ("12-19", "-1-6"), "", "names no two drugs"),
+        ("Aspirin and warfarin interact.", ("12-19", "0-9999999999"), "", "names no two drugs"),
+        ("Aspirin and warfarin interact.", ("12-19", "\u0660-6"), "", "names no two drugs"),
+    ],
+)
+def test_a_mention_stands_where_it_says(text, offsets, mention, message):
+    content = sentence(text, offsets, [("e0", "e1", "int")])
+    before, _, after = content.rpartition('text=""')
+    with pytest.raises(corpus.CorpusError, match=message) as caught:
+        ddi.read_file(file_of(f'{before}text="{mention}"{after}'))
+    assert len(str(caught.value)) < 250
+
+
+def test_a_mention_may_stand_one_character_beside():
+    content = sentence("[ACE] x; b", ["2-4", "9-9"], [("e0", "e1", "int")])
+    content = content.replace('text=""', 'text="ACE"', 1)
+    assert ddi.read_file(file_of(content))[0][1] == "[A@DRUG$ x; @DRUG$"
 
 
 def test_every_pair_is_an_instance_and_a_lone_drug_none():

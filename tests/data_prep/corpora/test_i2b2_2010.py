@@ -1,6 +1,7 @@
 """i2b2 2010 on invented notes in the layout of the release, which registered users get."""
 
 import io
+import json
 import re
 import tarfile
 
@@ -66,12 +67,15 @@ def test_relations(command, tmp_path):
     release(tmp_path)
     done = command("corpora.i2b2_2010", f"--input={tmp_path}", f"--output={tmp_path}/out")
     assert done.returncode == 0, done.stderr
-    *counts, left = done.stdout.splitlines()
+    left, *counts = done.stdout.splitlines()
     each = "1 TeRP, 2 TrAP, 1 TrCP, 1 false"
     assert counts[1:] == [f"dev: {each}", f"test: {each}"]
     assert counts[0] == "train: 2 TeRP, 4 TrAP, 2 TrCP, 2 false"
     # One of each of the four notes.
-    assert left == "4 relations are not of two concepts of a line: left out."
+    assert left == "left out, see left_out.jsonl: not of one line 4"
+    lines = [json.loads(x) for x in (tmp_path / "out/left_out.jsonl").read_text().splitlines()]
+    names = ["a.rel", "b.rel", "c.rel", "0001.rel"]
+    assert sorted(line["file"] for line in lines) == sorted(names)
     examples = tasks.TASKS["i2b2_2010_re"].examples(str(tmp_path / "out"))
     found = [(x.id, x.text, x.label) for x in examples["test"]]
     assert found == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]

@@ -113,6 +113,19 @@ def test_no_kind_is_counted_and_an_ampersand_may_stand_for_itself():
     assert counts == {notes.MENTIONS: 1, i2b2_notes.NO_KIND: 1}
 
 
+def test_offsets_beyond_the_note_are_counted_and_named(tmp_path):
+    tags = event("no such text", 1_000_000) + event("fevers & chills", 15)
+    release(tmp_path, "2012", {"1": note(BODY, tags), "2": note(BODY, tags)}, {"3": note(BODY, "")})
+    left = []
+    splits, counts = i2b2_notes.read_instances(tmp_path, "2012", left)
+    assert counts[i2b2_notes.OUTSIDE] == 2 and counts[notes.MENTIONS] == 4
+    assert [(id_, path[-5:], reason) for id_, path, reason in left] == [
+        ("E1000000", "1.xml", "outside"),
+        ("E1000000", "2.xml", "outside"),
+    ]
+    assert sum(tag == "B-PROBLEM" for rows in splits.values() for *_, tag in rows) == 2
+
+
 PHI = (
     '<NAME id="P0" start="7" end="10" text="Doe" TYPE="PATIENT" comment="" />\n'
     '<DATE id="P1" start="11" end="15" text="2069" TYPE="DATE" comment="" />\n'

@@ -111,3 +111,14 @@ def test_what_does_not_fit_is_said(capsys):
     assert capsys.readouterr().out == (
         "3 of 1,200 mentions begin or end within a word: the whole word is tagged.\n"
     )
+
+
+def test_mentions_without_a_word_are_named():
+    left = []
+    found = [
+        notes.Mention("x", ((0, 1),)),
+        notes.Mention("y", ((0, 3),)),
+        notes.Mention("z", ((1, 2), (3, 4))),
+    ]
+    notes.tagged("n", "a b c", found, Counter(), left=left)
+    assert left == [("n.0-1", "n", "overwritten"), ("n.1-4", "n", "no_word")]
