@@ -267,7 +267,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         known = settings.get("trained_on", {})
         kind, labels = known.get("kind"), known.get("labels")
         data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
-        most = settings.get("max_test_examples") or 0
+        *_, drawn_of = scores.get("examples", {}).get("test", [0])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ResultsError(
             f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
@@ -308,7 +308,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
                 f"{file} gives the {metric} {found[metric]:.6f}, but {path} says {value:.6f}: they "
                 "are not of one run; run it again."
             )
-    match = test_sets.compare(task, examples, most)
+    match = test_sets.compare(task, examples, drawn_of)
     return dataclasses.replace(
         run,
         examples=examples,

@@ -85,26 +85,26 @@ def describe(examples: Sequence[Example]) -> TestSet:
     return TestSet(len(pairs), _hash(labelled)[:16], _hash(texts)[:16], tuple(sample))
 
 
-def compare(task: str, examples: Sequence[Example], most: int = 0) -> Match:
+def compare(task: str, examples: Sequence[Example], of: int = 0) -> Match:
     """Compares test examples with those of the papers.
 
     Args:
       task: `--task`.
       examples: as the task's files or a run's predictions have them; none if they are not known.
-      most: `max_test_examples` of the run, which took so many of its file; 0 for all.
+      of: of how many they were drawn by `max_test_examples`; 0 if they were not.
     """
-    match = _compare(task, examples, len(examples) == most)
-    if match.unverified and examples and len(examples) == most:
-        return Match(aside=f"the first {most:,} test examples")
+    match = _compare(task, examples, of)
+    if match.unverified and of > len(examples) > 0:
+        return Match(aside=f"{len(examples):,} of {of:,} test examples")
     return match
 
 
-def _compare(task: str, examples: Sequence[Example], is_cut: bool) -> Match:
+def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
     known = published().get(task)
     if not examples:
         return Match(unverified="the run has kept no test examples")
     if known is None:
-        return _by_count(task, examples, is_cut)
+        return _by_count(task, examples, of)
     own = describe(examples)
     for name, other in known.items():
         if own.content == other.content:
@@ -113,12 +113,14 @@ def _compare(task: str, examples: Sequence[Example], is_cut: bool) -> Match:
             first = (task, fold) == ("gad", 1)
             return Match(fold, "" if first or not fold else f"fold {fold} of {len(known)}")
     for name, other in known.items():
-        of = f" of {name}" if name else ""
+        fold = f" of {name}" if name else ""
         if own.texts == other.texts:
-            return Match(aside=f"the published texts{of} with other labels")
-        if own.examples < other.examples and _is_part(own, other, is_cut):
+            return Match(aside=f"the published texts{fold} with other labels")
+        if own.examples < other.examples and _is_part(own, other):
             numbers = f"{own.examples:,} of {other.examples:,}"
-            return Match(aside=f"{numbers} test examples{of}")
+            return Match(aside=f"{numbers} test examples{fold}")
+    if any(one.examples == of and _is_part(own, one) is None for one in known.values()):
+        return Match(aside=f"{own.examples:,} of {of:,} test examples")
     first = next(iter(known.values()))
     return Match(aside=f"{own.examples:,} test examples, not the published {first.examples:,}")
 
@@ -139,13 +141,13 @@ def _table() -> dict:
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
-def _is_part(own: TestSet, other: TestSet, unless_refuted: bool) -> bool:
-    """Returns True if examples are the other set's, as far as its sample reaches."""
+def _is_part(own: TestSet, other: TestSet) -> bool | None:
+    """Returns whether examples are the other set's; None where its sample does not reach them."""
     least = {digest for digest in own.sample if digest <= other.sample[-1]}
-    return least <= set(other.sample) if unless_refuted or least else False
+    return least <= set(other.sample) if least else None
 
 
-def _by_count(task: str, examples: Sequence[Example], is_cut: bool) -> Match:
+def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
     """Compares numbers, where the published examples were not at hand."""
     if task not in COUNTS:
         return Match(unverified="no published number of test examples is known")
@@ -157,7 +159,7 @@ def _by_count(task: str, examples: Sequence[Example], is_cut: bool) -> Match:
         count = sum(example.label != "false" for example in examples)
     if count == expected:
         return Match(unverified=f"{count:,} {unit}, as published, which were not at hand")
-    if is_cut and count < expected:
+    if of == expected > count:
         return Match(aside=f"{count:,} of {expected:,} {unit}")
     return Match(aside=f"{count:,} {unit}, not the published {expected:,}")
 

@@ -274,10 +274,11 @@ def test_one_answer_is_chosen_on_the_development_set(write):
 
 def test_the_number_that_a_test_set_was_cut_to_is_said(write):
     folder = write("one", "mmrm")
-    (folder / "config.json").write_text('{"max_test_examples": 4}')
-    assert results.read(folder).match.aside == "the first 4 test examples"
-    (folder / "config.json").write_text('{"max_test_examples": 5}')
-    assert results.read(folder).match.aside == ""
+    scores = json.loads((folder / "scores.json").read_text())
+    for of, aside in ((1000, "4 of 1,000 test examples"), (4, "")):
+        (folder / "scores.json").write_text(json.dumps(scores | {"examples": {"test": [4, of]}}))
+        run = results.read(folder)
+        assert (run.match.aside, run.part_of) == (aside, aside and "sentence_roles")
 
 
 def test_predictions_of_another_run_are_refused(write):

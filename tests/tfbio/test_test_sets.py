@@ -119,16 +119,17 @@ def test_what_is_not_the_published_set_is_said(shared):
     folder = shared / "data" / "chemprot" / "blurb"
     examples = examples_of("chemprot", folder)
 
-    def said(examples, *most):
-        return test_sets.compare("chemprot", examples, *most).aside
+    def said(examples, *of):
+        return test_sets.compare("chemprot", examples, *of).aside
 
     assert said(examples[:1000]) == said(examples[-1000:]) == "1,000 of 15,745 test examples"
-    # Of so few none is among those whose hashes are kept; --max_test_examples tells.
+    # Of so few none is among those whose hashes are kept; scores.json tells.
     assert said(examples[:2]) == "2 test examples, not the published 15,745"
-    assert said(examples[:2], 2) == "2 of 15,745 test examples"
+    assert said(examples[:2], 15745) == "2 of 15,745 test examples"
     dev = examples_of("chemprot", folder, "dev")
     assert said(dev) == "11,268 test examples, not the published 15,745"
-    assert said(dev[:1000], 1000) == "1,000 test examples, not the published 15,745"
+    assert said(dev[:1000], 11268) == "1,000 test examples, not the published 15,745"
+    assert said(dev[:2], 11268) == "2 test examples, not the published 15,745"
     assert said(examples, len(examples)) == ""
     other = examples_of("hoc", shared / "data" / "hoc" / "blue")
     aside = test_sets.compare("hoc", other).aside
@@ -143,7 +144,7 @@ def test_numbers_are_compared_where_the_examples_were_not_at_hand():
     yes = texts(["yes"] * 140)
     found = test_sets.compare("bioasq", yes)
     assert not found.aside and found.unverified.startswith("140 test examples, as published")
-    assert test_sets.compare("bioasq", yes[1:], 139).aside == "139 of 140 test examples"
+    assert test_sets.compare("bioasq", yes[1:], 140).aside == "139 of 140 test examples"
     fewer = test_sets.compare("bioasq", yes[1:])
     assert fewer.aside == "139 test examples, not the published 140"
     more = test_sets.compare("bioasq", yes + yes[:1])
@@ -158,7 +159,7 @@ def test_numbers_are_compared_where_the_examples_were_not_at_hand():
         "2 test relations, not the published 6,293"
     )
     assert "no published number" in test_sets.compare("bc4chemd", tagged).unverified
-    assert test_sets.compare("bc4chemd", tagged, 2).aside == "the first 2 test examples"
+    assert test_sets.compare("bc4chemd", tagged, 9).aside == "2 of 9 test examples"
     assert "kept no test examples" in test_sets.compare("squad_v2", []).unverified
 
 
