@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format install-tpu tpu-check
+.PHONY: help demo test lint format parity install-tpu tpu-check
 
 help:  ## Lists what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
@@ -34,6 +34,9 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 	@echo "Installing what the tests need into .venv (about 1 minute) ..."
 	@$(PIP) -e '.[test]'
 	@touch $@
+
+parity: .venv/installed  ## Compares with a recording of the authors' code, RECORDING=FOLDER
+	@PYTHONPATH=. TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/parity.py --recording='$(RECORDING)'
 
 tpu-check: .venv/installed .venv-tpu/installed  ## Compiles each recipe's step for TPUs (hours)
 	@$(BIN)/python scripts/tpu_check.py --tpu=v3-8 --tpu=v5e-8 \

@@ -188,9 +188,14 @@ class MultiLabel:
         targets = batch["targets"]
         if self.absent_outputs:
             targets = tf.reshape(tf.stack([1.0 - targets, targets], axis=-1), tf.shape(logits))
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
-        total = tf.reduce_mean if self.absent_outputs else tf.reduce_sum
-        losses = total(losses, axis=-1)
+            # Rounded as there: where an output is sure, and wrong, a loss of 20 is the most.
+            present = tf.sigmoid(logits)
+            losses = -targets * tf.math.log(present + 1e-9)
+            losses -= (1.0 - targets) * tf.math.log(1.0 - present + 1e-9)
+            losses = tf.reduce_mean(losses, axis=-1)
+        else:
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
+            losses = tf.reduce_sum(losses, axis=-1)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:

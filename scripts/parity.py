@@ -1,0 +1,475 @@
+"""Compares fine-tuning with what was recorded from the code of BioELECTRA's authors.
+
+    make parity RECORDING=FOLDER
+
+FOLDER has the layout of a recording: `config.json`, `vocab.txt`, `pretrained.ckpt-*`, and for each
+kind of task its examples, `KIND.npz` and `KIND.ckpt-*`. For each kind the largest difference of
+each quantity is printed beside its limit. The exit code is 1 if any is above. The settings are
+those of `--hparams=authors`, with the recording's own shape, lengths, rates and steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+from tfbio import cli, config, kinds, optimization, packing, tensorflow1, tokenization, weight_names
+from tfbio.config import EncoderConfig, FinetuningConfig
+from tfbio.finetuner import Finetuner
+from tfbio.packing import NO_TARGET
+from tfbio.task_files import LabelledText, TaggedSentence
+
+FLAGS = flags.FLAGS
+
+
+class Columns(NamedTuple):
+    """What the rows of a recorded file are, and the kind of task that they are of."""
+
+    kind: str
+    names: tuple[str, ...] = ()
+
+
+KINDS = {
+    "classification": Columns("classification", ("id", "text", "label")),
+    "pair": Columns("classification", ("text", "pair", "label")),
+    "yesno": Columns("classification", ("id", "text", "pair", "label")),
+    "multilabel": Columns("multilabel", ("label", "text", "id")),
+    "regression": Columns("regression", ("id", "text", "pair", "label")),
+    "tagging": Columns("tagging"),
+    "tagging_words": Columns("tagging"),
+}
+# What the authors call the tasks that we call otherwise.
+TASKS = {
+    "clinicalsts": "clinical_sts",
+    "i2b2": "i2b2_2010_re",
+    "ncbi": "ncbi_disease",
+    "pico": "ebm_pico",
+}
+SHAPE = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+GIVEN = (
+    "train_batch_size",
+    "learning_rate",
+    "warmup_proportion",
+    "layerwise_lr_decay",
+    "weight_decay_rate",
+)
+# Their gradients are 0 but for rounding: a softmax does not change where a number is added to all.
+ZERO_GRADIENTS = ("self/key/bias", "squad/dense/bias", "squadv1/dense/bias")
+
+
+class Difference(NamedTuple):
+    """The largest difference of a quantity, where it was, and the most that it may be."""
+
+    quantity: str
+    value: float
+    limit: float
+    where: str
+
+    @property
+    def is_small(self) -> bool:
+        return bool(self.value <= self.limit)  # NaN is not
+
+
+class FromStepZero(optimization.WarmupLinearDecay):
+    """In the recording step k has the rate of k; in the code that of k or of k + 1, by chance."""
+
+    def __call__(self, step):
+        return super().__call__(step - 1)
+
+
+class Recorded:
+    """What was recorded of a kind of task, and a `Finetuner` that is to do the same.
+
+    Args:
+      folder: of the recording.
+      name: of `KINDS`.
+      encoder_changes: to the shape of the encoder, to plant a mistake.
+      changes: to the settings, to plant a mistake.
+
+    Attributes:
+      train: the pieces of the rows that are not padding.
+      dev: those of evaluation.
+    """
+
+    def __init__(self, folder: Path, name: str, encoder_changes: dict | None = None, **changes):
+        told = json.loads((folder / "config.json").read_text())
+        self.folder, self.name, self.own = folder, name, told["kinds"][name]
+        self.arrays = np.load(folder / f"{name}.npz")
+        self.steps = self.own["steps_run"]
+        given = self.own["all_settings"]
+        numbers = self.own.get("label_ids") or {}
+        labels = sorted(numbers, key=numbers.__getitem__)
+        kind, self.columns = KINDS[name]
+        if kind == "multilabel":
+            labels = [label.removesuffix("_1") for label in labels[1::2]]
+        self.config = FinetuningConfig(**self._settings(given) | changes)
+        hidden_size = told["model"]["hidden_size"]
+        encoder = EncoderConfig(
+            vocab_size=given["vocab_size"],
+            embedding_size=given["embedding_size"] or hidden_size,
+            **{setting: told["model"][setting] for setting in SHAPE},
+            **(encoder_changes or {}),
+        )
+        self.tokenizer = tokenization.load_tokenizer(folder / "vocab.txt", given["do_lower_case"])
+        self.kind = kinds.make(kind, labels, self.config)
+        self.finetuner = Finetuner(
+            self.config,
+            encoder,
+            self.kind,
+            self.tokenizer.pad_id,
+            self.own["num_train_steps_given"],
+            tf.distribute.get_strategy(),
+        )
+        optimizer = self.finetuner.optimizer
+        optimizer.learning_rate = FromStepZero(**optimizer.learning_rate.get_config())
+        model = self.finetuner.model
+        tensorflow1.restore_encoder(self._checkpoint("pretrained"), model.encoder)
+        for variable, names in self.named():
+            if f"init/{names[0]}" in self.arrays:
+                variable.assign(self[f"init/{names[0]}"])
+        examples = self.examples()
+        self.dev = self.train = self.pieces(examples)
+        if len(self._rows("features")) == 2 * len(examples):  # double_unordered
+            swapped = [dataclasses.replace(x, text=x.pair, pair=x.text) for x in examples]
+            self.train = self.pieces(examples + swapped)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def _settings(self, given: dict) -> dict:
+        task = TASKS.get(self.own["task"], self.own["task"].replace("-", "_"))
+        path = config.find_protocol("authors", task)
+        return {
+            **json.loads(Path(path).read_text()),
+            "gradient_clip_groups": 1,  # one core
+            **{name: given[name] for name in GIVEN},
+            "sequence_length": given["max_seq_length"],
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            # A mistake of that code, which is no part of --hparams=authors.
+            **({"tagging_early_cut": True} if self.name.startswith("tagging") else {}),
+        }
+
+    def _checkpoint(self, name: str) -> str:
+        (index,) = self.folder.glob(f"{name}.ckpt-*.index")
+        return str(index.with_suffix(""))
+
+    def _rows(self, split: str) -> np.ndarray:
+        """The rows that are not padding, which fills the last batch."""
+        return np.flatnonzero(self[f"{split}/task_id"] == 0)
+
+    def examples(self) -> list:
+        text = (self.folder / self.own["examples_file"]).read_text(encoding="utf-8")
+        if self.kind.of_tokens:
+            sentences = [block.split("\n") for block in text.split("\n\n")]
+            return [_sentence([x for x in lines if x]) for lines in sentences if any(lines)]
+        rows = [line.split("\t") for line in text.split("\n") if line]
+        rows = rows[len(rows) - self.own["raw_examples"] :]  # without a header
+        named = [{"id": "", **dict(zip(self.columns, row, strict=True))} for row in rows]
+        read = {"multilabel": _present, "regression": float}.get(self.name, str)
+        return [LabelledText(**{**row, "label": read(row["label"])}) for row in named]
+
+    def pieces(self, examples: list) -> packing.Pieces:
+        return self.kind.pieces(examples, self.tokenizer, self.config.sequence_length)
+
+    @property
+    def head(self) -> str:
+        """The scope of the head; in the recording it ends with two slashes but for answers."""
+        first = next(name for name in self.arrays if name.startswith("init/"))
+        return first.removeprefix("init/").rpartition("dense")[0]
+
+    def named(self) -> list[tuple[tf.Variable, list[str]]]:
+        """The variables of the model with their names in the recording."""
+        model = self.finetuner.model
+        return [
+            *weight_names.of_encoder(model.encoder, "electra"),
+            (model.head.kernel, [f"{self.head}dense/kernel"]),
+            (model.head.bias, [f"{self.head}dense/bias"]),
+        ]
+
+    def part(self, pieces: packing.Pieces, chosen: np.ndarray) -> packing.Part:
+        (part,) = self.finetuner._packer(pieces, len(chosen)).batch(chosen)
+        return part
+
+    def batch(self, step: int) -> np.ndarray:
+        """The rows of a step that are not padding."""
+        return np.intersect1d(self["batches"][step], self._rows("features"))
+
+    def take(self, step: int) -> float:
+        """Takes a step and returns its loss."""
+        parts = [self.part(self.train, self.batch(step))]
+        finetuner = self.finetuner
+        return float(finetuner._train_step(finetuner._distribute(parts), tf.constant(0)))
+
+
+def _sentence(lines: list[str]) -> TaggedSentence:
+    words, tags = zip(*((line.split()[0], line.split()[-1]) for line in lines), strict=True)
+    if any(tag[0] == "B" for tag in tags):
+        tags = _as_spans(tags)
+    return TaggedSentence("", words, tuple(tags))
+
+
+def _as_spans(tags: tuple[str, ...]) -> list[str]:
+    """Tags as the authors' code reads and writes them again, as spans.
+
+    An I after O begins one; an I of another type does not, and gives the whole its type.
+    """
+    written, start = list(tags), 0
+    for number, (tag, after) in enumerate(zip(tags, (*tags[1:], "O"), strict=True)):
+        if tag[0] == "B" or (tag != "O" and (number == 0 or tags[number - 1] == "O")):
+            start = number
+        if tag != "O" and after[0] != "I":
+            for place in range(start, number + 1):
+                written[place] = ("B" if place == start else "I") + tag[1:]
+    return written
+
+
+def _present(labels: str) -> tuple[str, ...]:
+    return tuple(name[:-2] for name in labels.split(",") if name.endswith("_1"))
+
+
+# --- What is compared ----------------------------------------------------------------------------
+
+
+class Largest:
+    """Keeps the largest difference of each quantity."""
+
+    def __init__(self):
+        self.found: dict[str, Difference] = {}
+
+    def add(self, quantity: str, value: float, limit: float, where: str) -> None:
+        before = self.found.get(quantity)
+        # NaN is larger than all.
+        if before is None or not value <= before.value and not np.isnan(before.value):
+            self.found[quantity] = Difference(quantity, float(value), limit, where)
+
+
+def compare(recorded: Recorded) -> list[Difference]:
+    """Takes the recorded steps and returns the largest difference of each quantity."""
+    largest = Largest()
+    _compare_features(recorded, largest)
+    dev, rows = recorded.dev, recorded._rows("dev_features")
+    _compare_outputs(recorded, largest, "eval0", dev, rows)
+    _compare_outputs(recorded, largest, "step0", recorded.train, recorded.batch(0))
+    _compare_first_step(recorded, largest)
+    for step in range(recorded.steps):
+        _compare_step(recorded, largest, step)
+    reader = tf.train.load_checkpoint(recorded._checkpoint(recorded.name))
+    for variable, names in recorded.named():
+        expected = np.concatenate([reader.get_tensor(each) for each in names], axis=-1)
+        error = np.abs(variable.numpy() - expected).max()
+        largest.add(f"weights after {recorded.steps} steps", error, 5e-7, names[0])
+        # What follows is compared at the recorded weights.
+        variable.assign(expected)
+    _compare_outputs(recorded, largest, f"eval{recorded.steps}", dev, rows)
+    return list(largest.found.values())
+
+
+def _compare_features(recorded: Recorded, largest: Largest) -> None:
+    """Counts the arrays of the features that differ, with the padding of each row."""
+    for split, pieces in (("features", recorded.train), ("dev_features", recorded.dev)):
+        rows = recorded._rows(split)
+        largest.add("features", abs(len(rows) - len(pieces.input_ids)), 0, f"{split}: their number")
+        for row, ids, segments, target in zip(
+            rows, pieces.input_ids, pieces.segment_ids, pieces.targets, strict=False
+        ):
+            own = {
+                "input_ids": ids,
+                "segment_ids": segments,
+                "input_mask": np.ones(len(ids)),
+                **_targets(recorded, target),
+            }
+            for name, values in own.items():
+                expected = recorded[f"{split}/{name}"][row]
+                if name == "labels":  # those of cut words stay in the recording
+                    expected = expected[: len(values)]
+                values = np.asarray(values)
+                missing = expected.size - values.size
+                padded = np.pad(values, (0, max(0, missing))) if values.ndim else values
+                differs = not np.array_equal(padded, expected)
+                largest.add("features", float(differs), 0, f"{split}, row {row}: {name}")
+
+
+def _targets(recorded: Recorded, target: np.ndarray) -> dict[str, np.ndarray]:
+    """The targets of a piece, by their names in the recording."""
+    if recorded.kind.of_tokens:
+        places = np.flatnonzero(target != NO_TARGET)
+        return {
+            "labels": target[places],
+            "labels_mask": np.ones(len(places)),
+            "labeled_positions": places,
+        }
+    if recorded.name == "multilabel":
+        return {"label_ids": np.stack([1 - target, target], axis=-1).ravel()}
+    return {"targets" if recorded.name == "regression" else "label_ids": target}
+
+
+def _compare_outputs(
+    recorded: Recorded, largest: Largest, when: str, pieces: packing.Pieces, chosen: np.ndarray
+) -> None:
+    """Compares the logits, and what is predicted, of the development set or of a batch."""
+    part = recorded.part(pieces, chosen)
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    logits = recorded.finetuner.model(batch)
+    rows = _places(recorded, 0) if when == "step0" else chosen
+    name = "predictions" if recorded.name == "regression" else "logits"
+    outputs = recorded.kind.outputs(logits, batch).numpy()
+    for number, (piece, row) in enumerate(zip(chosen, rows, strict=True)):
+        expected = recorded[f"{when}/{name}"][row]
+        # In the recording a row has the logits of its words, in their order.
+        own = slice(number, number + 1)
+        if recorded.kind.of_tokens:
+            own = part.arrays["first"][number] + pieces.words[piece]
+            expected = expected[: len(own)]
+        error = np.abs(logits.numpy()[own].reshape(expected.shape) - expected)
+        where = f"{when}, row {row}"
+        largest.add("logits", error.max(initial=0.0), 1e-5, where)
+        predicted = recorded[f"{when}/predictions"][row]
+        wrong = _wrong(recorded, outputs[own], predicted, expected)
+        largest.add("predictions", wrong, 0, where)
+
+
+def _places(recorded: Recorded, step: int) -> np.ndarray:
+    """Where the rows of `Recorded.batch` stand in the recorded arrays of a step."""
+    order = recorded["batches"][step]
+    return np.array([np.flatnonzero(order == row)[0] for row in recorded.batch(step)])
+
+
+def _wrong(
+    recorded: Recorded, outputs: np.ndarray, predicted: np.ndarray, logits: np.ndarray
+) -> int:
+    """Counts the predictions that differ, but for those whose logits are equal to 1e-5."""
+    if recorded.name == "regression":
+        return int(abs(outputs[0, 0] / recorded.config.score_scale - predicted) > 1e-5)
+    if recorded.name == "multilabel":
+        unsure = np.abs(logits[1::2]) < 1e-5
+        return int(((outputs[0] > 0.5) != (predicted[1::2] > 0.5))[~unsure].sum())
+    found = outputs if recorded.kind.of_tokens else outputs.argmax(axis=-1)
+    predicted = np.atleast_1d(predicted)[: len(found)]
+    logits = logits.reshape(len(found), -1)
+    gap = np.take_along_axis(logits, predicted[:, None], 1) - np.take_along_axis(
+        logits, found[:, None].astype(int), 1
+    )
+    return int((np.abs(gap) > 1e-5).sum())
+
+
+def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
+    """Compares the last layer's output, and each variable's gradient before clipping.
+
+    The error of a gradient is judged by the variable's own norm, of `ZERO_GRADIENTS` by that of
+    all.
+    """
+    part = recorded.part(recorded.train, recorded.batch(0))
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    document_ids = batch["document_ids"]
+    output = recorded.finetuner.model.encoder(
+        batch["input_ids"],
+        tf.cast(document_ids > 0, tf.int32),
+        batch["segment_ids"],
+        document_ids,
+        batch["position_ids"],
+    )
+    output = output.numpy().reshape(-1, output.shape[-1])
+    rows = _places(recorded, 0)
+    for piece, row, first in zip(recorded.batch(0), rows, part.arrays["first"], strict=True):
+        length = len(recorded.train.input_ids[piece])
+        expected = recorded["step0/sequence_output"][row][:length]
+        error = np.abs(output[first : first + length] - expected).max()
+        largest.add("sequence output", error, 1e-5, f"row {row}")
+    _, gradients = recorded.finetuner._gradients(batch, tf.constant([0, 0]))
+    variables = recorded.finetuner.model.trainable_variables
+    own = {v.ref(): tf.convert_to_tensor(g) for v, g in zip(variables, gradients, strict=True)}
+    for variable, names in recorded.named():
+        parts = np.split(own[variable.ref()].numpy(), len(names), axis=-1)
+        for name, gradient in zip(names, parts, strict=True):
+            expected = recorded[f"step0/grad/{name}"]
+            norm = np.linalg.norm(expected)
+            if name.endswith(ZERO_GRADIENTS):
+                norm = recorded["step0/global_norm"]
+            error = np.linalg.norm(gradient - expected) / norm
+            largest.add("gradients, each to its norm", error, 3e-6, name)
+
+
+def _compare_step(recorded: Recorded, largest: Largest, step: int) -> None:
+    """Compares the rates and the loss of a step, which is taken."""
+    finetuner, share = recorded.finetuner, recorded.finetuner._multipliers()
+    rate = finetuner.optimizer.learning_rate(finetuner.optimizer.iterations)
+    for variable, names in recorded.named():
+        for name in names:
+            expected = recorded[f"step{step}/lr/{name}"]
+            error = _relative(rate * share(variable), expected)
+            largest.add("rates, relative", error, 1e-6, f"step {step}: {name}")
+    error = _relative(recorded.take(step), recorded[f"step{step}/loss"])
+    largest.add("losses, relative", error, 1e-5, f"step {step}")
+
+
+def _relative(value: float, expected: float) -> float:
+    return float(abs(value - expected) / max(abs(expected), 1e-30))
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def find_kinds(folder: Path) -> list[str]:
+    """Returns the kinds that a recording has.
+
+    Raises:
+      UserError: the folder is no recording, or has a kind that is unknown.
+    """
+    try:
+        found = list(json.loads((folder / "config.json").read_text())["kinds"])
+    except (OSError, ValueError, KeyError) as error:
+        raise cli.UserError(
+            f"--recording={folder}: expected the folder of a recording, with a config.json that "
+            f"lists its kinds: {error!r}."
+        ) from error
+    unknown = sorted(set(found) - set(KINDS))
+    if unknown:
+        raise cli.UserError(
+            f"--recording={folder}: config.json has the kind {unknown[0]!r}; the kinds are "
+            f"{', '.join(KINDS)}."
+        )
+    return [kind for kind in KINDS if kind in found]
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("recording", "", "Folder of the recording.")
+    flags.DEFINE_multi_string("kind", [], "Only this kind. May be repeated.")
+
+
+def main(argv: list[str]) -> None:
+    """Prints the differences of each kind, and ends with exit code 1 if one is above its limit."""
+    cli.no_arguments(argv)
+    folder = Path(FLAGS.recording)
+    worse = []
+    for name in FLAGS.kind or find_kinds(folder):
+        print(name, flush=True)
+        for found in compare(Recorded(folder, name)):
+            mark = "" if found.is_small else "  ABOVE"
+            print(
+                f"  {found.quantity:<28}{found.value:>9.2g}  limit {found.limit:<7g}"
+                f"{mark}  ({found.where})",
+                flush=True,
+            )
+            worse += [] if found.is_small else [f"{name}: {found.quantity}"]
+    print(f"{len(worse)} above their limits: {'; '.join(worse)}" if worse else "All as recorded.")
+    if worse:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)
