@@ -171,7 +171,7 @@ def _of_citation(
     source = markup.printable(os.path.basename(path))
     known = _pmid_number(citation.pmid)
     key = known or _hashed(f"{source} {position}")
-    id_ = f"pmid:{citation.pmid}" if known else f"{source}#{position + 1}"
+    id_ = f"pmid:{known}" if known else f"{source}#{position + 1}"
     if citation.deleted:
         # It stands against all that other files of no known edition say.
         return Candidate(DELETION, id_, key, citation.version, revised=99999999)
@@ -219,7 +219,7 @@ def _of_full_text(
     number = re.fullmatch("PMC([0-9]{1,12})", article.pmcid)
     pmid = _pmid_number(article.pmid)
     if pmid:
-        id_, key = f"pmid:{article.pmid}", pmid
+        id_, key = f"pmid:{pmid}", pmid
     elif number:
         id_, key = article.id, 1 << 62 | int(number[1])
     else:

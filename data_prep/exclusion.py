@@ -203,14 +203,16 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
 _LARGEST = 1 << 30
 
 _LISTED_ID = re.compile(
-    r"(?:pmid:)?(?:\w+/)*(\d{1,8})(?:\.txt|\.n?xml)?|(?:pmcid:)?PMC(\d{1,9})", re.I
+    r"(?:pmid:)?(?:\w+/)*([0-9]{1,8})(?:\.txt|\.n?xml)?|(?:pmcid:)?PMC([0-9]{1,9})", re.I
 )
-_LINE_ID = re.compile(r"(\d{1,8})\|[at]\||(\d{1,8})\.T\d+\.T\d+\t|[^\n]*\t(\d{1,8})_s\d+\s*$")
+_LINE_ID = re.compile(
+    r"([0-9]{1,8})\|[at]\||([0-9]{1,8})\.T\d+\.T\d+\t|[^\n]*\t([0-9]{1,8})_s\d+\s*$"
+)
 _DOCUMENT = "-DOCSTART-"
-_DOCUMENT_ID = re.compile(r"-DOCSTART- \((\d{1,8})\)")
+_DOCUMENT_ID = re.compile(r"-DOCSTART- \(([0-9]{1,8})\)")
 _TAG = re.compile(r"[BILOUES](-\S+)?")
 _PAGE = re.compile(
-    r"https?://(?:www\.)?(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,8})/?"
+    r"https?://(?:www\.)?(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/([0-9]{1,8})/?"
 )
 _BRACKET = re.compile(r"-[LR][RSC]B-")
 _MASK = re.compile(r"@[A-Za-z][A-Za-z-]*\$")
@@ -313,7 +315,7 @@ def _read_json(values: list) -> tuple[set[str], set[str]]:
                     named = inner if isinstance(inner, list) else [inner]
                 else:
                     named = []
-                ids.update(item for item in map(str, named) if re.fullmatch(r"\d{1,8}", item))
+                ids.update(item for item in map(str, named) if re.fullmatch("[0-9]{1,8}", item))
     return ids, texts
 
 

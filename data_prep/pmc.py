@@ -99,6 +99,10 @@ FOREIGN = etree.XPath(
     "descendant-or-self::*[namespace-uri() and"
     " namespace-uri() != 'http://www.w3.org/1998/Math/MathML']"
 )
+# What else stands in their places ("N/A", "0", "-") is none, and must not be several articles' id.
+PMCID = re.compile(r"(?:PMC)?([0-9]{1,12})(?:\.[0-9]{1,9})?", re.IGNORECASE)
+PMID = re.compile("[0-9]{1,12}")
+DOI = re.compile(r"10\.\S+/\S+")
 # PMC's words for the link to a supplement, the same in every article.
 DOWNLOAD = re.compile(r"\(?Click here for (?:additional data )?file\.?\)?", re.IGNORECASE)
 RETRACTED = re.compile(r"\W*(?:retracted|withdrawn)(?: article)?\s*[:\])]", re.IGNORECASE)
@@ -139,8 +143,8 @@ class FullText:
       name: the base name of the file, or the member of a package, that it was read from; in a set
         of articles with its number, as in "set.xml#3".
       pmcid: as in "PMC123", or "".
-      pmid: PubMed's number, or "".
-      doi: or "".
+      pmid: PubMed's number, not 0, or "".
+      doi: as in "10.1371/journal.pone.0000217", or "".
       title: with the subtitle behind a colon.
       abstract: without a title. Summaries for laymen and for tables of contents are left out.
       body: in reading order. Figures and tables that the file keeps beside the body come last.
@@ -371,9 +375,10 @@ def _full_text(article: etree._Element, name: str) -> FullText:
     ids: dict[str, str] = {}
     for element in meta.iterfind("article-id"):
         ids.setdefault(element.get("pub-id-type", ""), text(element))
-    pmcid = re.fullmatch(
-        r"(?:PMC)?(\d+)(?:\.\d+)?", ids.get("pmc") or ids.get("pmcid") or "", re.IGNORECASE
-    )
+    pmcids = (PMCID.fullmatch(ids.get(kind, "")) for kind in ("pmc", "pmcid"))
+    pmcid = next((int(found[1]) for found in pmcids if found), 0)
+    pmid = ids.get("pmid", "")
+    doi = ids.get("doi", "")
 
     titles = [meta.find(f"title-group/{tag}") for tag in ("article-title", "subtitle")]
     titles = [title for title in titles if title is not None]
@@ -391,9 +396,9 @@ def _full_text(article: etree._Element, name: str) -> FullText:
     language = article.get("{http://www.w3.org/XML/1998/namespace}lang") or "en"  # JATS's default
     return FullText(
         name=name,
-        pmcid=f"PMC{pmcid[1]}" if pmcid else "",
-        pmid=ids.get("pmid", ""),
-        doi=ids.get("doi", ""),
+        pmcid=f"PMC{pmcid}" if pmcid else "",
+        pmid=str(int(pmid)) if PMID.fullmatch(pmid) and int(pmid) else "",
+        doi=doi if DOI.fullmatch(doi) else "",
         title=title,
         abstract=() if abstract is None else tuple(_paragraphs(abstract)),
         body=tuple(paragraph for part in parts for paragraph in _paragraphs(part)),

@@ -49,6 +49,8 @@ FORMATS = ("jsonl", "bioc", "pubtator", "brat")
 _PUBTATOR_TEXT = re.compile(r"([^|\s]+)\|([ta])\|(.*)", re.DOTALL)
 # Of a file, in bytes and without its ending; Linux takes 255.
 _LONGEST_NAME = 250
+# Characters that may be missing between the passages of a small file of BioC.
+_LEAST_ROOM = 1_000_000
 _EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 # What a line of PubTator or brat cannot hold: tabs, and whatever a reader may take for its end.
 _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
@@ -183,8 +185,7 @@ def _titled(name: str, title: str, abstract: str = "") -> Document:
 
 def _read_xml(path: str) -> Iterator[Document]:
     if bioc.is_bioc(path):
-        for document in bioc.read_documents(path):
-            yield _of_bioc(path, document)
+        yield from _read_bioc(path, bioc.read_documents(path), storage.size(path))
         return
     for citation in pubmed.read_citations(path):
         if not (citation.deleted or citation.book):
@@ -214,11 +215,19 @@ def _read_bioc_json(path: str) -> Iterator[Document]:
         raise FormatError(f"{path} is not JSON ({error}).") from None
     if not found:
         raise FormatError(f"{path} holds no document of BioC: none of its objects has passages.")
-    for document in found:
-        yield _of_bioc(path, document)
+    yield from _read_bioc(path, found, len(text))
 
 
-def _of_bioc(path: str, document: dict[str, Any]) -> Document:
+def _read_bioc(path: str, documents: Iterable[dict[str, Any]], size: int) -> Iterator[Document]:
+    # What offsets leave between passages is filled, and so must not be more than files have.
+    room = max(_LEAST_ROOM, size)
+    for document in documents:
+        made = _of_bioc(path, document, room)
+        room -= len(made.text) - sum(passage.end - passage.start for passage in made.passages)
+        yield made
+
+
+def _of_bioc(path: str, document: dict[str, Any], room: int) -> Document:
     name, parts = str(document.get("id") or ""), []
     if not name:
         raise FormatError(f"{path}: a document has no id: give each one.")
@@ -229,11 +238,25 @@ def _of_bioc(path: str, document: dict[str, Any]) -> Document:
             for part in [passage] if passage.get("text") else passage.get("sentences") or []:
                 # Half of a pair of surrogates, which JSON can hold, is no character.
                 text = re.sub("[\ud800-\udfff]", "\ufffd", part.get("text") or "")
-                parts.append((int(part["offset"]), kind, text))
+                parts.append((_offset(part["offset"]), kind, text))
+        end = 0
+        for start, _, text in parts:
+            room -= max(0, start - end) if text else 0
+            end = max(end, start + len(text))
+            if room < 0:
+                raise ValueError(f"{start} is much further from the passage before than files go")
         return _joined(name, parts)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = "expected passages with a text and an offset, which is that in the document"
         raise FormatError(f"{path}, document {name}: {message} ({error}).") from error
+
+
+def _offset(value: Any) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,12}\s*", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"the offset {value!r:.40} is no whole number")
 
 
 # --- Writing -------------------------------------------------------------------------------------

@@ -119,6 +119,25 @@ def test_what_is_no_pmid_is_none(tmp_path, pmid):
     assert found.key > 1 << 40
 
 
+def test_full_texts_without_a_valid_id_do_not_share_a_key(tmp_path):
+    ids = '<article-id pub-id-type="pmid">N/A</article-id>'
+    ids += '<article-id pub-id-type="doi">none</article-id>'
+    keys = []
+    for words in ("We fed cats.", "We fed mice."):
+        text = FULL_TEXT.format(pmid=ids, language="en").replace(">77<", ">PMC0<")
+        abstract, body = read(tmp_path, text.replace("We fed cats.", words))
+        assert abstract.key == body.key and abstract.id.startswith("file:a.xml:")
+        keys.append(body.key)
+    assert keys[0] != keys[1] and min(keys) > 1 << 63
+
+
+def test_one_article_has_one_id(tmp_path):
+    assert full_text(tmp_path, pmid="0055")[0].documents[0].id == "pmid:55"
+    text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"
+    (found,) = read(tmp_path, text.replace(">5</PMID>", ">0055</PMID>"))
+    assert (found.key, found.id, found.documents[0].id) == (55, "pmid:55", "pmid:55")
+
+
 def test_titles_of_sections_and_captions_are_options(tmp_path):
     _, body = full_text(tmp_path, section_labels=True, captions=True)
     assert body.documents[0].sentences == ["Methods: We fed cats.", "They ate.", "A cat."]

@@ -364,6 +364,12 @@ def test_a_file_may_repeat_another(tmp_path):
     exclusion.load([str(tmp_path / "a.txt"), str(tmp_path / "b.txt")])
 
 
+def test_only_plain_numbers_are_ids():
+    for text in (b"-5\n+7\n", "\u0665\u0665\n".encode(), b"1e5\n", b"1_000", b'{"pmid": -5}'):
+        assert exclusion.read(text)[0] == set()
+    assert exclusion.read(b"0055\nPMC12\n")[0] == {"0055", "PMC12"}
+
+
 def test_entities_are_not_expanded(load, tmp_path):
     (tmp_path / "secret").write_text(SENTENCE)
     xml = f'<!DOCTYPE a [<!ENTITY e SYSTEM "{tmp_path}/secret">]><a>{MASKED}<b>&e;</b></a>'

@@ -389,6 +389,9 @@ def ids(**values):
         (ids(pmcid="pmc12.2"), "pmcid:PMC12"),
         (ids(pmc="", pmid=" 5\n", doi="10.1/x"), "pmid:5"),
         (ids(pmcaid="99", doi="10.1/x"), "doi:10.1/x"),
+        (ids(pmc="N/A", pmcid="PMC007", pmid="N/A"), "pmcid:PMC7"),
+        (ids(pmc="PMC0", pmid="+7", doi="10.1/x"), "doi:10.1/x"),
+        (ids(pmc="\u0661\u0662", pmid="0", doi="-"), "file:article.nxml"),
         ("", "file:article.nxml"),
     ],
 )

@@ -392,6 +392,33 @@ def test_json_lines_have_exact_offsets(tmp_path, ncbi_gold):
             b'{"id": 1, "passages": [{"text": "AB", "offset": 0}, {"text": "C", "offset": 1}]}',
             "document 1: .*that at 1 begins before",
         ),
+        (
+            "a.json",
+            b'{"id": 1, "passages": [{"text": "AB", "offset": 2000000000}]}',
+            "document 1: .*2000000000 is much further",
+        ),
+        (
+            "a.xml",
+            b"<collection><document><id>1</id><passage><offset>2000000000</offset><text>A</text>"
+            b"</passage></document></collection>",
+            "document 1: .*2000000000 is much further",
+        ),
+        (
+            "a.json",
+            json.dumps(
+                [
+                    {"id": name, "passages": [{"text": "A", "offset": 400_000}]}
+                    for name in ("1", "2", "3")
+                ]
+            ).encode(),
+            "document 3: .*400000 is much further",
+        ),
+        (
+            "a.json",
+            '{"id": 1, "passages": [{"text": "A", "offset": "\u0661"}]}'.encode(),
+            "document 1: .*no whole number",
+        ),
+        ("a.json", b'{"id": 1, "passages": [{"text": "A", "offset": 1.5}]}', "no whole number"),
     ],
 )
 def test_a_mistake_is_named(tmp_path, name, data, words):
