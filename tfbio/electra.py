@@ -83,7 +83,7 @@ class Electra(keras.layers.Layer):
             shape.hidden_size, shape.hidden_size, deviation, "discriminator_predictions/dense"
         )
         self.discriminator_output = Dense(
-            shape.hidden_size, 1, deviation, "discriminator_predictions/dense_1"
+            shape.hidden_size, 1, None, "discriminator_predictions/dense_1"
         )
 
     @property

@@ -141,10 +141,11 @@ class Encoder(keras.layers.Layer):
         self.embeddings = embeddings or Embeddings(config)
         self.projection = None
         if config.has_projection:
+            # ELECTRA's has Glorot's initial weights, ALBERT's those of all other layers.
             self.projection = Dense(
                 config.embedding_size,
                 config.hidden_size,
-                config.initializer_range,
+                config.initializer_range if config.share_layers else None,
                 "embeddings_project",
             )
         layers = 1 if config.share_layers else config.num_hidden_layers
@@ -215,9 +216,15 @@ class Encoder(keras.layers.Layer):
 
 
 class Dense(keras.layers.Layer):
-    """A matrix product and a bias on [rows, inputs]."""
+    """A matrix product and a bias on [rows, inputs].
 
-    def __init__(self, inputs: int, outputs: int, deviation: float, name: str):
+    Its weights are drawn from a truncated normal distribution of the standard `deviation`; without
+    one, from Glorot's uniform, TensorFlow 1's default, which the original ELECTRA code leaves to
+    `embeddings_project` (`modeling.py:BertModel`) and to the discriminator's last layer
+    (`run_pretraining.py:PretrainingModel`).
+    """
+
+    def __init__(self, inputs: int, outputs: int, deviation: float | None, name: str):
         super().__init__(name=name.replace("/", "_"))
         self.kernel = _weight(self, f"{name}/kernel", [inputs, outputs], deviation)
         self.bias = self.add_weight(f"{name}/bias", [outputs], initializer="zeros")
@@ -281,7 +288,9 @@ def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
     return [found[axis] if size is None else size for axis, size in enumerate(known)]
 
 
-def _weight(layer: keras.layers.Layer, name: str, shape: list[int], deviation: float):
-    return layer.add_weight(
-        name, shape, initializer=keras.initializers.TruncatedNormal(stddev=deviation)
-    )
+def _weight(layer: keras.layers.Layer, name: str, shape: list[int], deviation: float | None):
+    if deviation is None:
+        initializer = keras.initializers.GlorotUniform()
+    else:
+        initializer = keras.initializers.TruncatedNormal(stddev=deviation)
+    return layer.add_weight(name, shape, initializer=initializer)

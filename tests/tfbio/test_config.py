@@ -57,6 +57,12 @@ def test_no_settings_are_the_defaults():
             (28895, 768, 768, 12, 12, 3072),
             (0.33333, 0.15, 50.0, 128, 512, 512, 1_000_000, 2e-4, 10_000),
         ),
+        # The same as the authors' code has it, whose runs have one length.
+        (
+            "base_phase2",
+            (28895, 768, 768, 12, 12, 3072),
+            (0.33333, 0.15, 50.0, 512, 0, 512, 100_000, 2e-4, 10_000),
+        ),
     ],
 )
 def test_published_values(name, encoder, rest):
@@ -84,6 +90,21 @@ def test_published_values(name, encoder, rest):
     assert (shape.hidden_dropout_prob, shape.attention_probs_dropout_prob) == (0.1, 0.1)
     assert (settings.adam_beta_1, settings.adam_beta_2, settings.adam_epsilon) == (0.9, 0.999, 1e-6)
     assert settings.weight_decay_rate == 0.01
+    # As the original code draws and replaces.
+    assert settings.mask_with_replacement
+    assert (settings.mask_token_prob, settings.random_token_prob) == (0.85, 0.0)
+    said = " ".join((HPARAMS / f"{path}.json").read_text() for path in {name, name.split("_")[0]})
+    assert "drawn with replacement, as the original code does" in said
+
+
+def test_both_phases_have_the_same_model():
+    first, second = (
+        dataclasses.asdict(load(PretrainingConfig, str(HPARAMS / f"{name}.json")))
+        for name in ("base", "base_phase2")
+    )
+    differing = {name for name in first if first[name] != second[name]}
+    lengths = {"sequence_length", "final_sequence_length"}
+    assert differing == {"comment", "num_train_steps", *lengths}
 
 
 def test_the_base_generator_is_the_papers():

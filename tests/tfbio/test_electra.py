@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests.parity import FOLDER, Recording, needs_recording, recorded_config
-from tfbio import electra, optimization, randomness, tensorflow1, weight_names
+from tests.tfbio.test_encoder import assert_drawn
+from tfbio import config, electra, optimization, randomness, tensorflow1, weight_names
 
 NO_SEED = tf.constant([0, 0])
 
@@ -226,8 +227,6 @@ def test_parameter_counts_are_hugging_faces_and_the_published_ones():
     """14 M, 110 M and 335 M (Clark et al., 2020, Table 1 and Table 6), 30,522 tokens."""
     import transformers
 
-    from tfbio import config
-
     for size, published in (("small", 14e6), ("base", 110e6), ("large", 335e6)):
         settings = config.load(
             config.PretrainingConfig, f"hparams/{size}.json", ["encoder.vocab_size=30522"]
@@ -250,6 +249,19 @@ def test_parameter_counts_are_hugging_faces_and_the_published_ones():
             )
         assert ours == sum(parameter.numel() for parameter in peer.parameters())
         assert abs(ours - published) / published < 0.035, (size, ours)
+
+
+def test_the_last_layer_starts_as_in_the_original_code():
+    """With TensorFlow's default, Glorot's uniform, as do both projections; all else as BERT."""
+    shape = config.EncoderConfig(vocab_size=500, hidden_size=1024, num_hidden_layers=1)
+    tf.keras.utils.set_random_seed(1)
+    model = electra.Electra(config.PretrainingConfig(encoder=shape))
+    for uniform, layers in (
+        (True, (model.discriminator_output, model.generator.projection, model.encoder.projection)),
+        (False, (model.discriminator_dense, model.generator_head.dense)),
+    ):
+        for layer in layers:
+            assert_drawn(layer.kernel.numpy(), uniform)
 
 
 def count_without_memory(settings) -> int:

@@ -42,6 +42,33 @@ def build(config=CONFIG):
     return encoder
 
 
+def assert_drawn(values, uniform):
+    """Asserts that weights are drawn from Glorot's uniform, or from BERT's truncated normal."""
+    size = np.abs(values)
+    if uniform:
+        # All within the bound, and as many in its upper half as in its lower; a truncated normal
+        # would have a fifteenth there.
+        bound = np.sqrt(6 / sum(values.shape))
+        assert 0.99 * bound < size.max() <= bound
+        assert 0.45 < np.mean(size > bound / 2) < 0.55
+    else:
+        # At most two deviations: Keras counts the deviation before it cuts.
+        assert 0.0395 < size.max() <= 0.04 and 0.016 < values.std() < 0.019
+
+
+@pytest.mark.parametrize("share_layers", [False, True])
+def test_the_embedding_projection_starts_as_in_its_original_code(share_layers):
+    """ELECTRA's leaves TensorFlow's default, Glorot's uniform; ALBERT's gives it BERT's."""
+    config = EncoderConfig(vocab_size=500, num_hidden_layers=1, share_layers=share_layers)
+    keras.utils.set_random_seed(1)
+    encoder = encoders.Encoder(config)
+    assert_drawn(encoder.projection.kernel.numpy(), uniform=not share_layers)
+    (layer,) = encoder.transformer_layers
+    for variable in (encoder.embeddings.word, layer.query_key_value.kernel):
+        assert_drawn(variable.numpy(), uniform=False)
+    assert not encoder.projection.bias.numpy().any()
+
+
 def tokens_only(values, mask):
     return np.asarray(values)[mask.astype(bool)]
 

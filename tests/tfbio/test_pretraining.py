@@ -234,16 +234,22 @@ def test_a_start_that_failed_does_not_bind_the_next(settings, examples_folder, c
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-2")
 
 
-def test_two_phases(settings, examples_folder, documents_folder, cpu, tmp_path):
-    longer = tmp_path / "examples_96"
+@pytest.fixture(scope="module")
+def longer(documents_folder, examples_folder, tmp_path_factory):
+    """Examples of 96 tokens, as those of `examples_folder` have 64."""
+    folder = tmp_path_factory.mktemp("longer") / "examples_96"
     examples.make_examples(
         documents_folder,
         examples_folder / "vocab.txt",
-        longer,
+        folder,
         sequence_length=96,
         held_out_fraction=0.2,
         workers=1,
     )
+    return folder
+
+
+def test_two_phases(settings, examples_folder, longer, cpu, tmp_path):
     encoder = dataclasses.replace(settings.encoder, max_position_embeddings=96)
     both = dataclasses.replace(
         settings, encoder=encoder, final_sequence_length=96, final_phase_fraction=0.25
@@ -260,6 +266,50 @@ def test_two_phases(settings, examples_folder, documents_folder, cpu, tmp_path):
     start = pretraining.Trainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
     assert moved[:64].all() and moved[64:].any(axis=1).all()
+
+
+def test_a_second_run_takes_over_the_weights_and_nothing_else(
+    settings, examples_folder, longer, cpu, tmp_path, monkeypatch
+):
+    """As the authors' second phase: optimizer, step and warm-up begin anew."""
+    encoder = dataclasses.replace(settings.encoder, max_position_embeddings=96)
+    first = dataclasses.replace(settings, encoder=encoder, num_train_steps=2)
+    folder = str(tmp_path / "first")
+    pretraining.pretrain(first, [str(examples_folder)], folder, cpu)
+    shared, own = shared_and_own(first, f"{folder}/ckpt-2")
+    assert all(v.any() for _, _, v in own)
+    kept = [value for value, _, _ in shared + own]
+
+    second = dataclasses.replace(
+        first, sequence_length=96, num_train_steps=10, num_warmup_steps=4, seed=1
+    )
+    started = []
+
+    def catch(_, trainer, *rest):
+        started.append(trainer)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pretraining, "_train_phase", catch)
+    with pytest.raises(KeyboardInterrupt):
+        pretraining.pretrain(second, [str(longer)], str(tmp_path / "second"), cpu, folder)
+    (trainer,) = started
+    alone = {id(variable) for variable in trainer.model.generator_variables}
+    # As `shared_and_own` orders them.
+    variables = sorted(trainer.model.trainable_variables, key=lambda each: id(each) in alone)
+    for variable, value in zip(variables, kept, strict=True):
+        np.testing.assert_array_equal(variable, value, variable.name)
+        for name in ("m", "v"):
+            assert not trainer.optimizer.get_slot(variable, name).numpy().any()
+    # Beyond the first run's length, too, where they were moved by their decay alone.
+    positions = trainer.model.encoder.embeddings.position.numpy()
+    vocab = tokenization.load_encoder(examples_folder / "vocab.txt")
+    start = pretraining.Trainer(first, vocab, cpu).model.encoder.embeddings.position.numpy()
+    ratio = positions[64:] / start[64:]
+    assert ratio.min() == pytest.approx(ratio.max(), rel=1e-5) and 0.99 < ratio.max() < 1
+    assert int(trainer.global_step.numpy()) == 0
+    # Of step 1 of 10, the first of 4 of the warm-up.
+    rate = float(trainer.optimizer.learning_rate(trainer.global_step))
+    assert rate == pytest.approx(1e-3 * 0.9 * 0.25)
 
 
 def step_losses(settings, folder, strategy, steps, **run):
