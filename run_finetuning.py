@@ -55,6 +55,12 @@ flags.DEFINE_string(
     "data_dir", "", "Folder with the task's files: train, dev and test, .tsv (of answers .json)."
 )
 flags.DEFINE_string(
+    "negative_label",
+    "",
+    "Of --task=relation: the label that says that there is no relation; empty: the one that is "
+    "called 0, false, none, null, NA, no_relation, negative or other.",
+)
+flags.DEFINE_string(
     "init_checkpoint",
     "",
     "The --model_dir of a run_pretraining.py run, a trial_SEED of a run of this one, a folder of "
@@ -141,7 +147,7 @@ def main(argv: list[str]) -> None:
             raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
     others = ["format"]
     if FLAGS.mode == "predict":
-        others = ["from_scratch", "hparams", "sweep", "seeds", "dry_run"]
+        others = ["from_scratch", "hparams", "sweep", "seeds", "dry_run", "negative_label"]
     for name in others:
         if FLAGS[name].using_default_value is False:
             raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
@@ -159,7 +165,7 @@ def main(argv: list[str]) -> None:
 
 
 def _train() -> None:
-    task = tasks.find(FLAGS.task, FLAGS.data_dir)
+    task = tasks.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
     swept, combinations = sweep.combinations(FLAGS.sweep)
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
     hparams = config.find_protocol(FLAGS.hparams, FLAGS.task)

@@ -237,7 +237,10 @@ def word_scores(
 
 
 def relation_scores(
-    truth: Sequence[str], predicted: Sequence[str], negative: str | Collection[str]
+    truth: Sequence[str],
+    predicted: Sequence[str],
+    negative: str | Collection[str],
+    types: Sequence[str] = (),
 ) -> Scores:
     """Scores of relation extraction: a pair with no relation is nothing to be found.
 
@@ -245,18 +248,27 @@ def relation_scores(
       truth: labels.
       predicted: labels.
       negative: the label or labels that say that there is no relation.
+      types: labels to score one by one, whether they occur or not.
 
     Returns:
       "f1", "precision", "recall" over all other labels together (BLURB, Table 3; for GAD, which
-      has one such label, its F1), and "macro_f1", the mean over them (bio-lm's ChemProt).
+      has one such label, its F1), and "macro_f1", the mean over those of them that occur (bio-lm's
+      ChemProt). With `types` also "f1_LABEL", "precision_LABEL" and "recall_LABEL" of each.
     """
     negatives = {negative} if isinstance(negative, str) else set(negative)
-    types = sorted((set(truth) | set(predicted)) - negatives)
+    names = sorted((set(truth) | set(predicted)) - negatives)
     counts = _label_counts(
-        [{x} - negatives for x in truth], [{x} - negatives for x in predicted], types
+        [{x} - negatives for x in truth], [{x} - negatives for x in predicted], names
     )
     # Not of draws, which may lack a label.
-    return Scores(_micro(counts), {"macro_f1": _macro_f1(counts, np.ones(len(counts)))})
+    others = {"macro_f1": _macro_f1(counts, np.ones(len(counts)))}
+    totals = dict(zip(names, counts.sum(axis=0), strict=True))
+    for name in types:
+        own = totals.get(name, np.zeros(3, np.int64))
+        precision, recall = map(float, _precision_and_recall(own))
+        others |= {f"f1_{name}": float(_f1(own)), f"precision_{name}": precision}
+        others[f"recall_{name}"] = recall
+    return Scores(_micro(counts), others)
 
 
 def accuracy_and_macro_f1(

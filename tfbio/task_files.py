@@ -7,11 +7,11 @@ Data of the user's own are in one of these formats, by the type of the task:
 
 - ner: `read_tagged_words`: a word and its tag (O, B-TYPE, I-TYPE; or IOBES's or BILOU's) a line, an
   empty line between sentences;
-- classification, regression, pair, multilabel: `read_own_table`: tab-separated columns that the
-  first line names (text and label, pair for a second text, id) in any order; without such a line
-  they are text and label, for the type pair text, pair and label. The labels of a multi-label text
-  stand between bars, `a|b`, and nothing for none; a comma is a part of a label, as in MeSH's
-  "Neoplasms, Experimental";
+- classification, relation, regression, pair, multilabel: `read_own_table`: tab-separated columns
+  that the first line names (text and label, pair for a second text, id) in any order; without such
+  a line they are text and label, for the type pair text, pair and label. The labels of a
+  multi-label text stand between bars, `a|b`, and nothing for none; a comma is a part of a label, as
+  in MeSH's "Neoplasms, Experimental";
 - qa: `read_squad`.
 
 Their labels are those of the training file: `labels_of(train)`.
@@ -254,7 +254,7 @@ def read_own_table(
 
     Args:
       path: the file.
-      kind: "classification", "regression", "pair" or "multilabel".
+      kind: "classification", "relation", "regression", "pair" or "multilabel".
       labels: all labels; None for any.
 
     Raises:

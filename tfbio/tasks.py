@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -144,9 +145,12 @@ def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> me
 
 
 def _score_relations(
-    examples: Sequence[LabelledText], predicted: Sequence[str], negative: str
+    examples: Sequence[LabelledText],
+    predicted: Sequence[str],
+    negative: str,
+    types: Sequence[str] = (),
 ) -> metrics.Scores:
-    return metrics.relation_scores(_labels(examples), predicted, negative)
+    return metrics.relation_scores(_labels(examples), predicted, negative, types)
 
 
 def _score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> metrics.Scores:
@@ -454,19 +458,24 @@ TASKS = {
 # --- Data of the user's own ----------------------------------------------------------------------
 
 
-OWN = ("ner", "classification", "pair", "regression", "multilabel", "qa")
+OWN = ("ner", "classification", "relation", "pair", "regression", "multilabel", "qa")
+# What most data sets call it that there is no relation; DDI's is "DDI-false".
+_NEGATIVE = re.compile(
+    r"(?:\w+[-:])?(?:0|false|none|null|n/?a|no[-_ ]?relation|negative|other)", re.IGNORECASE
+)
 
 
-def of_own_data(kind: str, data_dir: str) -> Task:
+def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
     """A task for files in one of the forms that `task_files` describes; labels as in training.
 
     Args:
       kind: one of `OWN`.
       data_dir: folder with the files.
+      negative: of "relation", the label that says that there is none; "" for one with a usual name.
 
     Raises:
       TaskFileError: the training file is missing, or cannot be read.
-      TaskError: it has too few labels.
+      TaskError: it has too few labels, or it is not clear which is the negative one.
     """
     score = partial(own_score, kind)
     if kind == "qa":
@@ -481,9 +490,28 @@ def of_own_data(kind: str, data_dir: str) -> Task:
     fewest = {"regression": 0, "multilabel": 1}.get(kind, 2)
     if len(labels) < fewest:
         raise TaskError(f"{train} has {len(labels)} labels: nothing can be learnt from it.")
+    if kind == "relation":
+        # The first, as in the other tasks of relations; so `own_score` knows it.
+        negative = _negative_of(labels, negative, train)
+        labels = (negative, *(label for label in labels if label != negative))
     read = partial(task_files.read_own_table, kind=kind, labels=labels or None)
     name = kind if kind in ("regression", "multilabel") else "classification"
     return Task(kind, name, labels, read, score(labels), {})
+
+
+def _negative_of(labels: Sequence[str], wanted: str, path: str) -> str:
+    """The label that says that there is no relation: the one that is wanted, or of a usual name."""
+    listed = ", ".join(labels)[:120]
+    if wanted and wanted not in labels:
+        raise TaskError(f"--negative_label={wanted}: {path} has the labels {listed}; give one.")
+    usual = [label for label in labels if _NEGATIVE.fullmatch(label)]
+    if not wanted and len(usual) != 1:
+        remedy = "" if usual else ", or --task=classification if there is none"
+        raise TaskError(
+            f"{path} has the labels {listed}, and it is not clear which says that there is no "
+            f"relation: give --negative_label=LABEL{remedy}."
+        )
+    return wanted or usual[0]
 
 
 def own_score(kind: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], metrics.Scores]:
@@ -499,22 +527,27 @@ def own_score(kind: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence]
         return partial(_score_entities, types=types)
     if kind == "multilabel":
         return partial(_score_label_sets, labels=labels)
+    if kind == "relation":
+        return partial(_score_relations, negative=labels[0], types=labels[1:])
     return {"regression": _score_similarity, "qa": _score_answers}.get(kind, _score_classes)
 
 
-def find(name: str, data_dir: str) -> Task:
+def find(name: str, data_dir: str, negative: str = "") -> Task:
     """The task of a name.
 
     Args:
       name: one of `TASKS`, or of `OWN` for data of one's own.
       data_dir: folder with its files; the labels of one's own data are found there.
+      negative: see `of_own_data`.
 
     Raises:
-      UsageError: there is none; the message names the nearest.
+      UsageError: there is none; the message names the nearest. Or it is one without a `negative`.
       TaskFileError: see `of_own_data`.
     """
+    if negative and name != "relation":
+        raise UsageError("--negative_label goes with --task=relation, for relations of your own.")
     if name in OWN:
-        return of_own_data(name, data_dir)
+        return of_own_data(name, data_dir, negative)
     if name not in TASKS:
         nearest = difflib.get_close_matches(name, [*TASKS, *OWN], n=1, cutoff=0.0)[0]
         raise UsageError(f"--task={name}: there is no such task; the nearest is {nearest!r}.")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.special
 import tensorflow as tf
+from sklearn.metrics import f1_score
 
 import tfbio.predictor
 from data_prep import sentences
@@ -27,6 +28,7 @@ from tfbio import (
     packing,
     predict,
     predictions,
+    results,
     task_files,
     tasks,
 )
@@ -403,18 +405,24 @@ def test_relations_are_seen_as_in_training(fine_tuned, cpu, tmp_path):
         f"[S1] {drug} [E1] {verb} [S2] {gene} [E2]."
         for drug in "abc"
         for gene in "xyz"
-        for verb in ("inhibits", "activates")
+        for verb in ("inhibits", "meets")
     ]
-    table = "text\tlabel\n" + "".join(f"{text}\t{text.split()[3]}\n" for text in texts)
+    labels = ["inhibits" if "inhibits" in text else "no_relation" for text in texts]
+    rows = map("\t".join, zip(texts, labels, strict=True))
+    table = "\n".join(["text\tlabel", *rows]) + "\n"
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(table)
     settings = {"pooling": "mention", "entity_markers": False, "train_batch_size": 6}
-    folder = fine_tuned("classification", tmp_path, **settings, num_train_epochs=4.0)
+    folder = fine_tuned("relation", tmp_path, **settings, num_train_epochs=4.0)
     predict.predict(folder, [str(tmp_path / "test.tsv")], str(tmp_path / "out"), strategy=cpu)
     found = [json.loads(line)["label"] for line in (tmp_path / "out").read_text().splitlines()]
     lines = Path(folder, "trial_0", "test_predictions.tsv").read_text().splitlines()[1:]
     assert found == [line.split("\t")[2] for line in lines] and len(found) == 18
-    assert set(found) == {"inhibits", "activates"}
+    assert set(found) == {"inhibits", "no_relation"}
+    # The report has the score that the run has, without the data.
+    (run,) = results.find(folder)
+    counts = [[x == "inhibits" for x in own] for own in (labels, found)]
+    assert run.metric == "f1" and run.values()[0] == pytest.approx(f1_score(*counts))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from data_prep import sentence_roles
 from tfbio import answers, config, metrics, task_files, tasks
-from tfbio.cli import UsageError
+from tfbio.cli import UsageError, UserError
 
 HEADER = "id\tlabel\tsentence\n"
 
@@ -236,6 +236,7 @@ def test_word_level_scores_are_of_the_three_elements():
 OWN_FILES = {
     "ner": "Aspirin\tB-Drug\nhelps\tO\n\nAcute\tB-Disease\npain\tI-Disease\n\n",
     "classification": "text\tlabel\nIt works.\tgood\nIt fails.\tbad\n",
+    "relation": "text\tlabel\n@A$ and @B$.\tNONE\n@A$ binds @B$.\tbinds\n@A$ cuts @B$.\tA-cuts\n",
     "pair": "text\tpair\tlabel\nIt works.\tIt fails.\tno\nIt works.\tIt does.\tyes\n",
     "regression": "text\tlabel\nIt works.\t0.5\nIt fails.\t-1\n",
     "multilabel": "text\tlabel\nIt works.\ta|b\nIt fails.\t\n",
@@ -243,6 +244,7 @@ OWN_FILES = {
 EXPECTED = {
     "ner": ("tagging", ("O", "B-Disease", "I-Disease", "B-Drug", "I-Drug")),
     "classification": ("classification", ("bad", "good")),
+    "relation": ("classification", ("NONE", "A-cuts", "binds")),
     "pair": ("classification", ("no", "yes")),
     "regression": ("regression", ()),
     "multilabel": ("multilabel", ("a", "b")),
@@ -262,8 +264,67 @@ def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
         nothing = [("O",) * len(example.tags) for example in test]
         assert task.score(test, nothing).keys() == task.score(test, gold).keys()
         assert "f1_Drug" in task.score(test, nothing)
+    if kind == "relation":
+        nothing = task.score(test, ["NONE"] * len(test))
+        assert nothing.keys() == task.score(test, gold).keys() and set(nothing.values()) == {0.0}
+        assert next(iter(nothing)) == "f1" and "precision_A-cuts" in nothing
+        scores = task.score(test, ["binds", "binds", "NONE"])
+        assert scores["f1"] == pytest.approx(0.5) and scores["f1_binds"] == pytest.approx(2 / 3)
+        assert scores["precision_binds"] == 0.5 and scores["recall_binds"] == 1.0
+        assert scores["f1_A-cuts"] == 0.0 and "f1_NONE" not in scores
     if kind == "pair":
         assert [example.pair for example in test] == ["It fails.", "It does."]
+
+
+@pytest.mark.parametrize(
+    "label", ["0", "false", "DDI-false", "No relation", "no_relation", "Other"]
+)
+def test_the_negative_label_is_known_by_its_name(label, tmp_path):
+    table = f"text\tlabel\nA\tAAA\nB\t{label}\nC\tno\n"
+    for split in tasks.SPLITS:
+        (tmp_path / f"{split}.tsv").write_text(table)
+    assert tasks.find("relation", str(tmp_path)).labels[0] == label
+    assert tasks.find("relation", str(tmp_path), "no").labels[0] == "no"
+
+
+@pytest.mark.parametrize(
+    "task, labels, wanted, words",
+    [
+        ("relation", "abc", "", "labels a, b, c, and it is not clear .* or --task=classification"),
+        (
+            "relation",
+            ("0", "none"),
+            "",
+            r"labels 0, none, and it is not .* --negative_label=LABEL\.",
+        ),
+        ("relation", "ab", "c", r"--negative_label=c: .*train\.tsv has the labels a, b; give one"),
+        ("classification", "ab", "a", "--negative_label goes with --task=relation"),
+        ("gad", "01", "0", "--negative_label goes with --task=relation"),
+    ],
+)
+def test_a_negative_label_that_is_not_clear_is_named(task, labels, wanted, words, tmp_path):
+    table = "text\tlabel\n" + "".join(f"Text.\t{label}\n" for label in labels)
+    (tmp_path / "train.tsv").write_text(table)
+    with pytest.raises(UserError, match=words):
+        tasks.find(task, str(tmp_path), wanted)
+
+
+@pytest.mark.parametrize("name, folder", [("chemprot", "chemprot"), ("ddi", "ddi2013")])
+def test_own_relations_are_scored_as_those_of_blurb(name, folder, shared, tmp_path):
+    data = shared / "data" / folder / "blurb"
+    for split in tasks.SPLITS:
+        lines = task_files.read_text(task_files.find_split(str(data), split))
+        (tmp_path / f"{split}.tsv").write_text(f"id\ttext\tlabel\n{lines}")
+    task, own = tasks.TASKS[name], tasks.find("relation", str(tmp_path))
+    assert own.labels[0] == task.labels[0] and sorted(own.labels) == sorted(task.labels)
+    examples = own.examples(str(tmp_path))["test"]
+    truth = [example.label for example in examples]
+    # As wrong as the labels of the next pairs are.
+    predicted = [*truth[1::2], *truth[::2]][: len(truth)]
+    scores, theirs = own.score(examples, predicted), task.score(examples, predicted)
+    assert 0 < scores["f1"] < 1 and {name: scores[name] for name in theirs} == theirs
+    macro = sum(scores[f"f1_{label}"] for label in own.labels[1:]) / len(own.labels[1:])
+    assert scores["macro_f1"] == pytest.approx(macro)
 
 
 def squad(path, contexts, name="q"):
