@@ -167,6 +167,11 @@ def main(argv: list[str]) -> None:
 def _train() -> None:
     task = tasks.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
     swept, combinations = sweep.combinations(FLAGS.sweep)
+    for name in dict.fromkeys(text.partition("=")[0] for text in FLAGS.set):
+        if name in swept:
+            raise cli.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
+        if name == "num_trials" and FLAGS.seeds:
+            raise cli.UsageError("num_trials has a --set, and --seeds, which is the same.")
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
     hparams = config.find_protocol(FLAGS.hparams, FLAGS.task)
     settings = [
@@ -235,6 +240,8 @@ def _make_strategy() -> tf.distribute.Strategy:
 
 
 def _predict() -> None:
+    for text in FLAGS.set:  # each by itself: the others are the model's
+        config.load(config.FinetuningConfig, "", [text])
     from tfbio import predict
 
     predict.predict(

@@ -262,6 +262,8 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    if flag.shared and not os.path.isdir(flag.shared):
+        raise cli.UserError(f"--shared={flag.shared}: there is no such folder.")
     for name in (*sentences.BEST_FIRST, *PEERS):
         there = importlib.util.find_spec(name)
         print(f"- {name} {importlib.metadata.version(name) if there else 'is not installed'}")

@@ -20,7 +20,7 @@ import numpy as np
 from absl import flags
 
 from data_prep import articles, pipeline
-from tfbio import cli, records, storage, tokenization
+from tfbio import cli, paths, records, storage, tokenization
 
 # Documents that are encoded in one call.
 _BATCH = 1000
@@ -195,6 +195,7 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    paths.require_output("output", flag.output)
     with storage.only_writer(flag.output):
         path = write_report(
             flag.documents, flag.output, vocab=flag.vocab, lower_case=flag.lower_case

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from absl import flags
 
 from data_prep import pipeline
-from tfbio import cli, records, storage, tokenization
+from tfbio import cli, paths, records, storage, tokenization
 
 DEFINITION = """\
 A word of documents is what stands between whitespace in a title or a sentence, with the punctuation
@@ -138,13 +138,14 @@ def report(
     Raises:
       UserError: there is nothing to measure, or a file is not what it should be.
     """
-    texts: dict[str, Counter[str]] = {}
-    if documents:
-        texts[f"documents {documents}"] = document_words(documents)
+    # What takes longest comes last: before that, what cannot be read is named.
+    encoders = {path: tokenization.load_encoder(path, lower_case) for path in vocabularies}
+    of_mentions: dict[str, Counter[str]] = {}
     for path in mentions:
         every, inside = mention_words(path)
-        texts[f"{path}: all words"] = every
-        texts[f"{path}: inside mentions"] = inside
+        of_mentions |= {f"{path}: all words": every, f"{path}: inside mentions": inside}
+    texts = {f"documents {documents}": document_words(documents)} if documents else {}
+    texts |= of_mentions
     if not texts:
         raise cli.UsageError(
             "there is nothing to measure: give --documents or --mentions, or both."
@@ -154,8 +155,7 @@ def report(
         _row((*columns, "tokens per word", "words kept whole", "tokens unknown")),
         _row(("---", "---", "---:", "---", "---:", "---:", "---:", "---:")),
     ]
-    for path in vocabularies:
-        encoder = tokenization.load_encoder(path, lower_case)
+    for path, encoder in encoders.items():
         for name, words in texts.items():
             found = measure(encoder, words)
             lines.append(
@@ -194,6 +194,8 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    if flag.output:
+        paths.require_output("output", flag.output, is_folder=False)
     text = report(flag.vocab, flag.lower_case, flag.documents, flag.mentions)
     pipeline.say(text.rstrip("\n"))
     if flag.output:

@@ -60,6 +60,8 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
     rest = flags.FLAGS(argv, known_only=True)
     if flags.FLAGS.runner == "local":
         _check_flags(rest[1:])
+    else:
+        _check_runner(flags.FLAGS.runner)
     return rest
 
 
@@ -338,6 +340,19 @@ def _calm(quiet: bool) -> None:
         os.environ.setdefault(name, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+
+def _check_runner(name: str) -> None:
+    """Refuses a runner that Beam does not know, or whose packages are not installed."""
+    from apache_beam.runners.runner import create_runner
+
+    try:
+        create_runner(name)
+    except (ImportError, ValueError, AttributeError, TypeError) as error:
+        raise cli.UsageError(
+            f"--runner={name}: expected local or a runner that Beam has here, such as FlinkRunner, "
+            f"SparkRunner or PortableRunner ({_brief(str(error).splitlines()[0])})."
+        ) from error
 
 
 def _check_flags(args: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from tfbio import cli, config, cost, hlo_cost, pretraining_cost, tpu_cost
+from tfbio import cli, config, cost, hlo_cost, paths, pretraining_cost, tpu_cost
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
@@ -46,9 +46,15 @@ def define_flags() -> None:
     cli.define_list("hparams", [], "The recipe: a JSON file, or inline JSON.")
     flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
     cli.define_list("tpu", ["v3-8"], "Which TPU.", choices=list(TOPOLOGIES))
-    flags.DEFINE_integer("phase", 0, "Only this phase of the recipe: 1 or 2; 0: all.")
-    flags.DEFINE_integer("batch_per_core", 0, "Examples of a core; 0: its share of the recipe's.")
-    flags.DEFINE_integer("draws", 0, "So many settings drawn at random, in place of --hparams.")
+    flags.DEFINE_integer(
+        "phase", 0, "Only this phase of the recipe: 1 or 2; 0: all.", lower_bound=0, upper_bound=2
+    )
+    flags.DEFINE_integer(
+        "batch_per_core", 0, "Examples of a core; 0: its share of the recipe's.", lower_bound=0
+    )
+    flags.DEFINE_integer(
+        "draws", 0, "So many settings drawn at random, in place of --hparams.", lower_bound=0
+    )
     flags.DEFINE_string(
         "results", str(ROOT / "benchmarks" / "tpu"), "Where the results are kept, one file each."
     )
@@ -64,6 +70,10 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     if not FLAGS.hparams and not FLAGS.draws:
         raise cli.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
+    if FLAGS.hparams and FLAGS.draws:
+        raise cli.UsageError("--draws goes without --hparams: it draws the settings.")
+    recipes = {x: config.load(config.PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
+    paths.require_output("results", FLAGS.results)
     if not os.path.exists(FLAGS.compiler):
         raise cli.UserError(
             f"{FLAGS.compiler} is missing: `make tpu-check` sets up the TPU's compiler."
@@ -72,8 +82,7 @@ def main(argv: list[str]) -> None:
     for number in range(FLAGS.draws):
         name, settings, tpu = draw(number)
         print(line(name, tpu, _compiled(settings, tpu, parts=1)), flush=True)
-    for hparams in FLAGS.hparams:
-        recipe = config.load(config.PretrainingConfig, hparams, FLAGS.set)
+    for hparams, recipe in recipes.items():
         name = "inline" if hparams.lstrip().startswith("{") else Path(hparams).stem
         for number, (length, _) in enumerate(recipe.phases(), start=1):
             if FLAGS.phase in (0, number):

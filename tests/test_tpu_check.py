@@ -92,5 +92,5 @@ def test_mistakes_are_named(flags, said, fails_in_one_sentence):
 
 def test_an_unknown_tpu_is_named():
     done = run("--hparams=hparams/base.json", "--tpu=v9-8")
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "v3-8" in done.stderr and "v9-8" in done.stderr

@@ -650,8 +650,9 @@ def load(
     elif hparams:
         origin = hparams
         if not os.path.isfile(hparams):
+            problem = "it is a folder" if os.path.isdir(hparams) else "no such file"
             raise ConfigError(
-                f"--hparams={hparams}: no such file; give a JSON file (see the folder hparams/) "
+                f"--hparams={hparams}: {problem}; give a JSON file (see the folder hparams/) "
                 'or an inline object such as {"learning_rate": 1e-4}.'
             )
         try:

@@ -44,7 +44,7 @@ from collections.abc import Callable
 
 from absl import flags
 
-from tfbio import cli, config, storage
+from tfbio import cli, config, paths, storage
 from tfbio.cli import UsageError, UserError
 
 FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
@@ -344,6 +344,7 @@ def define_flags() -> None:
         0,
         "Of a saved_model: tokens that a text is cut to, with [CLS] and [SEP]; 0: as many as a "
         "trial was trained with, or as an encoder has positions for.",
+        lower_bound=0,
     )
 
 
@@ -351,6 +352,8 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
+    paths.require_checkpoint("from", source)
+    paths.require_output("to", target)
     # Not the folder itself, which appears when it is complete.
     with storage.only_writer(target):
         _convert(source, target)

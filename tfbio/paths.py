@@ -58,6 +58,28 @@ def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
             )
 
 
+def require_output(flag: str, path: str, is_folder: bool = True) -> None:
+    """Checks that an output can be what it is to be.
+
+    Args:
+      flag: the flag that names it.
+      path: where it is to go.
+      is_folder: whether it is a folder, else a file.
+
+    Raises:
+      UserError: a file is in the way of a folder, or a folder in that of a file.
+    """
+    if storage.is_remote(path):
+        return
+    target = Path(os.path.abspath(path))
+    if not is_folder and target.is_dir():
+        raise UserError(f"--{flag}={path} is a folder, expected a file.")
+    folder = target if is_folder else target.parent
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not there.is_dir():
+        raise UserError(f"--{flag}={path}: {there} is a file, expected a folder.")
+
+
 def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dict], bool]) -> None:
     """Checks that an output folder is new or empty, or holds what the command itself wrote.
 
@@ -71,13 +93,9 @@ def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dic
     Raises:
       UserError: it cannot be a folder, or holds something else, which would be lost or mixed up.
     """
-    if storage.is_remote(folder):
-        return
-    path = Path(os.path.abspath(folder))
-    there = next(parent for parent in (path, *path.parents) if parent.exists())
-    if not there.is_dir():
-        raise UserError(f"--{flag}={folder}: {there} is a file, expected a folder.")
-    if there != path:
+    require_output(flag, folder)
+    path = Path(folder)
+    if storage.is_remote(folder) or not path.is_dir():
         return
     try:
         settings = json.loads((path / "config.json").read_text(encoding="utf-8"))

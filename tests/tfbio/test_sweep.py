@@ -131,7 +131,7 @@ def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
         text=True,
         timeout=120,
     )
-    assert done.returncode == 1 and "sequence_length 65 is more than the 64" in done.stderr
+    assert done.returncode == 2 and "sequence_length 65 is more than the 64" in done.stderr
     assert "Setting 1 of 2" not in done.stdout and not (tmp_path / "out").exists()
 
 

@@ -1,0 +1,334 @@
+"""Every flag of every command, by its type, and flags that do not go together.
+
+A mistake ends in a sentence: the last line on stderr, of at most 300 characters, which begins with
+"error: " and names the flag or the file; no traceback; exit code 2 where the command line is wrong
+by itself and 1 where the files are; TensorFlow is not imported. The commands are those that call
+`cli.run`, and their flags those that they define, so that new ones are covered.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfbio import records
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The flags without which a command does not begin; the paths are those of `make_files`.
+
+BASE = {
+    "run_pretraining.py": ["--examples=folder", "--model_dir=new"],
+    "run_finetuning.py": [
+        "--task=ner",
+        "--data_dir=task",
+        "--init_checkpoint=folder",
+        "--output_dir=new",
+    ],
+    "run_finetuning.py --mode=predict": [
+        "--mode=predict",
+        "--model=model",
+        "--input=text.txt",
+        "--output=new.jsonl",
+    ],
+    "tfbio.convert": ["--from=folder", "--to=new"],
+    "tfbio.report": ["--finetuning=folder", "--output=new"],
+    "tfbio.test_sets": ["--test_set=gad=folder", "--output=new"],
+    "tfbio.blurb_submission": ["--finetuning=folder", "--output=new"],
+    "data_prep.documents": ["--input=pubmed.xml", "--output=new"],
+    "data_prep.examples": ["--documents=documents", "--vocab=vocab.txt", "--output=new"],
+    "data_prep.vocabulary": ["--documents=documents", "--output=new/vocab.txt"],
+    "data_prep.fertility": ["--documents=documents", "--vocab=vocab.txt"],
+    "data_prep.corpus_report": ["--documents=documents", "--output=new"],
+    "data_prep.sentence_roles": ["--documents=documents", "--output=new"],
+    "data_prep.corpora.hoc": ["--input=folder", "--output=new", "--index=folder"],
+    "data_prep.corpora.ebm_pico": ["--input=folder", "--output=new", "--index=folder"],
+    "data_prep.corpora.bioasq": ["--input=folder", "--output=new", "--index=folder"],
+    "data_prep.corpora.ddi": ["--input=folder", "--output=new", "--index=folder"],
+    "data_prep.corpora.i2b2_notes": ["--input=folder", "--output=new", "--year=2012"],
+    "scripts/tpu_check.py": ["--hparams=settings.json", f"--compiler={sys.executable}"],
+    "benchmarks.sentences": [],
+}
+# Compares with a recording of another program, in TensorFlow, which it imports at once.
+NOT_WALKED = {"scripts/parity.py"}
+# Text that is no path. Any other text that stands for nothing must be refused.
+FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types"}
+# Paths that need not be there.
+OUTPUTS = {"output", "output_dir", "model_dir", "to", "results"}
+
+# Flags that do not go together, and words of the sentence that says so.
+PAIRS = [
+    ("run_pretraining.py", "--estimate_for=v100", "--estimate_for goes with --dry_run"),
+    ("run_pretraining.py", "--tpu_zone=x", "--tpu_zone goes with --tpu"),
+    ("run_pretraining.py", "--gcp_project=x", "--gcp_project goes with --tpu"),
+    ("run_pretraining.py", "--tpu=local --strategy=mirrored", "--strategy does not go with --tpu"),
+    ("run_pretraining.py", "--tpu=local --cpu_devices=2", "--cpu_devices does not go with --tpu"),
+    ("run_pretraining.py", "--cpu_devices=2 --strategy=one_device", "--cpu_devices=2: expected 1"),
+    ("run_pretraining.py", "--cpu_devices=2 --strategy=multi_worker", "expected 1, or more with"),
+    ("run_pretraining.py", "--tpu=pod", "--model_dir=new: the machines of --tpu=pod"),
+    ("run_pretraining.py", "--tpu=pod --profile_steps=1,2", "and not those of --tpu=pod"),
+    ("run_pretraining.py", "--profile_steps=2,1", "--profile_steps=2,1: expected FIRST,LAST"),
+    (
+        "run_pretraining.py",
+        "--set=untied_generator=false --set=untied_generator_embeddings=true",
+        "untied_generator_embeddings goes with untied_generator",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=mask_unit=word --set=mask_with_replacement=true",
+        "it goes with mask_unit = token",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=random_token_prob=0.1 --set=mask_with_replacement=true",
+        "mask_with_replacement does not go with random_token_prob",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=mask_prob=0.2 --set=final_mask_prob=0.1",
+        "final_mask_prob must be 0, or at least mask_prob",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=mask_token_prob=0.8 --set=random_token_prob=0.3",
+        "at most 1 together",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=sentence_pair_head=true --set=objective=electra",
+        "sentence_pair_head goes with objective = mlm",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=generator_warmup_steps=5 --set=objective=mlm",
+        "generator_warmup_steps needs a generator",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=generator_warmup_steps=10 --set=num_train_steps=10",
+        "less than num_train_steps",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=encoder.hidden_size=250 --set=encoder.num_attention_heads=4",
+        "must be a multiple of",
+    ),
+    ("run_pretraining.py", "--set=sequence_length=1024", "needs encoder.max_position_embeddings"),
+    ("run_finetuning.py", "--output=new.jsonl", "--output does not go with --mode=train"),
+    ("run_finetuning.py", "--format=brat", "--format does not go with --mode=train"),
+    ("run_finetuning.py", "--strategy=multi_worker", "fine-tuning runs on one machine"),
+    ("run_finetuning.py", "--estimate_for=v100", "--estimate_for goes with --dry_run"),
+    ("run_finetuning.py", "--dry_run --sweep=seed=1,2", "--dry_run goes without --sweep"),
+    ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "seed has a --sweep already"),
+    ("run_finetuning.py", "--sweep=seed=1,2 --set=seed=3", "seed has a --sweep, and a --set"),
+    ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),
+    ("run_finetuning.py", "--set=early_stopping_patience=2", "it goes with eval_every_steps"),
+    ("run_finetuning.py", "--set=gradient_clip_groups=8", "it goes with loss_reduction = sum"),
+    (
+        "run_finetuning.py",
+        "--set=gradient_clip_groups=5 --set=loss_reduction=sum",
+        "must divide train_batch_size 32",
+    ),
+    (
+        "run_finetuning.py",
+        "--set=pooling=entity_start --set=entity_markers=false",
+        "needs entity_markers to be true",
+    ),
+    ("run_finetuning.py", "--set=text_head=tanh --set=pooling=mean", "goes with pooling first"),
+    ("run_finetuning.py --mode=predict", "--task=gad", "--task does not go with --mode=predict"),
+    ("run_finetuning.py --mode=predict", "--seeds=2", "--seeds does not go with --mode=predict"),
+    ("run_finetuning.py --mode=predict", "--sweep=seed=1,2", "--sweep does not go with --mode"),
+    ("run_finetuning.py --mode=predict", "--dry_run", "--dry_run does not go with --mode=predict"),
+    ("run_finetuning.py --mode=predict", "--from_scratch", "--from_scratch does not go with"),
+    ("tfbio.convert", "--max_sequence_length=64", "goes with --format=saved_model"),
+    ("tfbio.convert", "--set=seed=1", "go with --format=tfbio"),
+    ("tfbio.convert", "--hparams=settings.json", "go with --format=tfbio"),
+    ("data_prep.examples", "--packing --objective=next_sentence", "--packing cannot be had with"),
+    ("data_prep.vocabulary", "--kind=byte_bpe", "does not suit --kind=byte_bpe"),
+    (
+        "data_prep.vocabulary",
+        "--kind=byte_bpe --output=vocab.json --lower_case",
+        "--lower_case does not go with --kind=byte_bpe",
+    ),
+    ("data_prep.corpora.i2b2_2010", "--concepts --entities=marker", "does not go with --concepts"),
+    ("scripts/tpu_check.py", "--draws=2", "--draws goes without --hparams"),
+]
+
+
+def commands():
+    """Every command that calls `cli.run`."""
+    found = []
+    for path in sorted(ROOT.glob("**/*.py")):
+        name = path.relative_to(ROOT)
+        text = path.read_text(encoding="utf-8") if name.parts[0][0] not in "._t" else ""
+        if name.parts[0] == "tfbio":
+            text = path.read_text(encoding="utf-8")
+        if re.search(r"^    cli\.run\(", text, re.MULTILINE) and str(name) not in NOT_WALKED:
+            module = len(name.parts) > 1 and name.parts[0] != "scripts"
+            found.append(".".join(name.with_suffix("").parts) if module else str(name))
+    return found
+
+
+def make_files(folder):
+    """What the values of flags stand for."""
+    (folder / "folder").mkdir()
+    (folder / "file").write_text("x")
+    (folder / "text.txt").write_text("Aspirin helps.")
+    (folder / "settings.json").write_text("{}")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+    (folder / "pubmed.xml").write_text(
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><ArticleTitle>A "
+        "title.</ArticleTitle></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>"
+    )
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text(
+        '{"encoder": {}, "task": "ner", "trained_on": {"kind": "tagging"}}'
+    )
+    (folder / "task").mkdir()
+    for split in ("train", "dev", "test"):
+        (folder / "task" / f"{split}.tsv").write_text(f"Aspirin\tB-Drug\n{split}\tO\n\n")
+    (folder / "documents").mkdir()
+    document = records.Document("pmid:1", "pubmed.xml", "A title.", ["A sentence."], [""])
+    shard = records.write_shard(
+        folder / "documents" / "documents-00000-of-00001.tfrecord", [document.serialize()]
+    )
+    records.write_manifest(
+        folder / "documents" / records.MANIFEST,
+        records.Manifest("documents", {}, {"documents": 1}, [shard]),
+    )
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
+    """How every command line ended."""
+    files = tmp_path_factory.mktemp("walk")
+    make_files(files)
+    base = {name: BASE.get(name) for name in [*commands(), *BASE]}
+    lines = {name: [] for name in base}
+    for name, given, _ in PAIRS:
+        lines[name].append(given.split(" "))
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "flag_walk.py")],
+        input=json.dumps({"files": str(files), "base": base, "lines": lines}),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def last_line(ended):
+    return (ended["err"].splitlines() or [""])[-1]
+
+
+def what_is_wrong(ended, without=""):
+    """Why the end of a command line is none that a user should see; "" if it is all right.
+
+    Args:
+      ended: how the command line ended.
+      without: the last line on stderr of the command without the flag that is tried.
+    """
+    line, kind, name = last_line(ended), ended["kind"], ended.get("name")
+    value = (ended["args"] or [""])[-1].partition("=")[2]
+    if "Traceback" in ended["err"] or ended["code"] not in (None, 0, 1, 2):
+        return "a traceback, or another exit code"
+    if ended["code"] and not (line.startswith("error: ") and len(line) <= 300):
+        return "no sentence"
+    if kind == "help":
+        return "" if ended["code"] == 0 and not ended["begun"] else "--help is no failure"
+    if kind == "base":
+        return "" if ended["code"] in (0, 1) else "the base of this command is refused"
+    if kind == "unknown" or (kind == "line"):
+        return "" if ended["code"] == 2 and (kind == "line" or name in line) else "not refused"
+    tried = [arg.partition("=")[2] for arg in ended["args"] if arg.startswith(f"--{name}=")]
+    named = f"--{name}" in line or any(one in line for one in tried) or line == without
+    if ended["code"] and not named:
+        return "the sentence names neither the flag nor its value"
+    if (
+        ended["args"][-1].startswith((f"--{name}=", f"--no{name}"))
+        and ended["args"][-2:-1]
+        and (ended["args"][-2].partition("=")[0] == f"--{name}")
+    ):
+        twice = ended["code"] == 2 and "given twice" in line
+        return "" if twice or kind == "list" else "a second value is not refused"
+    bad = {
+        "integer": value not in ("-1", "0"),
+        "number": value in ("", "x", "NaN", "inf") or "/" in value or value.isalpha(),
+        "boolean": value != "0",
+        "choice": True,
+        "text": value == "",
+        "list": False,
+    }
+    if bad[kind] and not (ended["code"] == 2 and f"--{name}" in line):
+        return "a value of another type is not refused"
+    is_path = kind in ("text", "list") and name not in FREE | OUTPUTS
+    if is_path and value == "missing/path" and not ended["code"]:
+        return "a path that is not there is not refused before the work begins"
+    return ""
+
+
+def test_every_flag_of_every_command(walked):
+    base = {x["command"]: last_line(x) for x in walked if x["kind"] == "base"}
+    wrong = [
+        f"{ended['command']} {' '.join(ended['args'])}: {why}: {last_line(ended)}"
+        for ended in walked
+        if (why := what_is_wrong(ended, base[ended["command"]]))
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert len(walked) > 1000 and len({ended["command"] for ended in walked}) >= len(commands())
+
+
+def test_an_output_of_the_wrong_kind_is_refused_before_the_work_begins(walked):
+    """A file in place of a folder, or a folder in place of a file."""
+    outputs = {(x["command"], x["name"]) for x in walked if x.get("name") in OUTPUTS}
+    assert len(outputs) > 20
+    for command, name in outputs:
+        tried = [f"--{name}=file", f"--{name}=folder"]
+        ended = [
+            x
+            for x in walked
+            if x["command"] == command and x["args"][-1:] and x["args"][-1] in tried
+        ]
+        assert len(ended) == 2 and any(x["code"] for x in ended), (command, name)
+
+
+def test_what_the_walk_gives_a_command_is_enough_to_begin(walked):
+    """Else its other flags would not be looked at."""
+    begun = {ended["command"] for ended in walked if ended["kind"] == "base" and ended["begun"]}
+    expected = {name for name in BASE if "corpora" not in name}
+    assert begun >= expected - {"tfbio.report", "tfbio.test_sets", "tfbio.blurb_submission"}
+
+
+@pytest.mark.parametrize(("command", "given", "words"), PAIRS)
+def test_flags_that_do_not_go_together(walked, command, given, words):
+    assert len(PAIRS) >= 25
+    (ended,) = (
+        ended
+        for ended in walked
+        if ended["kind"] == "line"
+        and ended["command"] == command
+        and ended["args"][-len(given.split(" ")) :] == given.split(" ")
+    )
+    assert ended["code"] == 2 and words in last_line(ended), last_line(ended)
+    assert not ended["begun"]
+
+
+def test_a_bad_flag_is_found_by_the_walk():
+    """So that the rules are not those of nothing."""
+    good = {"command": "x", "kind": "integer", "name": "n", "begun": "", "args": ["--n=x"]}
+    line = "error: --n=x: expected an integer."
+    assert not what_is_wrong(good | {"code": 2, "err": line})
+    for change in (
+        {"code": 1, "err": f"Traceback (most recent call last):\n{line}"},
+        {"code": 1, "err": line},
+        {"code": 2, "err": "error: expected an integer."},
+        {"code": 2, "err": line + "x" * 300},
+        {"code": 0, "err": "", "begun": "import tensorflow"},
+        {"code": 0, "err": "", "kind": "text", "args": ["--n=missing/path"]},
+        {"code": 0, "err": "", "args": ["--n=1", "--n=2"]},
+    ):
+        assert what_is_wrong(good | change), change
