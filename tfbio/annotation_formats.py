@@ -144,14 +144,15 @@ def _joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
     Raises:
       ValueError: a part begins before the end of the one before.
     """
-    text, passages = "", []
+    pieces, passages, end = [], [], 0
     for start, kind, part in parts:
-        if start < len(text):
+        if start < end:
             raise ValueError(f"that at {start} begins before the end of the one before")
         if part:
-            text = text.ljust(start, "\n") + part
-            passages.append(Passage(start, len(text), kind))
-    return Document(name, text, tuple(passages))
+            pieces += ["\n" * (start - end), part]
+            end = start + len(part)
+            passages.append(Passage(start, end, kind))
+    return Document(name, "".join(pieces), tuple(passages))
 
 
 def _read_pubtator(path: str, text: str) -> Iterator[Document]:

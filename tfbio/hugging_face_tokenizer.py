@@ -45,7 +45,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
         ) from error
     name, content = next(iter(contents.items()))
     path = storage.at(folder, "tokenizer_config.json")
-    settings = read_json(path)
+    settings = _settings(path)
     if name == "vocab.json":
         # Words of taggers have a space before them here, too.
         if settings.get("add_prefix_space") and not read_architecture(folder).endswith(TAGGER):
@@ -54,17 +54,25 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
             )
         return False  # bytes are taken as they are
     folds = False
-    if name == "vocab.model":
-        model = sentencepiece_model.ModelProto.FromString(content)
-        folds = sentencepiece_model.folds_case(model)
-        tokens = [x.piece for x in model.pieces if x.type == sentencepiece_model.NORMAL]
-    else:
-        lines = content.decode("utf-8").split("\n")
-        tokens = [token for token in lines if not token.startswith("[")]
+    try:
+        if name == "vocab.model":
+            model = sentencepiece_model.ModelProto.FromString(content)
+            folds = sentencepiece_model.folds_case(model)
+            tokens = [x.piece for x in model.pieces if x.type == sentencepiece_model.NORMAL]
+        else:
+            lines = content.decode("utf-8").split("\n")
+            tokens = [token for token in lines if not token.startswith("[")]
+    except Exception as error:  # the tokenizers library raises nothing more exact
+        raise TokenizerError(f"{vocabulary} is no vocabulary ({error}): get it again.") from error
     with_capitals = sum(token != token.lower() for token in tokens)
     lower_case = settings.get("do_lower_case")
     if lower_case is None:
-        lower_case = _lower_cases(read_json(storage.at(folder, tokenization.TOKENIZER_JSON)))
+        path = storage.at(folder, tokenization.TOKENIZER_JSON)
+        lower_case = _lower_cases(_settings(path))
+    if not isinstance(lower_case, bool | None):
+        raise TokenizerError(
+            f"{path} lower-cases text or not by {json.dumps(lower_case)}: it must be true or false."
+        )
     if lower_case is None:
         return with_capitals == 0
     # Each would lose much in silence: tokens that no text has, or text that no token is for.
@@ -93,11 +101,26 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
 
 def _lower_cases(tokenizer: dict) -> bool | None:
     """Whether a `tokenizer.json` lower-cases; None where there is none, or it says nothing."""
-    normalizer = tokenizer.get("normalizer") or {}
-    if normalizer.get("type") == "BertNormalizer":
-        return normalizer.get("lowercase")
-    parts = normalizer.get("normalizers", [normalizer])
-    return True if any(part.get("type") == "Lowercase" for part in parts) else None
+    try:
+        normalizer = tokenizer.get("normalizer") or {}
+        if normalizer.get("type") == "BertNormalizer":
+            return normalizer.get("lowercase")
+        parts = normalizer.get("normalizers", [normalizer])
+        return True if any(part.get("type") == "Lowercase" for part in parts) else None
+    except (AttributeError, TypeError):  # a form that is not known says nothing
+        return None
+
+
+def _settings(path: Path) -> dict:
+    """What a file of the tokenizer holds; nothing, if there is none.
+
+    Raises:
+      TokenizerError: it is no JSON object, so that what it says is not known.
+    """
+    found = read_json(path)
+    if not found and path.is_file() and path.read_bytes().strip() != b"{}":
+        raise TokenizerError(f"{path} is no JSON object: get it again, or remove it.")
+    return found
 
 
 def read_json(path: Path) -> dict:

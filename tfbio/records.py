@@ -88,15 +88,22 @@ class Document:
 
     @classmethod
     def parse(cls, record: bytes) -> Document:
-        """Inverse of `serialize`."""
-        fields = {k: [x.decode() for x in v] for k, v in parse_example(record).items()}
-        return cls(
-            id=fields["id"][0],
-            source=fields["source"][0],
-            title=fields["title"][0],
-            sentences=fields["sentences"],
-            sections=fields["sections"],
-        )
+        """Inverse of `serialize`.
+
+        Raises:
+          DataError: the record is no document.
+        """
+        try:
+            fields = {k: [x.decode() for x in v] for k, v in parse_example(record).items()}
+            return cls(
+                id=fields["id"][0],
+                source=fields["source"][0],
+                title=fields["title"][0],
+                sentences=fields["sentences"],
+                sections=fields["sections"],
+            )
+        except (LookupError, ValueError, AttributeError) as error:
+            raise DataError(f"a record is no document ({error!r:.100})") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +191,14 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
         content = json.loads(storage.at(path).read_text(encoding="utf-8"))
         shards = [Shard(**shard) for shard in content.pop("shards")]
         manifest = Manifest(**content, shards=shards)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise DataError(f"{path} is not a manifest that this version can read: {error}.") from error
     if manifest.kind != kind:
         raise DataError(
@@ -273,11 +287,13 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
     path = storage.at(folder, shard.file)
     count = 0
     try:
+        left = storage.size(path)
         with path.open("rb") as stream:
             while header := stream.read(12):
                 size = int.from_bytes(header[:8], "little")
-                if header != _header(size):
-                    raise DataError(f"{path} is damaged at record {count}.")
+                left -= 12 + size + 4
+                if header != _header(size) or left < 0:  # before memory is taken for it
+                    raise DataError(f"{path} is damaged or cut short at record {count}.")
                 record, crc = stream.read(size), stream.read(4)
                 if len(record) != size or _masked_crc(record) != crc:
                     raise DataError(f"{path} is damaged or cut short at record {count}.")
@@ -298,7 +314,13 @@ def read_documents(
       DataError: as `read_manifest` and `read_shard`.
     """
     for shard in read_manifest(folder, "documents").shards if shards is None else shards:
-        yield from map(Document.parse, read_shard(folder, shard))
+        for number, record in enumerate(read_shard(folder, shard)):
+            try:
+                yield Document.parse(record)
+            except DataError as error:
+                path = storage.at(folder, shard.file)
+                remedy = f"make it again with `{COMMANDS['documents']}`"
+                raise DataError(f"{path}, record {number}: {error}: {remedy}.") from error
 
 
 def _batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:

@@ -119,7 +119,15 @@ def _own_normalizers(model: ModelProto) -> list[tokenizers.normalizers.Normalize
     from tokenizers import normalizers
 
     charsmap = model.normalizer_spec.precompiled_charsmap
-    return [normalizers.Precompiled(charsmap)] if charsmap else []
+    if not charsmap:
+        return []
+    # It begins with the size of its first part, for which the library takes memory unseen.
+    if int.from_bytes(charsmap[:4], "little") > len(charsmap) - 4:
+        raise ValueError("has a normalizer that is damaged or cut short")
+    try:
+        return [normalizers.Precompiled(charsmap)]
+    except Exception as error:  # the library raises nothing more exact
+        raise ValueError(f"has a normalizer that is damaged ({error})") from error
 
 
 def normalizer_to_bytes(model: ModelProto) -> bytes:

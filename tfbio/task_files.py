@@ -22,6 +22,7 @@ from __future__ import annotations
 import codecs
 import dataclasses
 import gzip
+import io
 import json
 import math
 import os
@@ -68,6 +69,10 @@ OWN_COLUMNS = {
     "pair": ("pair", "sentence2"),
     "label": ("label", "labels", "score"),
 }
+
+# gzip shrinks text 3 to 10 times, and zeros 1,000 times: what shrinks so far over this length is
+# no text.
+MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
 
 JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
 
@@ -371,8 +376,9 @@ def read_bioasq_factoid(path: str) -> list[Question]:
     for name, text, snippets, record, where in _factoids(path):
         # A list of answers, or of lists of synonyms; a test file may have none.
         gold = record.get("exact_answer") or []
+        gold = [gold] if isinstance(gold, str) else gold
         answers: list[str] = []
-        for answer in [gold] if isinstance(gold, str) else gold:
+        for answer in _field({"exact_answer": gold}, "exact_answer", where, list):
             answers += _texts(answer if isinstance(answer, list) else [answer], where)
         answers = list(dict.fromkeys(answers))
         patterns = [rf"(?<!\w){re.escape(answer)}(?!\w)" for answer in answers]
@@ -422,7 +428,7 @@ def read_squad(path: str) -> list[Question]:
             for record in _field(paragraph, "qas", where, list):
                 name = _field(record, "id", (path, f"a question of article {i}"), str)
                 where = (path, f"question {name}")
-                answers = record.get("answers") or []
+                answers = _field({"answers": record.get("answers") or []}, "answers", where, list)
                 texts = tuple(_field(answer, "text", where, str) for answer in answers)
                 starts = tuple(_field(answer, "answer_start", where, int) for answer in answers)
                 for text, start in zip(texts, starts, strict=True):
@@ -560,7 +566,14 @@ def read_text(path: str) -> str:
         with open(path, "rb") as file:
             data = file.read()
         if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
+            most = max(MIN_BOMB_BYTES, MAX_RATIO * len(data))
+            with gzip.open(io.BytesIO(data)) as file:
+                data = file.read(most + 1)
+            if len(data) > most:
+                raise TaskFileError(
+                    f"{path} is compressed too far to be text: it unpacks to more than {most:,} "
+                    "bytes; unpack it, and look at what it is."
+                )
         return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except (OSError, EOFError, zlib.error) as error:
         raise TaskFileError(f"{path} cannot be read: {error}.") from error

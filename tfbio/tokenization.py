@@ -15,7 +15,8 @@ import os
 import re
 import string
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -165,8 +166,8 @@ def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
       VocabularyError: the file is missing, damaged, of no known kind, or lacks a special token.
     """
     if storage.at(path).name == TOKENIZER_JSON:
-        with tempfile.TemporaryDirectory() as folder:
-            return load_encoder(copy_vocabulary(path, folder), lower_case)
+        with _unpacked(path) as own:
+            return load_encoder(own, lower_case)
     suffix = _suffix(path)
     if suffix == ".txt":
         return _wordpiece_encoder(read_vocab(path), lower_case)
@@ -229,6 +230,17 @@ def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
         with storage.written_whole(storage.at(folder, name)) as stream:
             stream.write(content)
     return storage.at(folder, next(iter(files)))
+
+
+@contextmanager
+def _unpacked(path: str | os.PathLike) -> Iterator[Path]:
+    """The vocabulary in a `tokenizer.json` as a file for a while, by whose name no error goes."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = copy_vocabulary(path, folder)
+        try:
+            yield own
+        except VocabularyError as error:
+            raise VocabularyError(str(error).replace(str(own), str(path))) from error
 
 
 def contents(path: str | os.PathLike) -> dict[str, bytes]:
@@ -342,8 +354,8 @@ def load_tokenizer(
         `sentencepiece_model.tokenizer` refuses.
     """
     if storage.at(path).name == TOKENIZER_JSON:
-        with tempfile.TemporaryDirectory() as folder:
-            return load_tokenizer(copy_vocabulary(path, folder), lower_case, new_tokens, segments)
+        with _unpacked(path) as own:
+            return load_tokenizer(own, lower_case, new_tokens, segments)
     suffix = _suffix(path)
     if suffix == ".txt":
         kind, names, vocab = "wordpiece", SPECIAL_TOKENS, read_vocab(path)
@@ -403,6 +415,7 @@ def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
 def _read_sentencepiece(path: str | os.PathLike):
     """The model as it is written, and the library's processor of it."""
     import sentencepiece
+    from google.protobuf.message import DecodeError
 
     try:
         model = storage.at(path).read_bytes()
@@ -412,15 +425,19 @@ def _read_sentencepiece(path: str | os.PathLike):
             "*.model, or make one with `python -m data_prep.vocabulary`."
         ) from error
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
+        processor = sentencepiece.SentencePieceProcessor()
+        # Given to the constructor, an empty file would be none, and what it makes no model.
+        processor.LoadFromSerializedProto(model)
+        found = sentencepiece_model.ModelProto.FromString(model)
+        sentencepiece_model.folds_case(found)  # whose normalizer may be damaged
+    except (RuntimeError, DecodeError, ValueError) as error:
         raise VocabularyError(
             f"{path} is not a SentencePiece model: make one with `python -m data_prep.vocabulary`."
         ) from error
     special = [processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS]
     known = map(processor.id_to_piece, special)
     _check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
-    return sentencepiece_model.ModelProto.FromString(model), processor
+    return found, processor
 
 
 def _sentencepiece_kind(processor) -> str:

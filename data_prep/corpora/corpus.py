@@ -237,7 +237,7 @@ def with_development(
     """
     for split, documents in (("train", train), ("test", test)):
         if not documents:
-            raise CorpusError(f"the release holds no note of the {split} set: give all of it.")
+            raise CorpusError(f"--input holds no note of the {split} set: give the whole release.")
     if dev_documents:
         held = set(read_index(*os.path.split(dev_documents)))
         if missing := sorted(held - train.keys()):

@@ -162,6 +162,29 @@ def test_settings_that_contradict_the_vocabulary_are_refused(tokens, settings, w
         hugging_face_tokenizer.read_lower_case(tmp_path)
 
 
+@pytest.mark.parametrize("settings", [b"\xff", b"[" * 100_000, b"[1]", b"{", b""])
+def test_settings_that_are_no_json_object_are_refused(settings, tmp_path):
+    write_vocabulary(tmp_path, "the")
+    (tmp_path / "tokenizer_config.json").write_bytes(settings)
+    with pytest.raises(TokenizerError, match=r"tokenizer_config\.json is no JSON object"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["NaN", "1", '"true"', "[]"])
+def test_do_lower_case_is_true_or_false(value, tmp_path):
+    write_vocabulary(tmp_path, "the")
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"do_lower_case": {value}}}')
+    with pytest.raises(TokenizerError, match="it must be true or false"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "spiece.model"])
+def test_a_vocabulary_that_is_none_is_named(name, tmp_path):
+    (tmp_path / name).write_bytes(b"\xff\xfe")
+    with pytest.raises(TokenizerError, match=f"{name} is no vocabulary"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
 def test_a_folder_without_a_vocabulary_is_named(tmp_path):
     with pytest.raises(TokenizerError, match=r"has no vocab\.txt, .* Save the tokenizer"):
         hugging_face_tokenizer.read_lower_case(tmp_path)

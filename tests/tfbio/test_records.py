@@ -1,4 +1,5 @@
 import dataclasses
+import struct
 import subprocess
 import sys
 
@@ -111,6 +112,29 @@ def test_reading_a_shard_never_ends_early_in_silence(tmp_path):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(records.DataError):
             list(records.read_shard(tmp_path / "d", manifest.shards[0]))
+
+
+@pytest.mark.parametrize("features", [{}, {"id": [1]}, {"id": [b"\xff"]}, {"id": [b"pmid:1"]}])
+def test_a_record_that_is_no_document_is_named(features, tmp_path):
+    data = [records.serialize_example(features)]
+    shard = records.write_shard(tmp_path / "a.tfrecord", data)
+    with pytest.raises(records.DataError, match=r"a\.tfrecord, record 0: .* make it again"):
+        list(records.read_documents(tmp_path, [shard]))
+
+
+def test_a_record_longer_than_its_file_takes_no_memory(tmp_path):
+    shard = records.write_shard(tmp_path / "a", [struct.pack("<Q", 1 << 50)])
+    record = (tmp_path / "a").read_bytes()
+    # The length and its checksum are those of the record, with which a file now begins.
+    (tmp_path / "a").write_bytes(record[12:] + record)
+    with pytest.raises(records.DataError, match="damaged or cut short at record 0"):
+        list(records.read_shard(tmp_path, shard))
+
+
+def test_a_manifest_that_is_nested_too_deeply_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(records.DataError, match="is not a manifest"):
+        records.load_manifest(tmp_path / "manifest.json", "documents")
 
 
 def test_what_fails_while_being_written_leaves_nothing(tmp_path):

@@ -500,6 +500,17 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         (task_files.read_squad, '{"data": [{"paragraphs": 1}]}', r"article 1: expected a list"),
         (task_files.read_squad, '{"data": [{"paragraphs": [{}]}]}', r"article 1, paragraph 1: exp"),
         (task_files.read_squad, '{"data": []}', r"line 1: there is no example"),
+        (
+            task_files.read_squad,
+            '{"data": [{"paragraphs": [{"context": "A", "qas": [{"id": "1", "answers": 1}]}]}]}',
+            r"question 1: expected a list as 'answers', found 1",
+        ),
+        (
+            task_files.read_bioasq_factoid,
+            '{"questions": [{"id": "1", "type": "factoid", "body": "A", "snippets": [], '
+            '"exact_answer": 1}]}',
+            r"question 1: expected a list as 'exact_answer', found 1",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_place(write, read, content, message):
@@ -656,3 +667,9 @@ def test_a_table_of_texts_that_is_not_so(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(task_files.TaskFileError, match=words):
         task_files.read_unlabelled_table(str(path))
+
+
+def test_what_unpacks_to_far_more_than_text_does_is_refused(write):
+    path = write(gzip.compress(bytes(10_000_000)) * 30, "train.tsv.gz")
+    with pytest.raises(task_files.TaskFileError, match="compressed too far to be text"):
+        task_files.read_text(path)

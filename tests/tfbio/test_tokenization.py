@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfbio import tokenization, word_table
+from tfbio import sentencepiece_model, tokenization, word_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECIAL = "".join(f"{token}\n" for token in tokenization.SPECIAL_TOKENS)
@@ -71,9 +71,14 @@ def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
     path = tmp_path / "a.model"
     with pytest.raises(tokenization.VocabularyError, match="cannot be read"):
         tokenization.load_encoder(path)
-    path.write_bytes(b"no model")
-    with pytest.raises(tokenization.VocabularyError, match="not a SentencePiece model"):
-        tokenization.load_encoder(path)
+    model = sentencepiece_model.ModelProto()
+    model.pieces.add(piece="<unk>", type=sentencepiece_model.UNKNOWN)
+    # For whose first part the library would take 4 GB.
+    model.normalizer_spec.precompiled_charsmap = b"\xff\xff\xff\xff"
+    for content in (b"no model", b"", model.SerializeToString()):
+        path.write_bytes(content)
+        with pytest.raises(tokenization.VocabularyError, match="a.model is not a SentencePiece"):
+            tokenization.load_encoder(path)
     with pytest.raises(tokenization.VocabularyError, match="give WordPiece's vocab.txt, Sentence"):
         tokenization.load_encoder(tmp_path / "vocab.bin")
 
