@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format parity install-tpu tpu-check
+.PHONY: help demo test fuzz fuzz-coverage lint format parity install-tpu tpu-check
 
 help:  ## Lists what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
@@ -17,6 +17,13 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 test: lint .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
 	@$(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-reorder \
 		--numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)')
+
+PROFILE ?= ci
+fuzz: .venv/installed-test  ## Mutated inputs for every reader: PROFILE=ci (minutes) or hour
+	@$(BIN)/python -m tests.fuzz --profile=$(PROFILE)
+
+fuzz-coverage: .venv/installed-test  ## The branches of each reader that those inputs reach (minutes)
+	@$(BIN)/python -m tests.fuzz --coverage
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

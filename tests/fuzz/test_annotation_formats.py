@@ -1,0 +1,191 @@
+"""Documents to annotate, in each format, and the annotations that are written of them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from tests.fuzz import damage, grammars, harness, seeds
+from tfbio import annotation_formats
+from tfbio.predictions import Entity
+
+PUBTATOR = (
+    "227508|t|Naloxone reverses the effect of clonidine.\n"
+    "227508|a|In unanesthetized rats the decrease was reversed.\n"
+    "227508\t0\t8\tNaloxone\tChemical\tD009270\n\n"
+    "8|t|Another.\n8|a|\n"
+)
+PASSAGES = [
+    {"infons": {"type": "title"}, "offset": 0, "text": "Naloxone.", "annotations": []},
+    {"infons": {"type": "abstract"}, "offset": 10, "text": "It reverses it.", "sentences": []},
+    {"infons": {}, "offset": 26, "sentences": [{"offset": 26, "text": "More."}]},
+]
+BIOC = {
+    "source": "PubTator",
+    "infons": {},
+    "documents": [{"id": "1", "passages": PASSAGES}, {"id": "2", "passages": PASSAGES[:1]}],
+}
+
+
+def bioc_xml():
+    def passages(found):
+        for passage in found:
+            yield "<passage>"
+            yield from (f'<infon key="{k}">{v}</infon>' for k, v in passage["infons"].items())
+            yield f"<offset>{passage['offset']}</offset>"
+            if "text" in passage:
+                yield f"<text>{passage['text']}</text>"
+            for part in passage.get("sentences", ()):
+                yield f"<sentence><offset>{part['offset']}</offset>"
+                yield f"<text>{part['text']}</text></sentence>"
+            yield "</passage>"
+
+    yield "<collection><source>x</source>"
+    for document in BIOC["documents"]:
+        yield f"<document><id>{document['id']}</id>"
+        yield from passages(document["passages"])
+        yield "</document>"
+    yield "</collection>"
+
+
+BIOC_XML = etree.fromstring("".join(bioc_xml()))
+
+
+def reads(folder):
+    """A file gives documents whose passages stand in their text, or is refused."""
+    (path,) = folder.iterdir()
+    documents = list(annotation_formats.read(str(path)))
+    for document in documents:
+        # Offsets cannot ask for more than the file has.
+        assert (
+            len(document.text) <= max(10_000_000, path.stat().st_size) + path.stat().st_size * 1000
+        )
+        end = 0
+        for passage in document.passages:
+            assert end <= passage.start < passage.end <= len(document.text)
+            end = passage.end
+        assert document.text.isascii() or document.text.encode("utf-8")
+    return documents
+
+
+def keeps_documents(folder):
+    """As many documents are read as the collection has."""
+    (path,) = folder.iterdir()
+    root = etree.parse(str(path)).getroot()
+    assert len(reads(folder)) == len(root.findall("document"))
+
+
+def keeps_what_is_there(folder):
+    """A folder of brat's, into which documents are written, has all of them or its old files."""
+    documents = list(annotation_formats.read(str(folder / "in.pubtator")))
+    entities = [[Entity("X", 0, min(3, len(x.text)), None)] * bool(x.text) for x in documents]
+    annotated = zip(documents, entities, strict=True)
+    output = folder / "out"
+    output.mkdir()
+    (output / "old.txt").write_text("old")
+    try:
+        annotation_formats.write(str(output), "brat", annotated)
+    except annotation_formats.FormatError:
+        assert [path.name for path in output.iterdir()] == ["old.txt"]
+        raise
+    texts = [path for path in output.glob("*.txt") if path.name != "old.txt"]
+    assert len(texts) == len(documents)
+
+
+def writes_what_it_reads(folder):
+    """What is written as BioC and as PubTator is read again as the same text."""
+    documents = reads(folder)
+    entities = [[Entity("X", 0, min(3, len(x.text)), 0.5)] * bool(x.text) for x in documents]
+    for form, name in (("bioc", "out.json"), ("bioc", "out.xml"), ("jsonl", "out.jsonl")):
+        path = folder / name
+        annotation_formats.write(str(path), form, zip(documents, entities, strict=True))
+        if form == "jsonl":
+            again = [json.loads(line)["text"] for line in path.read_text().split("\n") if line]
+        else:
+            again = [x.text for x in annotation_formats.read(str(path))]
+        assert len(again) == len(documents)
+        if name != "out.xml":  # whose line ends are others
+            assert again == [x.text for x in documents]
+        path.unlink()
+
+
+def pubtator():
+    cells = ("227508", "9|t|A", "8|a|B", "227508|t|x", "0|t|")
+    files = [grammars.lines(PUBTATOR, cells), grammars.lines(PUBTATOR, cells, "|")]
+    if seeds.SHARED.is_dir():
+        text = seeds.text_of("data/ncbi_disease/pubtator/NCBIdisease_Test.PubTator", 20)
+        files.append(grammars.lines(text, cells))
+    return st.one_of(files)
+
+
+@given(pubtator())
+def test_mutated_pubtator(data):
+    harness.judge(reads, {"x.pubtator": data})
+
+
+@given(grammars.json_files(BIOC))
+def test_mutated_json(data):
+    harness.judge(reads, {"x.json": data})
+
+
+@given(grammars.with_prolog(grammars.xml_elements(BIOC_XML, ("offset", "id"))))
+def test_mutated_xml(data):
+    harness.judge(reads, {"x.xml": data})
+
+
+@given(grammars.numbers_changed(json.dumps(BIOC)))
+def test_other_offsets_in_json(data):
+    harness.judge(reads, {"x.json": data})
+
+
+@given(grammars.numbers_changed("".join(bioc_xml())))
+def test_other_offsets_in_xml(data):
+    harness.judge(reads, {"x.xml": data})
+
+
+@given(grammars.xml_elements(BIOC_XML, ("id",), well_formed=True))
+def test_documents(data):
+    harness.judge(keeps_documents, {"x.xml": data})
+
+
+@given(
+    st.sampled_from(["x.pubtator", "x.txt", "x.json", "x.xml", "X.TXT.gz"]),
+    damage.damaged(
+        st.sampled_from([PUBTATOR, json.dumps(BIOC), "".join(bioc_xml()), "A.\n\nB."]).map(
+            str.encode
+        )
+    ),
+)
+def test_damaged_files(name, data):
+    harness.judge(reads, {name: data})
+
+
+@pytest.mark.parametrize("name", ["x.pubtator", "x.txt", "x.json", "x.xml"])
+def test_bombs(name):
+    harness.judge(reads, {name: damage.bomb()})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["1", "2", "..", "a b", "A", "a", "%2e"]), st.text("ab. ", max_size=8)
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_brat(found):
+    text = "".join(f"{name.replace(' ', '_')}|t|{title}\n" for name, title in found)
+    harness.judge(keeps_what_is_there, {"in.pubtator": text.encode()})
+
+
+@given(st.text(st.characters(exclude_characters="\0"), max_size=30))
+def test_written_texts(text):
+    harness.judge(writes_what_it_reads, {"x.txt": text.encode("utf-8", "surrogatepass")})
+
+
+@pytest.mark.parametrize("case", harness.found(__file__))
+def test_found(case):
+    harness.rerun(case, globals())

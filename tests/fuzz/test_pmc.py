@@ -1,0 +1,245 @@
+"""PMC's XML: full texts, alone, in sets and in packages, as candidates of the documents stage."""
+
+import copy
+import io
+import re
+import tarfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from data_prep import articles, markup, pmc
+from tests.fuzz import damage, grammars, harness, seeds
+from tfbio import records
+
+IDS = ("article-id",)
+SELECTION = articles.Selection(captions=True, tables=True)
+FILE, SET, PACKAGE = "article.nxml", "set.xml", "package.tar"
+ID = re.compile(r"(pmid:0*[1-9][0-9]{0,11}|pmcid:PMC\d+|doi:.+|file:.+)(#body)?", re.DOTALL)
+MARKS = ("bibr", "fn", "table-fn")
+
+
+def article_set(*found):
+    return b"<pmc-articleset>" + b"\n".join(found) + b"</pmc-articleset>"
+
+
+def package(*found):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for number, data in enumerate(found):
+            member = tarfile.TarInfo(f"PMC/{number}.nxml")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def plain(element):
+    return etree.tostring(element, with_tail=False)
+
+
+def reads(folder, name=""):
+    """A file gives candidates with sound ids and problems in a sentence, or is refused."""
+    (path,) = [folder / name] if name else folder.iterdir()
+    try:
+        found = list(articles.read(str(path), SELECTION, None))
+    except markup.BadFile as error:
+        # As the documents stage says it.
+        raise records.DataError(f"{path.name}: {error}") from error
+    for item in found:
+        if isinstance(item, pmc.Problem):
+            assert len(item.sentence.splitlines()) == 1 and len(item.sentence) <= 300
+        else:
+            assert bool(item.reason) != bool(item.documents)
+            for document in item.documents:
+                # A PMID is a number from 1; two articles never share a key by accident.
+                assert ID.fullmatch(document.id), document.id
+    return found
+
+
+def keeps_neighbours(folder):
+    """The articles beside a bad one, in a set and in a package, are read as without it."""
+    for name in (SET, PACKAGE):
+        good, bad = (
+            [
+                (x.kind, _said(x))
+                for x in reads(folder / kind, name)
+                if isinstance(x, articles.Candidate)
+            ]
+            for kind in ("good", "bad")
+        )
+        assert bad[:2] == good[:2] and bad[-2:] == good[-2:], name
+
+
+def _said(candidate):
+    return [(document.title, document.sentences) for document in candidate.documents]
+
+
+def counts_all(folder):
+    """Each article of a set is two candidates, an abstract and a body, or one problem."""
+    root = etree.parse(str(folder / SET)).getroot()
+    found = reads(folder, SET)
+    problems = sum(isinstance(x, pmc.Problem) for x in found)
+    assert problems + (len(found) - problems) / 2 == len(list(root.iter("{*}article")))
+    # Only articles with one number in common have one key.
+    full = [x for x in pmc.read_articles(str(folder / SET)) if isinstance(x, pmc.FullText)]
+    assert len({x.key for x in found if not isinstance(x, pmc.Problem)}) == len(
+        set(map(_called, full))
+    )
+
+
+def _called(article):
+    if re.fullmatch("[0-9]{1,12}", article.pmid) and int(article.pmid):
+        return int(article.pmid)
+    text = [article.title, *(x.text for x in (*article.abstract, *article.body))]
+    return article.pmcid or article.doi or "".join(text)
+
+
+def keeps_words(folder):
+    """All words but those of marks are in the text or are the title of a section, none joined."""
+    body = etree.parse(str(folder / FILE)).getroot().find("body")
+    for xref in body.iter("xref"):
+        if xref.get("ref-type") in MARKS:
+            xref.clear(keep_tail=True)
+    for element in body.iter("title", "p"):
+        element.tail = " "
+    words = set(re.findall(r"[a-z]{3,}", "".join(body.itertext())))
+    assert not (words - _words(folder)), words - _words(folder)
+
+
+def knows_entities(folder):
+    """HTML's named entities are read, though the file does not declare them."""
+    text = (folder / FILE).read_text().partition("<body>")[2]
+    words = set(re.findall(r"[a-z]{3,}", re.sub("&[a-z]+;|<[^>]*>", " ", text)))
+    assert not (words - _words(folder)), words - _words(folder)
+
+
+def keeps_titles(folder):
+    """The titles of sections are there, also of sections without paragraphs."""
+    body = etree.parse(str(folder / FILE)).getroot().find("body")
+    words = {title.text for title in body.iter("title")}
+    assert not (words - _words(folder)), words - _words(folder)
+
+
+def _words(folder):
+    """The words of the one article of a file, which cannot be refused."""
+    (article,) = pmc.read_articles(str(folder / FILE))
+    assert isinstance(article, pmc.FullText), article
+    parts = [x for paragraph in article.body for x in (paragraph.section, paragraph.text)]
+    return set(re.findall(r"[a-z]{3,}", " ".join(parts)))
+
+
+@st.composite
+def mutated(draw, well_formed=False):
+    return draw(grammars.xml_elements(draw(st.sampled_from(seeds.full_texts())), IDS, well_formed))
+
+
+@st.composite
+def neighbours(draw):
+    """Two articles, and one with mutations."""
+    first, last = copy.deepcopy(seeds.full_texts()[:2])
+    return plain(first), draw(mutated(well_formed=True)), plain(last)
+
+
+@given(grammars.with_prolog(mutated()))
+def test_mutated_articles(data):
+    harness.judge(reads, {FILE: data})
+
+
+@given(st.lists(mutated(), min_size=2, max_size=3))
+@harness.few
+def test_mutated_sets(found):
+    harness.judge(reads, {SET: article_set(*found)})
+
+
+@given(damage.damaged(st.lists(mutated(True), min_size=1, max_size=2).map(lambda x: package(*x))))
+@harness.few
+def test_damaged_packages(data):
+    harness.judge(reads, {PACKAGE: data})
+
+
+def test_bombs():
+    harness.judge(reads, {PACKAGE: damage.bomb(1200, b"\0")})
+    harness.judge(reads, {FILE: damage.bomb()})
+
+
+@given(neighbours())
+@harness.few
+def test_neighbours_of_a_bad_article(found):
+    first, bad, last = found
+    files = {}
+    for name, make in ((SET, article_set), (PACKAGE, package)):
+        files[f"good/{name}"], files[f"bad/{name}"] = make(first, last), make(first, bad, last)
+    harness.judge(keeps_neighbours, files)
+
+
+@given(st.lists(mutated(well_formed=True), min_size=1, max_size=3))
+@harness.few
+def test_counts(found):
+    harness.judge(counts_all, {SET: article_set(*found)})
+
+
+WORDS = st.text("abcdefgh", min_size=3, max_size=6)
+
+
+@st.composite
+def marks(draw):
+    """Between two words: a raised mark, or two, of a note or a citation, and a blank somewhere."""
+    kind = draw(st.sampled_from(MARKS))
+    mark = draw(st.sampled_from(["1", "12", "a", "*", "\u2020", "1,2", ""]))
+    more = draw(st.sampled_from(["", "", f',<xref ref-type="{kind}">2</xref>']))
+    pieces = ["", "<sup>", "", f'<xref ref-type="{kind}">{mark}</xref>{more}', "", "</sup>", ""]
+    if draw(st.booleans()):
+        pieces[1:6] = [f'<xref ref-type="{kind}"><sup>{mark}</sup></xref>{more}']
+    # All that keeps the words apart.
+    pieces[draw(st.sampled_from(range(0, len(pieces), 2)))] = draw(st.sampled_from([" ", "\n"]))
+    return "".join(pieces)
+
+
+@st.composite
+def paragraphs(draw, between=None):
+    text = draw(WORDS)
+    for _ in range(draw(st.integers(0, 3))):
+        text += draw(st.one_of(between or marks(), st.sampled_from([" ", " <i>x</i> "]))) + draw(
+            WORDS
+        )
+    return f"<p>{text}</p>"
+
+
+@st.composite
+def sections(draw, depth=0):
+    title = draw(st.one_of(st.just(""), WORDS.map(lambda x: f"<title>{x}</title>")))
+    inner = "".join(draw(st.lists(paragraphs(), max_size=1)))
+    if depth < 3:
+        inner += "".join(draw(st.lists(sections(depth + 1), max_size=2)))
+    return f"<sec>{title}{inner}</sec>"
+
+
+def article(*parts):
+    text = (
+        "<article><front><article-meta><article-id pub-id-type='pmid'>7</article-id>"
+        "<title-group><article-title>A</article-title></title-group></article-meta></front>"
+        f"<body>{''.join(parts)}</body></article>"
+    )
+    return {FILE: text.encode()}
+
+
+@given(paragraphs())
+def test_words_beside_marks(paragraph):
+    harness.judge(keeps_words, article(paragraph))
+
+
+@given(sections())
+def test_titles(section):
+    harness.judge(keeps_titles, article(section, "<p>the end</p>"))
+
+
+@given(paragraphs(st.sampled_from(["&nbsp;", "&ndash;", " &beta; ", "&eacute;"])))
+def test_entities(paragraph):
+    harness.judge(knows_entities, article(paragraph))
+
+
+@pytest.mark.parametrize("case", harness.found(__file__))
+def test_found(case):
+    harness.rerun(case, globals())

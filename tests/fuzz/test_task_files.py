@@ -1,0 +1,262 @@
+"""The files of the tasks, in each of their formats."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fuzz import damage, grammars, harness, seeds
+from tfbio import task_files
+
+TAGS = ("O", "B", "I", "B-X", "I-X", "S-X", "E-X", "L-X", "U-X", "B-", "-X", "I-Y", "b-x", "B-X-Y")
+TAGGED = "Aspirin\tB-Chemical\nand\tO\nibu\tB-Chemical\nprofen\tI-Chemical\n\nNone\tO\n"
+BARE = "Aspirin\tB\nlysin\tI\ninteracts\tO\n.\tO\n\nNone\tO\n"
+CONLL = "-DOCSTART- (10070173)\n\nA NN O B-X\nb NN O I-X\n\nc NN O O\n"
+LABELLED = "index\tsentence\tlabel\n0\tA sentence.\t1\n1\tAnother one.\t0\n2\tA third.\t0"
+OWN = "label\ttext\tid\nyes\tA text.\t7\nno\tAnother.\t8\n"
+PAIRS = "text\tpair\tlabel\nOne.\tTwo.\tyes\nThree.\tFour.\tno"
+SCORES = "pair_id\tsent1\tsent2\tscore\n1\tOne.\tTwo.\t3.5\n2\tA.\tB.\t0"
+LABELS = "text\tlabels\nA text.\ta|b\nAnother.\t\nMore.\ta"
+STS = "index\tgenre\tfile\tyear\tsid\ts1\ts2\tscore\n0\tx\ty\tz\tq\tOne.\tTwo.\t4.5"
+HOC = "labels\tsentence\tindex\n" + ",".join(f"{i}_{i % 2}" for i in range(10)) + "\tA.\t11_s0"
+UNLABELLED = "id\tsentence\tmore\n1\tOne.\tx\n2\tTwo.\ty"
+SQUAD = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "T",
+            "paragraphs": [
+                {
+                    "context": "Aspirin and ibuprofen interact.",
+                    "qas": [
+                        {
+                            "id": "q1",
+                            "question": "Who?",
+                            "answers": [{"text": "Aspirin", "answer_start": 0}],
+                        },
+                        {"id": "q2", "question": "Why?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+FACTOIDS = {
+    "questions": [
+        {
+            "id": "q1",
+            "type": "factoid",
+            "body": "Who?",
+            "snippets": [{"text": "Aspirin\nand ibuprofen."}, {"text": "Nobody."}],
+            "exact_answer": [["aspirin", "ASA"], ["ibuprofen"]],
+        },
+        {"id": "q2", "type": "yesno"},
+    ]
+}
+# Format -> (file, function of the path, seed, what may stand in a cell).
+TABLES = {
+    "tagged": ("train.tsv", task_files.read_tagged_words, TAGGED, TAGS),
+    "bare": (
+        "train.tsv",
+        lambda path: task_files.read_tagged_words(path, ["Chemical"]),
+        BARE,
+        TAGS,
+    ),
+    "io": (
+        "train.tsv",
+        lambda path: task_files.read_tagged_words(path, None, "IO"),
+        "a\tI-X\nb\tO",
+        TAGS,
+    ),
+    "conll": ("train.txt", task_files.read_tagged_words, CONLL, TAGS),
+    "labelled": (
+        "dev.tsv",
+        lambda path: task_files.read_table(
+            path, ("id", "text", "label"), ("index", "sentence", "label"), ("0", "1")
+        ),
+        LABELLED,
+        ("0", "1", "2", "label"),
+    ),
+    "own": (
+        "own.tsv",
+        lambda path: task_files.read_own_table(path, "classification"),
+        OWN,
+        ("text", "label", "id"),
+    ),
+    "own_pair": (
+        "own.tsv",
+        lambda path: task_files.read_own_table(path, "pair"),
+        PAIRS,
+        ("text", "pair"),
+    ),
+    "own_score": (
+        "own.tsv",
+        lambda path: task_files.read_own_table(path, "regression"),
+        "text\tscore\nA.\t1\nB.\t2.5",
+        ("score", "1.5", "-inf"),
+    ),
+    "own_labels": (
+        "own.tsv",
+        lambda path: task_files.read_own_table(path, "multilabel"),
+        LABELS,
+        ("a|a", "|", "b|"),
+    ),
+    "unlabelled": ("new.tsv", task_files.read_unlabelled_table, UNLABELLED, ("text", "id", "pair")),
+    "scores": (
+        "test.tsv",
+        lambda path: task_files.read_table(
+            path,
+            ("id", "text", "pair", "score"),
+            ("pair_id", "sent1", "sent2", "score"),
+            None,
+            (0, 4),
+        ),
+        SCORES,
+        ("4.1", "-0", "1e999"),
+    ),
+    "clinical_sts": ("test.tsv", task_files.read_clinical_sts, STS, ("score", "5.1")),
+    "hoc": ("train.tsv", task_files.read_hoc, HOC, ("0_1", "12_s", "_s0")),
+}
+JSON = {
+    "squad": ("train.json", task_files.read_squad, SQUAD),
+    "factoids": ("train.json", task_files.read_bioasq_factoid, FACTOIDS),
+}
+READERS = {kind: entry[:2] for kind, entry in (TABLES | JSON).items()}
+
+
+def reads(folder):
+    """A file is read into examples, or refused; the folder in it is named after its format."""
+    (inner,) = folder.iterdir()
+    name, read = READERS[inner.name]
+    examples = read(str(inner / name))
+    assert examples
+    for example in examples:
+        _is_sound(example)
+    try:
+        task_files.check_splits({"train": examples})
+    except task_files.TaskFileError as error:
+        assert "stands in" in str(error)
+    return examples
+
+
+def _is_sound(example):
+    if isinstance(example, task_files.TaggedSentence):
+        assert len(example.words) == len(example.tags) > 0 and all(example.words)
+        assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in example.tags), example.tags
+    elif isinstance(example, task_files.Question):
+        for answer, start in zip(example.answers, example.answer_starts, strict=True):
+            stands = example.context[start : start + len(answer)]
+            assert start == -1 or stands.lower() == answer.lower()
+    else:
+        assert example.text.strip()
+        assert not isinstance(example.label, float) or abs(example.label) < float("inf")
+
+
+def keeps_lines(folder):
+    """As many words are read as the file has lines with one, and none is moved."""
+    examples = reads(folder)
+    (path,) = folder.glob("*/*")
+    lines = [x for x in path.read_text().split("\n") if x.strip(" \t") and not x.startswith("-DOC")]
+    words = [word for example in examples for word in example.words]
+    assert words == [re.split("[\t ]", line)[0] for line in lines]
+
+
+def reads_schemes(folder):
+    """A file with S and E, or with U and L, is read as the same in BIO."""
+    bio = task_files.read_tagged_words(str(folder / "bio.tsv"))
+    try:
+        other = task_files.read_tagged_words(str(folder / "other.tsv"))
+    except task_files.TaskFileError as error:
+        raise AssertionError("a scheme is refused") from error
+    assert [(x.words, x.tags) for x in bio] == [(x.words, x.tags) for x in other]
+
+
+def of_tables():
+    """(format, file) for each of the tables."""
+    return st.sampled_from(sorted(TABLES)).flatmap(
+        lambda kind: st.tuples(
+            st.just(kind),
+            grammars.lines(TABLES[kind][2], TABLES[kind][3], " " if kind == "conll" else "\t"),
+        )
+    )
+
+
+def of_json():
+    return st.sampled_from(sorted(JSON)).flatmap(
+        lambda kind: st.tuples(st.just(kind), grammars.json_files(JSON[kind][2]))
+    )
+
+
+def real():
+    """(format, file) of lines of the reference data, where it is there."""
+    found = [(kind, TABLES[kind][2]) for kind in TABLES]
+    if seeds.SHARED.is_dir():
+        found += [
+            ("tagged", seeds.text_of("data/ncbi_disease/mtl_iob/test.tsv", 60)),
+            ("bare", seeds.text_of("data/bc5cdr_chem/blurb/test.tsv.gz", 60)),
+            ("hoc", seeds.text_of("data/hoc/blurb/test.tsv.gz", 5)),
+            ("labelled", seeds.text_of("data/gad/blurb/test.tsv", 5)),
+        ]
+    return found
+
+
+@given(of_tables())
+def test_mutated_tables(found):
+    kind, data = found
+    harness.judge(reads, {f"{kind}/{READERS[kind][0]}": data})
+
+
+@given(of_json())
+def test_mutated_json(found):
+    kind, data = found
+    harness.judge(reads, {f"{kind}/{READERS[kind][0]}": data})
+
+
+@given(st.data())
+def test_damaged_files(data):
+    kind, seed = data.draw(st.sampled_from(real()))
+    damaged = data.draw(damage.damaged(st.just(seed.encode())))
+    harness.judge(reads, {f"{kind}/{READERS[kind][0]}": damaged})
+
+
+@pytest.mark.parametrize("kind", ["tagged", "own", "squad"])
+def test_bombs(kind):
+    harness.judge(reads, {f"{kind}/{READERS[kind][0]}": damage.bomb()})
+
+
+@st.composite
+def tagged(draw):
+    """Sentences of words and tags in BIO."""
+    lines = []
+    for _ in range(draw(st.integers(1, 3))):
+        before = "O"
+        for _ in range(draw(st.integers(1, 6))):
+            kinds = ["O", "B-X", "B-Y"] + [f"I{before[1:]}"] * 2 * (before != "O")
+            before = draw(st.sampled_from(kinds))
+            lines.append(f"{draw(st.text('abc.,-', min_size=1, max_size=4))}\t{before}")
+        lines.append("")
+    return lines
+
+
+@given(tagged())
+def test_words(lines):
+    harness.judge(keeps_lines, {"tagged/train.tsv": "\n".join(lines).encode()})
+
+
+@given(tagged(), st.sampled_from(["SE", "UL"]))
+def test_other_schemes(lines, letters):
+    other = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        word, _, tag = line.partition("\t")
+        ends = tag[:1] in ("B", "I") and not after.endswith(f"\tI{tag[1:]}")
+        if ends:
+            tag = letters[tag[0] == "I"] + tag[1:]
+        other.append(f"{word}\t{tag}" if line else "")
+    files = {"bio.tsv": "\n".join(lines).encode(), "other.tsv": "\n".join(other).encode()}
+    harness.judge(reads_schemes, files)
+
+
+@pytest.mark.parametrize("case", harness.found(__file__))
+def test_found(case):
+    harness.rerun(case, globals())
