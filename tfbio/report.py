@@ -35,8 +35,8 @@ from tfbio.results import Run
 from tfbio.tables import Table
 
 CSV_COLUMNS = (
-    *("model", "task", "data_set", "test_set", "metric", "dev", "figure", "std", "median", "folds"),
-    *("seeds", "low", "high", "baseline", "difference", "p", "values", "source"),
+    *("model", "task", "data_set", "test_set", "metric", "dev_set", "dev", "figure", "std"),
+    *("median", "folds", "seeds", "low", "high", "baseline", "difference", "p", "values", "source"),
 )
 KNOWN = (*published.BLURB, *published.BLUE, *published.OTHERS)
 
@@ -196,15 +196,22 @@ def _once(one: Run, other: Run, what: str = "") -> None:
 
 def _figures(column: Column, run: Run, baseline: Run | None) -> dict:
     """See `results.figures`; of all folds but the first there is a median alone."""
-    row = results.figures(run, column.metric, None if column.of_others else baseline)
-    row["data_set"] = column.title
-    if column.of_others:
-        values = [float(value) for value in row["values"].split()][1:]
-        row |= {"folds": len(values), "values": " ".join(map(str, values))}
-        row["figure"] = row["median"] = 100 * run.median_of_others(column.metric)
-        for name in ("dev", "std", "low", "high"):
-            row.pop(name, None)
-    return row
+    if not column.of_others:
+        return results.figures(run, column.metric, baseline) | {"data_set": column.title}
+    median = 100 * run.median_of_others(column.metric)
+    values = 100 * run.values(column.metric)[1:]
+    return {
+        "model": run.name,
+        "task": run.part_of,
+        "data_set": column.title,
+        "metric": column.metric,
+        "figure": median,
+        "median": median,
+        "folds": len(values),
+        "seeds": max(len(fold.tests) for fold in run.folds),
+        "values": " ".join(map(str, values.tolist())),
+        "source": run.folder,
+    }
 
 
 def _models(runs: list[Run]) -> Models:
@@ -342,6 +349,9 @@ def _runs_table(figures: list[dict]) -> Table:
         rows.append(row)
     header = [name for name in rows[0] if any(row[name] for row in rows)]
     notes = [HOW] + [OF_FOLDS] * any("folds" in one for one in figures)
+    parts = [f"{x['data_set']}, {x['model']}: {x['dev_set']}" for x in figures if x.get("dev_set")]
+    if parts:
+        notes.append(f"Of the development set a part alone was scored: {'; '.join(parts)}.")
     return Table("Our runs", header, [[row[name] for name in header] for row in rows], 0, notes)
 
 
@@ -360,9 +370,9 @@ def _csv(columns: Sequence[Column], figures: list[dict], models: Models) -> str:
     writer.writeheader()
     writer.writerows(figures)
     for column, run in _trivial(columns, models).items():
-        row = _figures(column, run, None) | {"figure": _shown(column, run)}
-        names = ("model", "task", "data_set", "metric", "figure", "source")
-        writer.writerow({name: row[name] for name in names})
+        row = {"model": run.name, "task": run.part_of or run.task, "data_set": column.title}
+        row |= {"metric": column.metric, "figure": _shown(column, run), "source": run.folder}
+        writer.writerow(row)
     for title, task, metric, *_ in columns:
         for model in published.MODELS:
             if title in model.figures:

@@ -50,6 +50,7 @@ class Run:
         name, or "".
       data: of data of the user's own what tells their content; "" if that is not known.
       devs: for each seed the figures of the development set; none if one is not known.
+      dev_set: which part of the development set that is, "200 of 11,268"; "" for all of it.
       match: how the test examples compare with the published ones.
       part_of: the task whose published test set this is not; "" where it is, or none is published.
       trivial: what one answer to all test examples reaches, as a run with one seed, whose folder
@@ -67,6 +68,7 @@ class Run:
     data_set: str = ""
     data: str = ""
     devs: Sequence[dict[str, float]] = ()
+    dev_set: str = ""
     match: test_sets.Match = test_sets.Match()
     part_of: str = ""
     trivial: Run | None = None
@@ -181,10 +183,10 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
     Returns:
       "model", "task", "metric", "figure" (the mean over the seeds), "median", "seeds", "values" (of
       the seeds, in their order), "source", "test_set" (what is not the published one, or not
-      verified); where it is known "dev", the mean on the development set; where there is more than
-      one seed "std" (n - 1); where the figure can be had for draws "low" and "high", and of a
-      comparison "baseline", "difference", "p". Of joined folds mean, median, "std" and "values" are
-      over the folds, of which "folds" is the number.
+      verified); where it is known "dev", the mean on the development set, and "dev_set", which part
+      of it that is; where there is more than one seed "std" (n - 1); where the figure can be had
+      for draws "low" and "high", and of a comparison "baseline", "difference", "p". Of joined folds
+      mean, median, "std" and "values" are over the folds, of which "folds" is the number.
 
     Raises:
       ResultsError: see `p_value`.
@@ -205,6 +207,7 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
         row |= {"folds": len(run.folds), "seeds": max(len(fold.tests) for fold in run.folds)}
     if run.devs and all(metric in dev for dev in run.devs):
         row["dev"] = 100 * float(np.mean([dev[metric] for dev in run.devs]))
+        row["dev_set"] = run.dev_set
     if len(values) > 1:
         row["std"] = float(values.std(ddof=1))
     if run.can_draw(metric):
@@ -267,7 +270,9 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         known = settings.get("trained_on", {})
         kind, labels = known.get("kind"), known.get("labels")
         data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
-        *_, drawn_of = scores.get("examples", {}).get("test", [0])
+        used = scores.get("examples", {})
+        *_, drawn_of = used.get("test", [0])
+        dev_used, dev_of = used.get("dev", [0, 0])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ResultsError(
             f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
@@ -278,7 +283,8 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
     run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
     run = dataclasses.replace(run, match=test_sets.compare(task, []))
     if len(devs) == len(tests):
-        run = dataclasses.replace(run, devs=devs)
+        part = f"{dev_used:,} of {dev_of:,}" if dev_used < dev_of else ""
+        run = dataclasses.replace(run, devs=devs, dev_set=part)
     if task in tasks.OWN:
         run = dataclasses.replace(run, data_set=settings.get("data_set", ""), data=data)
     elif task not in tasks.TASKS:

@@ -121,8 +121,10 @@ def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
             return Match(aside=f"{numbers} test examples{fold}")
     if any(one.examples == of and _is_part(own, one) is None for one in known.values()):
         return Match(aside=f"{own.examples:,} of {of:,} test examples")
-    first = next(iter(known.values()))
-    return Match(aside=f"{own.examples:,} test examples, not the published {first.examples:,}")
+    those = f"none of the {len(known)} published folds"
+    if len(known) == 1:
+        those = f"not the published {known[''].examples:,}"
+    return Match(aside=f"{own.examples:,} test examples, {those}")
 
 
 def published() -> dict[str, dict[str, TestSet]]:

@@ -456,6 +456,11 @@ def test_no_column_is_empty_and_all_files_have_the_same_figures(write, tmp_path)
     path = report.write_report([str(folder)], str(tmp_path / "report"))
     header, rows = table_of(path.parent, "Our runs")
     assert header.index("dev") == header.index("mean") - 1 and "25.00" in rows["BioASQ"]
+    assert "a part alone" not in path.read_text()
+    scores["examples"] = {"dev": [4, 1000], "test": [4, 4]}
+    (folder / "scores.json").write_text(json.dumps(scores))
+    path = report.write_report([str(folder)], str(tmp_path / "report"))
+    assert "a part alone was scored: BioASQ, ours: 4 of 1,000.\n" in path.read_text()
     latex = (path.parent / "report.tex").read_text()
     for title in ("BLURB", "Our runs"):
         header, rows = table_of(path.parent, title)
@@ -463,7 +468,7 @@ def test_no_column_is_empty_and_all_files_have_the_same_figures(write, tmp_path)
             assert f"{name} & {' & '.join(cells)} \\\\\n" in latex
             assert all(any(row[i] for row in rows.values()) for i in range(len(cells)))
     (row,) = read_runs(path.parent)
-    assert (row["dev"], row["figure"]) == ("25.0", "75.0")
+    assert (row["dev"], row["dev_set"], row["figure"]) == ("25.0", "4 of 1,000", "75.0")
     (row,) = (row for row in read_csv(path.parent) if row["model"] == "trivial")
     assert (row["figure"], row["source"]) == ("100.0", "yes for every text")
 

@@ -196,6 +196,6 @@ def test_the_table_is_made_by_the_command(tmp_path, monkeypatch, fails_in_one_se
     part = test_sets.compare("euadr", examples[1][:200]).aside
     assert part == "200 of 300 test examples of fold 2"
     both = test_sets.compare("euadr", examples[0][:100] + examples[1][:100]).aside
-    assert both == "200 test examples, not the published 300"
+    assert both == "200 test examples, none of the 2 published folds"
     sentence = fails_in_one_sentence(run("--test_set=nothing"))
     assert "--test_set=nothing: expected TASK=FOLDER" in sentence
