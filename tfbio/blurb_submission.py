@@ -41,7 +41,7 @@ from pathlib import Path
 
 from absl import flags
 
-from tfbio import cli, predictions, published, records, results, storage, tasks
+from tfbio import cli, predictions, published, records, results, storage, tasks, test_sets
 from tfbio.results import Run
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
@@ -157,6 +157,8 @@ def submission(run: Run, seed: int | None = None) -> dict:
             f"{path} has {len(examples)} examples, and BLURB's test set of {NAMES[run.task]} has "
             f"{SIZES[run.task]}: fine-tune on BLURB's files."
         )
+    if aside := test_sets.compare(run.task, examples).aside:
+        print(f"{path}: not the test set of {NAMES[run.task]} as BLURB's scripts make it: {aside}.")
     if kind == "tagging":
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence

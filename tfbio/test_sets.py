@@ -121,10 +121,13 @@ def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
             return Match(aside=f"{numbers} test examples{fold}")
     if any(one.examples == of and _is_part(own, one) is None for one in known.values()):
         return Match(aside=f"{own.examples:,} of {of:,} test examples")
-    those = f"none of the {len(known)} published folds"
-    if len(known) == 1:
-        those = f"not the published {known[''].examples:,}"
-    return Match(aside=f"{own.examples:,} test examples, {those}")
+    if len(known) > 1:
+        those = f"test examples, none of the {len(known)} published folds"
+    elif own.examples == known[""].examples:
+        those = "test examples, not the published ones"
+    else:
+        those = f"test examples, not the published {known[''].examples:,}"
+    return Match(aside=f"{own.examples:,} {those}")
 
 
 def published() -> dict[str, dict[str, TestSet]]:

@@ -272,12 +272,13 @@ TASKS = [pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW)) for x in SCHEMA
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_evaluators_find_every_prediction(task, shared, test_file, tmp_path):
+def test_the_evaluators_find_every_prediction(task, shared, test_file, tmp_path, capsys):
     path = test_file(task)
     examples = tasks.TASKS[task].read(str(path))
     mistaken = with_mistakes(task, examples)
     run = write_run(tmp_path / task, task, examples, [gold(examples), mistaken], (0.5, 0.4))
     best, other = blurb_submission.submission(run), blurb_submission.submission(run, 1)
+    assert "not the test set" not in capsys.readouterr().out
     true = truth(task, shared / "data", path)
     for content in (best, other):
         check_schema(task, content)
@@ -341,9 +342,12 @@ def biosses(tmp_path):
     return write
 
 
-def test_a_score_is_brought_within_its_range(biosses):
+def test_a_score_is_brought_within_its_range(biosses, capsys):
     run = results.read(biosses())
     found = blurb_submission.submission(run)["predictions"]
+    # Of these made-up pairs it is said that they are not BLURB's.
+    said = capsys.readouterr().out
+    assert "as BLURB's scripts make it: 20 test examples, not the published ones.\n" in said
     assert found["1"] == 0.0 and found["10"] == 3.0 and found["20"] == 4.0
 
 
