@@ -181,7 +181,9 @@ def _config(settings: dict) -> PretrainingConfig:
 
 def _open(prefix: str) -> tf.train.CheckpointReader:
     try:
-        return tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(prefix)
+        _shapes(reader)  # whose names may be no text
+        return reader
     except (tf.errors.OpError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise TensorFlow1Error(f"{prefix} is no checkpoint: {reason}") from error

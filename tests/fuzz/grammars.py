@@ -212,12 +212,17 @@ def _places(value: object, keep: Sequence[str]) -> list[tuple[object, object]]:
 def _mutate_json(draw, value, pieces, deep, keep) -> object:
     hole = _HOLE.format(len(pieces))
     places = _places(value, keep) if isinstance(value, (dict, list)) else []
-    kind = draw(st.sampled_from(["piece", "piece", "drop", "twice", "key", "nest", "whole"]))
+    kind = draw(st.sampled_from(["piece", "type", "type", "drop", "twice", "key", "nest", "whole"]))
     if not places or kind == "whole":
         pieces[hole] = draw(st.sampled_from(JSON_PIECES + DEEP_PIECES * deep))
         return hole
     container, key = draw(st.sampled_from(places))
-    if kind == "piece":
+    if kind == "type":
+        # Lists and objects are what readers go into.
+        inner = [x for x in places if isinstance(x[0][x[1]], (dict, list))]
+        container, key = draw(st.sampled_from(inner or places))
+        container[key] = draw(st.sampled_from([1, 0.5, True, None, "x", [], {}, [1], {"x": 1}]))
+    elif kind == "piece":
         pieces[hole] = draw(st.sampled_from(JSON_PIECES + DEEP_PIECES[:1] * deep))
         container[key] = hole
     elif kind == "drop":
