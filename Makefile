@@ -20,10 +20,10 @@ test: lint .venv-tpu/installed  ## Lint and every test, with one run of the whol
 
 PROFILE ?= ci
 fuzz: .venv/installed-test  ## Mutated inputs for every reader: PROFILE=ci (minutes) or hour
-	@$(BIN)/python -m tests.fuzz --profile=$(PROFILE)
+	@$(BIN)/python scripts/fuzz.py --profile=$(PROFILE)
 
 fuzz-coverage: .venv/installed-test  ## The branches of each reader that those inputs reach (minutes)
-	@$(BIN)/python -m tests.fuzz --coverage
+	@$(BIN)/python scripts/fuzz.py --coverage
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

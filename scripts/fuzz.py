@@ -1,8 +1,8 @@
 """Runs the mutated inputs by themselves: `make fuzz` and `make fuzz-coverage`.
 
-    python -m tests.fuzz --profile=ci      # the inputs of the test suite, once
-    python -m tests.fuzz --profile=hour    # others, until an hour was spent on them
-    python -m tests.fuzz --coverage        # which branches of each reader the inputs reach
+    python scripts/fuzz.py --profile=ci      # the inputs of the test suite, once
+    python scripts/fuzz.py --profile=hour    # others, until an hour was spent on them
+    python scripts/fuzz.py --coverage        # which branches of each reader the inputs reach
 
 An hour is made of rounds, each of which has a seed of its own. What the rounds counted is kept in
 `.fuzz/hour.json`, so that a run that was interrupted is continued; a finished one begins anew.
@@ -16,10 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
-
-from tests.fuzz import harness
 
 FOLDER = Path(".fuzz")
 HOUR = 3600
@@ -59,31 +56,31 @@ def run_pytest(profile: str, *arguments: str, counts: str = "", coverage: bool =
 def run_rounds(seconds: float, processes: int) -> int:
     """Runs rounds until so many seconds were spent on them; returns 1 if an input failed."""
     FOLDER.mkdir(exist_ok=True)
-    log, of_round = FOLDER / "hour.json", FOLDER / "round.json"
-    state = {"seconds": 0.0, "rounds": 0, "failed_rounds": 0, "counts": {}}
+    log, counts = FOLDER / "hour.json", FOLDER / "counts.json"
+    state = {"seconds": 0.0, "rounds": 0, "failed_rounds": 0}
     if log.exists() and (before := json.loads(log.read_text()))["seconds"] < seconds:
         state = before
+    else:
+        counts.unlink(missing_ok=True)
     while state["seconds"] < seconds:
         begun = time.monotonic()
-        of_round.unlink(missing_ok=True)
         seed = f"--hypothesis-seed={state['rounds']}"
-        parts = [f"--numprocesses={processes}", "--dist=loadfile"] if processes > 1 else []
-        code = run_pytest("hour", "tests/fuzz", seed, *parts, counts=str(of_round))
+        code = run_pytest("hour", "tests/fuzz", seed, *_divided(processes), counts=str(counts))
         state["seconds"] += time.monotonic() - begun
         state["rounds"] += 1
         state["failed_rounds"] += code != 0
-        counted = Counter(json.loads(of_round.read_text()) if of_round.exists() else {})
-        state["counts"] = counted + Counter(state["counts"])
-        log.write_text(json.dumps(state, indent=1) + "\n")
+        log.write_text(json.dumps(state) + "\n")
+    kept = sorted(path.as_posix() for path in Path("tests/fuzz/found").glob("*/*/*"))
+    print("\n".join(["Inputs that failed once:", *kept]))
     print(
-        f"\n{state['rounds']} rounds in {state['seconds']:.0f} seconds, of which "
-        f"{state['failed_rounds']} had failures. Inputs:"
+        f"{sum(json.loads(counts.read_text()).values()):,} inputs in {state['rounds']} rounds and "
+        f"{state['seconds']:.0f} seconds; {state['failed_rounds']} rounds had failures."
     )
-    print(harness.table(state["counts"]))
-    print(f"{sum(state['counts'].values()):,} inputs.")
-    kept = sorted(path.relative_to(harness.FOUND) for path in harness.FOUND.glob("*/*/*"))
-    print("\n".join(["Kept inputs:", *(f"  tests/fuzz/found/{path}" for path in kept)]))
     return int(state["failed_rounds"] > 0)
+
+
+def _divided(processes: int) -> list[str]:
+    return [f"--numprocesses={processes}", "--dist=loadfile"] if processes > 1 else []
 
 
 def measure() -> int:
@@ -117,8 +114,7 @@ def main() -> int:
         return measure()
     if given.profile == "hour":
         return run_rounds(given.seconds, given.processes)
-    parts = [f"--numprocesses={given.processes}", "--dist=loadfile"] if given.processes > 1 else []
-    return run_pytest("ci", "tests/fuzz", *parts)
+    return run_pytest("ci", "tests/fuzz", *_divided(given.processes))
 
 
 if __name__ == "__main__":
