@@ -19,6 +19,7 @@ import itertools
 import json
 import os
 import struct
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -191,6 +192,8 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
         content = json.loads(storage.at(path).read_text(encoding="utf-8"))
         shards = [Shard(**shard) for shard in content.pop("shards")]
         manifest = Manifest(**content, shards=shards)
+        for value in (manifest, *shards):
+            _check_types(value)
     except (
         OSError,
         ValueError,
@@ -206,6 +209,14 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
             f"`{COMMANDS[kind]}` wrote."
         )
     return manifest
+
+
+def _check_types(value: Manifest | Shard) -> None:
+    """Raises a TypeError if a field is of another type than it is declared as."""
+    for name, kind in typing.get_type_hints(type(value)).items():
+        kind = typing.get_origin(kind) or kind
+        if type(getattr(value, name)) is not kind:
+            raise TypeError(f"{name} is {getattr(value, name)!r:.60}, not {kind.__name__}")
 
 
 def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:

@@ -348,6 +348,8 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
             fit = [i for i, cell in enumerate(cells) if i and digits.fullmatch(cell)]
             wanted = f"labels 0_0,1_0 to {len(labels) - 1}_0 (or _1), a sentence and PMID_sN"
             raise _mistake((path, number), f"expected {wanted}{_stands_in('label', fit)}")
+        if not text.strip():
+            raise _mistake((path, number), "expected a text in column 2, found none")
         held = tuple(x for x, flag in zip(labels, flags.split(","), strict=True) if flag[-1] == "1")
         where = (path, number)
         examples.append(LabelledText(name, text, held, document=document, where=where))

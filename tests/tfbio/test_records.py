@@ -131,8 +131,15 @@ def test_a_record_longer_than_its_file_takes_no_memory(tmp_path):
         list(records.read_shard(tmp_path, shard))
 
 
-def test_a_manifest_that_is_nested_too_deeply_is_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text("[" * 100_000)
+SHARD = '{"file": %s, "records": 1, "bytes": 1, "sha256": ""}'
+MANIFEST = '{"kind": "documents", "settings": %s, "counts": {}, "shards": [%s]}'
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, MANIFEST % ("{}", SHARD % "NaN"), MANIFEST % ("[]", "")]
+)
+def test_a_manifest_of_another_form_is_refused(text, tmp_path):
+    (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(records.DataError, match="is not a manifest"):
         records.load_manifest(tmp_path / "manifest.json", "documents")
 

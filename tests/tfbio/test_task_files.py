@@ -494,6 +494,11 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         (read_own_many, "A\ta|c\n", r"line 1: unknown label 'c'"),
         (read_own_many, "A\ta|a\n", r"line 1: a label stands twice in 'a\|a'"),
         (read_own_many, "a|b\tA\n", r"line 1: unknown label 'A'.* to stand in column 1\)"),
+        (
+            task_files.read_hoc,
+            "labels\tsentence\tindex\n" + ",".join(f"{i}_0" for i in range(10)) + "\t \t1_s0\n",
+            r"line 2: expected a text in column 2, found none",
+        ),
         # JSON.
         (task_files.read_squad, '{"data":\n ]', r"line 2: this is not JSON"),
         (task_files.read_squad, "[" * 100_000, r"line 1: this is not JSON"),
