@@ -185,6 +185,10 @@ def tokenizer(
         ("writes the space after a word", model.trainer_spec.treat_whitespace_as_suffix),
         ("has no space before a text", not spec.add_dummy_prefix),
         ("keeps all spaces", not spec.remove_extra_whitespaces),
+        (
+            "has no piece for what is unknown",
+            not 0 <= model.trainer_spec.unk_id < len(pieces),
+        ),
     ):
         if is_so:
             raise ValueError(problem)
