@@ -185,6 +185,7 @@ def tokenizer(
         ("writes the space after a word", model.trainer_spec.treat_whitespace_as_suffix),
         ("has no space before a text", not spec.add_dummy_prefix),
         ("keeps all spaces", not spec.remove_extra_whitespaces),
+        ("has a piece twice", len(set(pieces)) < len(pieces)),
         (
             "has no piece for what is unknown",
             not 0 <= model.trainer_spec.unk_id < len(pieces),
