@@ -111,15 +111,18 @@ def main(argv: list[str]) -> None:
     # The workers of one job write one folder, of which the chief is in charge.
     is_chief = strategy.extended.should_checkpoint
     alone = storage.only_writer(FLAGS.model_dir) if is_chief else contextlib.nullcontext()
-    with distribution.interruptions(strategy), alone:
-        pretraining.pretrain(
-            settings,
-            FLAGS.examples,
-            FLAGS.model_dir,
-            strategy,
-            FLAGS.init_checkpoint,
-            profile_steps,
-        )
+    try:
+        with distribution.interruptions(strategy), alone:
+            pretraining.pretrain(
+                settings,
+                FLAGS.examples,
+                FLAGS.model_dir,
+                strategy,
+                FLAGS.init_checkpoint,
+                profile_steps,
+            )
+    except KeyboardInterrupt as interrupt:  # before the first step, or after the last
+        raise KeyboardInterrupt(pretraining.what_is_saved(FLAGS.model_dir)) from interrupt
 
 
 def _check_examples() -> None:

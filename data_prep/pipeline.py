@@ -252,7 +252,7 @@ def run(
         engine = None
     options = beam.options.pipeline_options.PipelineOptions(args)
     result = None
-    with _progress(work, steps), _deaths_of_workers() as deaths:
+    with _progress(work, steps), _deaths_of_workers() as deaths, _ctrl_c(runner, deaths):
         try:
             pipeline = beam.Pipeline(runner=engine, options=options)
             build(pipeline)
@@ -309,6 +309,36 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
         threading.excepthook = before
 
 
+@contextmanager
+def _ctrl_c(runner: str, deaths: list[BaseException]) -> Iterator[None]:
+    """Lets Ctrl-C end the command and its workers where they are.
+
+    Beam would wait, for minutes or for ever, for workers that are only starting. What is not
+    finished is made again, as after SIGKILL. The job of another runner is cancelled, see `run`.
+    """
+
+    def end(*_) -> None:
+        if deaths:
+            raise KeyboardInterrupt
+        if before is signal.SIG_IGN:  # as a shell starts what it does not wait for
+            return
+        for children in Path("/proc/self/task").glob("*/children"):
+            for worker in children.read_text().split():
+                os.kill(int(worker), signal.SIGKILL)
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # after the bar
+        os._exit(cli.interrupted())
+
+    if runner != "local":
+        yield
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
     """Beam's in-process runner, with worker processes whose chatter goes to a file.
 
@@ -321,7 +351,7 @@ def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
     if workers == 1:
         return FnApiRunner()
     command = (
-        # Ctrl-C is for the command, which ends its workers in order.
+        # Ctrl-C is for the command, which ends its workers.
         "trap '' INT; "
         f"PYTHONPATH={shlex.quote(os.pathsep.join(filter(None, sys.path)))} "
         f"exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main "

@@ -5,13 +5,18 @@ docs/commands.md has the exit codes.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
+import logging as standard_logging
 import math
 import os
 import re
+import signal
+import socket
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
@@ -20,6 +25,8 @@ flags.disclaim_key_flags()
 
 # The most characters of the line that says what is wrong.
 LONGEST_SENTENCE = 300
+# What a command says of a Ctrl-C that knows nothing better.
+INTERRUPTED = "the same command takes over what is complete, if anything is, and makes the rest"
 # See `distribution.make_strategy`.
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 # Whole numbers of flags and settings, some of which TensorFlow and NumPy hold in 32 bits, are less.
@@ -111,18 +118,25 @@ def run(
 def exit_code(work: Callable[[], None]) -> int:
     """Does some work; where a user can put right why it fails, one line on stderr says how.
 
+    A `KeyboardInterrupt` may say what is saved and what the same command will do; a second Ctrl-C
+    ends the process at once.
+
     Returns:
       The exit code of the process.
     """
     try:
-        work()
+        with answering_ctrl_c():
+            work()
         sys.stdout.flush()
     except UserError as error:
         _say(str(error))
         return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: the same command continues with what is complete", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interrupt:
+        # What ends with the process must not end in a traceback, either.
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+        standard_logging.disable()  # of what TensorFlow was reading
+        return interrupted(str(interrupt))
     except BrokenPipeError:
         _say("what reads this command's output has ended: nothing more can be written to it.")
         # So that Python does not try to write the rest when it ends.
@@ -142,6 +156,65 @@ def exit_code(work: Callable[[], None]) -> int:
         _say(sentence)
         return 1
     return 0
+
+
+def interrupted(saved: str = "") -> int:
+    """Prints the last line of a command that Ctrl-C ends; returns its exit code.
+
+    Args:
+      saved: what is saved, and what the same command will do; "" where it is not known.
+    """
+    _print_last(f"interrupted: {saved or INTERRUPTED}")
+    return 128 + signal.SIGINT
+
+
+@contextlib.contextmanager
+def answering_ctrl_c(
+    first: Callable[[], str] = lambda: "", second: Callable[[], str] = lambda: "ended at once"
+) -> Iterator[None]:
+    """Answers Ctrl-C within its block at once: the second ends the process.
+
+    Python itself handles signals only between two instructions of its own, and a library may work
+    for hours in one of them; so a thread answers. An inner block answers in place of an outer one.
+
+    Args:
+      first: gives the line that the first one prints; "" for none.
+      second: likewise the second.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread alone
+        return
+    told, tells = socket.socketpair()
+    tells.setblocking(False)
+    before = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
+
+    def answer() -> None:
+        pressed = 0
+        with told:
+            while byte := told.recv(1):
+                pressed += byte[0] == signal.SIGINT
+                if byte[0] != signal.SIGINT:
+                    continue
+                if pressed == 1 and (line := first()):
+                    _print_last(line)
+                elif pressed > 1:
+                    os._exit(interrupted(second()))
+
+    def interrupt_once(*_) -> None:
+        signal.signal(signal.SIGINT, lambda *_: None)  # the thread answers
+        raise KeyboardInterrupt
+
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt_once)
+    threading.Thread(target=answer, daemon=True).start()
+    try:
+        yield
+    finally:
+        if handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, handler)
+        signal.set_wakeup_fd(before)
+        tells.close()
 
 
 def of_os_error(error: OSError) -> str:
@@ -174,9 +247,15 @@ def _say(message: str) -> None:
     line = "".join(character if character.isprintable() else "?" for character in line)
     if len(line) > LONGEST_SENTENCE:
         line = f"{line[: LONGEST_SENTENCE - 125]} ... {line[-120:]}"
-    # Whatever was begun there, such as a bar of progress, is not part of the line.
-    sys.stdout.flush()
-    print(line, file=sys.stderr, flush=True)
+    _print_last(line)
+
+
+def _print_last(line: str) -> None:
+    """Prints a line on stderr after all that was printed on stdout before."""
+    with contextlib.suppress(OSError, RuntimeError):  # nobody reads it; it is being written
+        sys.stdout.flush()
+    sys.stderr.write(f"{line}\n")  # at once, though several threads print
+    sys.stderr.flush()
 
 
 # --- Flags ---------------------------------------------------------------------------------------

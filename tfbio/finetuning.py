@@ -158,10 +158,17 @@ def finetune(
         # One head for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM).
         before = pretrained.get("trained_on", {}).get("kind")
         with_head = task.kind == "spans" == before and not from_scratch
-        for seed in missing:
-            finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
-            shown = SPLITS[1:] if show_test else ("dev",)
-            _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
+        shown = SPLITS[1:] if show_test else ("dev",)
+        try:
+            for seed in missing:
+                finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
+                _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
+        except KeyboardInterrupt as interrupt:
+            complete = sum(os.path.isdir(_trial_dir(output_dir, seed)) for seed in seeds)
+            raise KeyboardInterrupt(
+                f"{complete} of {len(seeds)} trials are complete and kept, and the same command "
+                "makes the others, each from its start"
+            ) from interrupt
     return _sum_up(task, settings, used, output_dir, seeds, show_test)
 
 

@@ -3,18 +3,15 @@
 import contextlib
 import datetime
 import io
-import os
 import signal
-import socket
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 import tqdm
 
-from tfbio import cost
+from tfbio import cli, cost
 from tfbio.config import PretrainingConfig
 
 # Seconds between two lines of progress, where there is no terminal.
@@ -179,27 +176,33 @@ class Preemption:
     seconds: see `run.steps_per_loop`. A second Ctrl-C ends the process at once. Of several workers,
     all end where one was sent a signal, in the same place.
 
+    Args:
+      strategy: of the run.
+      saved: tells what is saved, for the second Ctrl-C.
+
     Attributes:
       signal: what was sent last; SIGTERM if nothing was.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy):
+    def __init__(self, strategy: tf.distribute.Strategy, saved: Callable[[], str]):
         self._strategy, self._sent, self.signal = strategy, False, signal.SIGTERM
         self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self._answers = cli.answering_ctrl_c(
+            lambda: "Ctrl-C: the run is saved after this loop of steps; again ends it at once",
+            saved,
+        )
 
     def __enter__(self) -> "Preemption":
-        signals = signal.SIGTERM, signal.SIGINT
+        signals = [signal.SIGTERM]
+        # A shell starts so what it does not wait for.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signals.append(signal.SIGINT)
         self._before = {each: signal.signal(each, self._note) for each in signals}
-        # Python runs handlers when a loop of steps is over; this tells of a signal at once.
-        self._told, self._tells = socket.socketpair()
-        self._tells.setblocking(False)
-        self._told_before = signal.set_wakeup_fd(self._tells.fileno(), warn_on_full_buffer=False)
-        threading.Thread(target=self._answer, daemon=True).start()
+        self._answers.__enter__()
         return self
 
-    def __exit__(self, *_) -> None:
-        signal.set_wakeup_fd(self._told_before)
-        self._tells.close()
+    def __exit__(self, *error) -> None:
+        self._answers.__exit__(*error)
         for each, handler in self._before.items():
             signal.signal(each, handler)
 
@@ -218,28 +221,6 @@ class Preemption:
 
     def _note(self, number: int, _) -> None:
         self._sent, self.signal = True, signal.Signals(number)
-
-    def _answer(self) -> None:
-        """Says what a Ctrl-C does; ends the process at the second one."""
-        pressed = 0
-        with self._told:
-            while told := self._told.recv(1):
-                if told[0] != signal.SIGINT:
-                    continue
-                pressed += 1
-                if pressed == 1:
-                    _warn(
-                        "Ctrl-C: the run is saved after this loop of steps; again ends it at once"
-                    )
-                else:
-                    _warn(
-                        "interrupted: the same command continues from the last checkpoint, if any"
-                    )
-                    os._exit(128 + signal.SIGINT)
-
-
-def _warn(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 class Profile:

@@ -384,7 +384,7 @@ def pretrain(
     progress.start()
     phase_start = 0
     try:
-        with monitoring.Preemption(strategy) as preemption:
+        with monitoring.Preemption(strategy, lambda: what_is_saved(model_dir)) as preemption:
             for sequence_length, phase_end in config.phases():
                 if step < phase_end and not preemption.sent:
                     phase = (*data[sequence_length], phase_start, phase_end)
@@ -542,17 +542,7 @@ def _prepare_model_dir(
             f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
         )
     if not is_new:
-        # What only changes the speed may change when a run is continued. The counts of the data are
-        # not compared: an earlier version did not write them.
-        for name in settings.keys() - {"comment", "run", "data"}:
-            # A setting that is newer than the run had what is now its default.
-            had = before.get(name, getattr(PretrainingConfig(), name, None))
-            if settings[name] != had:
-                raise UserError(
-                    f"{model_dir} holds a run with {name} = {had}, these settings "
-                    f"say {settings[name]}: give another --model_dir, or the settings it had "
-                    f"(in {path})."
-                )
+        _require_same_settings(before, settings, model_dir)
     folder, manifest = next(iter(data.values()))
     found = manifest.settings.get("vocab_file") or tokenization.find_vocabulary(folder)
     if is_chief:
@@ -560,3 +550,39 @@ def _prepare_model_dir(
         tokenization.copy_vocabulary(found, model_dir)
         records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return found
+
+
+def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:
+    """Refuses to continue a run with settings that it did not begin with."""
+    differing = {}
+    # What only changes the speed may change when a run is continued. The counts of the data are
+    # not compared: an earlier version did not write them.
+    for name in settings.keys() - {"comment", "run", "data"}:
+        # A setting that is newer than the run had what is now its default.
+        had = before.get(name, getattr(PretrainingConfig(), name, None))
+        if settings[name] != had:
+            differing[name] = had
+    if differing.keys() == {"num_train_steps"}:
+        had, wanted = differing["num_train_steps"], settings["num_train_steps"]
+        if wanted > had:
+            # It had another learning rate at each of its steps than a run of so many has.
+            raise UserError(
+                f"{model_dir} holds a run of {had} steps, whose learning rate falls to 0 until "
+                f"then: let it end, and train on with --init_checkpoint={model_dir}, --set "
+                f"num_train_steps={wanted - had} and another --model_dir."
+            )
+    if differing:
+        name = min(differing)
+        raise UserError(
+            f"{model_dir} holds a run with {name} = {differing[name]}, these settings say "
+            f"{settings[name]}: give another --model_dir, or the settings it had (in "
+            f"{os.path.join(model_dir, 'config.json')})."
+        )
+
+
+def what_is_saved(model_dir: str) -> str:
+    """Says at which step the same command continues a run."""
+    newest = tf.train.latest_checkpoint(model_dir)
+    if newest is None:
+        return "no step is saved, and the same command begins anew"
+    return f"step {newest.rpartition('-')[2]} is saved, and the same command continues there"

@@ -276,7 +276,7 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
 
     # While it reads, and while it writes.
     code, said = end(".work/unit-*", press_ctrl_c)
-    assert (code, said) == (130, "interrupted: the same command continues with what is complete")
+    assert (code, said) == (130, f"interrupted: {cli.INTERRUPTED}")
     code, said = end("documents-*", kill_a_worker)
     assert code == 1
     assert said.startswith("error: a worker process died") and said.endswith("it continues.")

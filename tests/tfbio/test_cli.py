@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_help_shows_the_docstring_and_the_flags(script):
         (
             "--name=Control-C",
             130,
-            "interrupted: the same command continues with what is complete\n",
+            f"interrupted: {cli.INTERRUPTED}\n",
         ),
         ("you", 2, "error: 'you' is not a flag: write --name=value; --help lists the flags.\n"),
     ],
@@ -204,3 +205,46 @@ def test_an_error_of_tensorflow_that_is_no_file_is_raised():
     tf = pytest.importorskip("tensorflow")
     with pytest.raises(tf.errors.InvalidArgumentError):
         cli.exit_code(lambda: tf.reshape(tf.zeros([3]), [2]))
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+
+# A command that is busy in a library for a minute when the second one comes.
+BUSY = """
+import hashlib, sys, time
+from tfbio import cli
+def main(argv):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt as interrupt:
+        if "--verbosity=0" in sys.argv:
+            print("cleaning up", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+        raise KeyboardInterrupt("two of three are saved") from interrupt
+cli.run(main)
+"""
+
+
+@pytest.mark.parametrize("presses, said", [(1, "two of three are saved"), (2, "ended at once")])
+def test_ctrl_c_says_what_is_saved_and_a_second_one_ends_at_once(presses, said, running):
+    command = [sys.executable, "-c", BUSY, *["--verbosity=0"] * (presses == 2)]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in ("begun", "cleaning up")[:presses]:
+            assert process.stdout.readline().strip() == line
+            process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == f"interrupted: {said}\n"
+        assert process.returncode == 130
+
+
+@pytest.mark.parametrize("command", [["-m", "data_prep.vocabulary"], ["run_finetuning.py"]])
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(command, running):
+    line = [sys.executable, "-v", *command, "--help"]
+    with running(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for said in process.stdout:
+            if said.startswith("import 'tfbio' "):
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 130
+    assert "interrupted: " in said and "Traceback" not in said

@@ -191,6 +191,22 @@ def test_other_settings_in_the_same_folder_are_refused(finished, settings, examp
         pretraining.pretrain(other, [str(examples_folder)], finished, cpu)
 
 
+def test_more_steps_than_a_run_had_are_another_run(
+    finished, settings, examples_folder, cpu, tmp_path
+):
+    """The message says how to train on, and that works."""
+    more = dataclasses.replace(settings, num_train_steps=10)
+    with pytest.raises(UserError) as caught:
+        pretraining.pretrain(more, [str(examples_folder)], finished, cpu)
+    said = str(caught.value)
+    assert "holds a run of 8 steps, whose learning rate falls to 0 until then: let it end" in said
+    assert f"--init_checkpoint={finished}, --set num_train_steps=2 and another --model_dir" in said
+    further, folder = dataclasses.replace(settings, num_train_steps=2), str(tmp_path / "further")
+    pretraining.pretrain(further, [str(examples_folder)], folder, cpu, init_checkpoint=finished)
+    assert pretraining.what_is_saved(folder).startswith("step 2 is saved")
+    assert pretraining.what_is_saved(str(tmp_path)).startswith("no step is saved")
+
+
 def test_starts_with_the_weights_of_another_run(finished, settings, examples_folder, cpu, tmp_path):
     folder = str(tmp_path / "continual")
     # So small a rate moves no weight, so they are those of the other run.
