@@ -12,18 +12,18 @@ from data_prep.corpora import corpus
 from tfbio import cli, storage
 
 ROOT = Path(__file__).parents[1]
-# Nothing else is wrong, or is looked at before.
+# What they are to read is wrong as well, but for what is looked at before: whether it is there.
 COMMANDS = {
     "documents": "-m data_prep.documents --output=OUT",
     "vocabulary": "-m data_prep.vocabulary --documents=no --output=OUT",
     "examples": "-m data_prep.examples --documents=no --vocab=no --output=OUT",
     "sentence_roles": "-m data_prep.sentence_roles --documents=no --output=OUT",
     "corpus_report": "-m data_prep.corpus_report --documents=no --output=OUT",
-    "pretraining": "run_pretraining.py --examples=no --model_dir=OUT",
-    "fine-tuning": "run_finetuning.py --task=sentence_roles --data_dir=no "
-    "--init_checkpoint=no --output_dir=OUT",
+    "pretraining": "run_pretraining.py --examples=IN --model_dir=OUT",
+    "fine-tuning": "run_finetuning.py --task=sentence_roles --data_dir=IN "
+    "--init_checkpoint=IN --output_dir=OUT",
     "prediction": "run_finetuning.py --mode=predict --model=no --input=no --output=OUT",
-    "conversion": "-m tfbio.convert --from=no --to=OUT",
+    "conversion": "-m tfbio.convert --from=IN --to=OUT",
     "report": "-m tfbio.report --finetuning=no --output=OUT",
     "submission": "-m tfbio.blurb_submission --finetuning=no --output=OUT",
 }
@@ -41,10 +41,14 @@ def run(command, out):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_second_is_refused(command, tmp_path, fails_in_one_sentence):
+    for split in ("train", "dev", "test"):
+        (tmp_path / "in" / f"{split}.tsv").parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{split}.tsv").touch()
+    words = COMMANDS[command].replace("IN", f"{tmp_path}/in")
     with storage.only_writer(tmp_path / "out"):
-        line = fails_in_one_sentence(run(COMMANDS[command], tmp_path / "out"))
+        line = fails_in_one_sentence(run(words, tmp_path / "out"))
         assert f"{tmp_path}/out is being written by process {os.getpid()} on " in line
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 def test_the_files_of_a_corpus_have_one_writer(tmp_path):
@@ -56,6 +60,7 @@ def test_the_files_of_a_corpus_have_one_writer(tmp_path):
     corpus.write(tmp_path / "out", splits, overwrite=False)
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
         "dev.tsv",
+        "left_out.jsonl",
         "test.tsv",
         "train.tsv",
     ]

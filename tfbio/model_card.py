@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tfbio
-from tfbio import checkpoints, predict, records, storage
+from tfbio import checkpoints, fine_tuned, records, storage
 from tfbio.config import FinetuningConfig
 
 # What a model of a class is for, in the hub's words.
@@ -129,7 +129,7 @@ def _step(source: str) -> int:
 
 def _of_trial(source: str, settings: dict, scores: dict) -> Iterator[str]:
     """What is said of fine-tuning."""
-    config = predict.finetuning_config(settings)
+    config = fine_tuned.finetuning_config(settings)
     start = _base(settings["init_checkpoint"])
     yield from ["", "## Fine-tuning", ""]
     if settings["from_scratch"]:

@@ -226,10 +226,10 @@ def test_the_model_is_preferred_to_the_rules():
 
 
 def test_what_is_not_installed_is_named():
-    with pytest.raises(cli.UserError, match="'en_core_sci_xxl' is not installed"):
+    with pytest.raises(cli.UserError, match="en_core_sci_xxl: no such package is installed"):
         sentences.resolve("en_core_sci_xxl")
 
 
 def test_what_is_no_pipeline_is_named():
-    with pytest.raises(cli.UserError, match="'lxml' is not a spaCy pipeline"):
+    with pytest.raises(cli.UserError, match="lxml: it is not a spaCy pipeline"):
         sentences.load("lxml")

@@ -23,7 +23,6 @@ from tfbio import (
     fine_tuned,
     finetuning,
     masked_language_model,
-    predict,
     pretraining,
     records,
     task_model,
@@ -436,7 +435,7 @@ def test_fine_tuned_models_compute_what_ours_do(
     ours = task_model.TaskModel(
         checkpoints.read_encoder_config(trial), outputs, name != "classification", 0.0
     )
-    predict.restore(trial, ours)
+    fine_tuned.restore(trial, ours)
     ids = np.random.default_rng(0).integers(5, 100, [3, 16])
     with torch.no_grad():
         found = theirs(torch.tensor(ids))

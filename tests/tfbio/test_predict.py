@@ -235,7 +235,7 @@ def test_entities_of_new_text_are_those_of_the_run(
     predict.predict(folder, [*raw, again], str(tmp_path / "d"), **brat)
     assert len(list((tmp_path / "d").glob("*_2.ann"))) == 100
     said = capsys.readouterr().out
-    assert f"200 document(s), {2 * len(expected)} entities: {2 * len(expected)} Disease" in said
+    assert f"200 document(s), {2 * len(expected):,} entities: {2 * len(expected):,} Disease" in said
     assert "100 document(s) have the id of one before (9949209, " in said
     for wanted, number in (("*", 3), ("[be]*", 2)):
         output = tmp_path / f"{number}.jsonl"
