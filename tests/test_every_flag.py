@@ -153,6 +153,17 @@ PAIRS = [
         "--kind=byte_bpe --output=vocab.json --lower_case",
         "--lower_case does not go with --kind=byte_bpe",
     ),
+    (
+        "data_prep.corpora.i2b2_2010",
+        "--dev_documents=file --dev_fraction=0.2",
+        "--dev_fraction does not go with --dev_documents",
+    ),
+    (
+        "data_prep.corpora.share_clefe",
+        "--dev_documents=file --dev_fraction=0.1",
+        "--dev_fraction does not go with --dev_documents",
+    ),
+    ("data_prep.corpora.i2b2_notes", "--dev_fraction=1", "above 0 and below 1"),
     ("data_prep.corpora.i2b2_2010", "--concepts --entities=marker", "does not go with --concepts"),
     ("scripts/tpu_check.py", "--draws=2", "--draws goes without --hparams"),
 ]

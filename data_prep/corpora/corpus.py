@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import os
 import re
 import tarfile
@@ -17,6 +18,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
@@ -24,9 +26,12 @@ from absl import flags
 from lxml import etree
 
 from data_prep import left_out, markup, pipeline
-from tfbio import records, relations, storage
+from tfbio import cli, records, relations, storage
 
 SPLITS = ("train", "dev", "test")
+
+# What is held out for development where a release has no split for it, and nothing else is asked.
+DEV_FRACTION = 0.1
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
 MAX_ARCHIVE_DEPTH = 3
@@ -199,23 +204,55 @@ def offset(text: str) -> int:
 # --- Splits --------------------------------------------------------------------------------------
 
 
-def hold_out(documents: Mapping[str, Collection[str]]) -> set[str]:
-    """A tenth of the documents, for development where a release has no split for it.
+def hold_out(
+    documents: Mapping[str, Collection[str]],
+    fraction: float = DEV_FRACTION,
+    sizes: Mapping[str, int] | None = None,
+) -> set[str]:
+    """Chooses the documents for development, where a release has no split for it.
 
-    They are chosen by hashes of their names, and so the same wherever it is done. A document
-    without which training would lack a label is not among them.
+    They are chosen by hashes of their names, and so the same wherever it is done; those of a
+    smaller fraction are among those of a larger one. A document without which training would lack
+    a label is not chosen.
 
     Args:
       documents: name -> the labels in it.
+      fraction: of all documents, or of the sum of `sizes`; of a part of one, a whole one is held.
+      sizes: name -> how many it counts for, where that is not one.
+
+    Returns:
+      Their names.
     """
+    sizes = dict.fromkeys(documents, 1) if sizes is None else sizes
+    # 0.1 * 70 is more than 7 in binary; what the user typed is exact.
+    wanted = math.ceil(Fraction(str(fraction)) * sum(sizes.values()))
     having = Counter(label for labels in documents.values() for label in set(labels))
     held: set[str] = set()
     for name in sorted(documents, key=records.hash_fraction):
         labels = set(documents[name])
-        if len(held) < len(documents) / 10 and all(having[label] > 1 for label in labels):
+        if sizes[name] <= wanted and all(having[label] > 1 for label in labels):
             held.add(name)
+            wanted -= sizes[name]
             having.subtract(labels)
     return held
+
+
+def check_parts(documents: Collection[str], held: Collection[str], asked: str) -> None:
+    """Checks that something is held out for development, and something left for training.
+
+    Args:
+      documents: names of all.
+      held: of those for development.
+      asked: what divided them, for the message.
+
+    Raises:
+      CorpusError: one of the two is nothing.
+    """
+    if not held or len(held) == len(documents):
+        raise CorpusError(
+            f"{asked} leaves nothing for {'training' if held else 'development'}: give another, "
+            "and the whole release as --input."
+        )
 
 
 def with_development(
@@ -223,6 +260,7 @@ def with_development(
     test: Mapping[str, Sequence[tuple[str, ...]]],
     dev_documents: str,
     labels_of: Callable[[Sequence[str]], Iterable[str]],
+    dev_fraction: float = DEV_FRACTION,
 ) -> dict[str, list[tuple[str, ...]]]:
     """The rows of the three splits.
 
@@ -231,9 +269,11 @@ def with_development(
       test: document -> its rows.
       dev_documents: file with the names of documents for development; "" for `hold_out`.
       labels_of: the labels in a row.
+      dev_fraction: for `hold_out`.
 
     Raises:
-      CorpusError: the file cannot be read, or names a document that is not there; a split has none.
+      CorpusError: the file cannot be read, or names a document that is not there; a split has no
+        document.
     """
     for split, documents in (("train", train), ("test", test)):
         if not documents:
@@ -244,8 +284,13 @@ def with_development(
             raise CorpusError(f"{dev_documents} lists {missing[0]}, which is no note for training.")
     else:
         held = hold_out(
-            {x: {y for row in rows for y in labels_of(row)} for x, rows in train.items()}
+            {x: {y for row in rows for y in labels_of(row)} for x, rows in train.items()},
+            dev_fraction,
         )
+    asked = (
+        f"--dev_documents={dev_documents}" if dev_documents else f"--dev_fraction={dev_fraction}"
+    )
+    check_parts(train, held, asked)
     return {
         "train": [row for name, rows in train.items() if name not in held for row in rows],
         "dev": [row for name, rows in train.items() if name in held for row in rows],
@@ -331,23 +376,47 @@ def say_counts(
         pipeline.say(f"{split}: {text}")
 
 
-def define_flags(release: str, index: str = "", development: bool = False) -> None:
+def define_flags(
+    release: str, index: str = "", held_out: str = "", dev_documents: bool = False
+) -> None:
     """Defines the flags of a corpus's command.
 
     Args:
       release: what `--input` is, for the help.
       index: the folder of BLURB's `indexing` that has its splits, where there is one.
-      development: whether the documents for development may be listed.
+      held_out: what is held out for development ("notes"), where the release has no split for it.
+      dev_documents: whether those may be listed.
     """
     flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     if index:
         text = f"Folder of the lists that make the splits: BLURB's indexing/{index}."
         flags.DEFINE_string("index", None, text, required=True)
-    if development:
-        text = "File with the names of the notes for development, one a line (default: a tenth)."
-        flags.DEFINE_string("dev_documents", "", text)
+    if held_out:
+        text = f"Fraction of the {held_out} for training that is held out for development."
+        flags.DEFINE_float("dev_fraction", DEV_FRACTION, text)
+    if dev_documents:
+        text = f"File with the names of the {held_out} for development, one a line."
+        flags.DEFINE_string("dev_documents", "", f"{text} Default: --dev_fraction of them.")
     flags.DEFINE_bool("overwrite", False, "Replace files that an earlier run wrote.")
+
+
+def dev_fraction() -> float:
+    """Returns `--dev_fraction`.
+
+    Raises:
+      UsageError: it is not between 0 and 1, or --dev_documents says it all.
+    """
+    flag = flags.FLAGS
+    if not 0 < flag.dev_fraction < 1:
+        raise cli.UsageError(
+            f"--dev_fraction={flag.dev_fraction}: expected a number above 0 and below 1, as in 0.2."
+        )
+    if "dev_documents" in flag and flag.dev_documents and flag["dev_fraction"].present:
+        raise cli.UsageError(
+            "--dev_fraction does not go with --dev_documents, which lists what is held out."
+        )
+    return flag.dev_fraction
 
 
 def define_entities_flag() -> None:

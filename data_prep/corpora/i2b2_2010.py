@@ -14,8 +14,8 @@ relation or `false`; of two that have several relations, there is a row for each
 and their tags, see `notes`.
 
 The release has no split for development. `--dev_documents` takes BLUE's list, dev-docids.txt, of
-which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes is
-held out, chosen by hashes of their names.
+which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes, or
+`--dev_fraction` of them, is held out, chosen by hashes of their names.
 """
 
 from __future__ import annotations
@@ -149,13 +149,14 @@ def read_instances(
     concepts: bool = False,
     entities: str = "dummy",
     left: corpus.LeftOut | None = None,
+    dev_fraction: float = corpus.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """The rows of each split, and what did not fit, which is appended to `left`, too.
 
-    For `entities` see `corpus.mask`.
+    For `entities` see `corpus.mask`, for `dev_fraction` `corpus.hold_out`.
 
     Raises:
-      CorpusError: the release cannot be used.
+      CorpusError: the release cannot be used, or a split has no note.
     """
     documents: dict[str, dict[str, dict[str, corpus.File]]] = {"train": {}, "test": {}}
     for key, file in corpus.find(source, FILES).items():
@@ -190,7 +191,9 @@ def read_instances(
                     ]
             made[split][name] = rows
     labels_of = notes.kinds_of if concepts else lambda row: row[-1:]
-    splits = corpus.with_development(made["train"], made["test"], dev_documents, labels_of)
+    splits = corpus.with_development(
+        made["train"], made["test"], dev_documents, labels_of, dev_fraction
+    )
     if not concepts:
         splits = {split: [HEADER, *rows] for split, rows in splits.items()}
     return splits, counts
@@ -234,8 +237,9 @@ def main(argv: list[str]) -> None:
     if flag.concepts and flag.entities != "dummy":
         raise cli.UsageError("--entities does not go with --concepts: it is for relations.")
     left: corpus.LeftOut = []
+    fraction = corpus.dev_fraction()
     splits, counts = read_instances(
-        flag.input, flag.dev_documents, flag.concepts, flag.entities, left
+        flag.input, flag.dev_documents, flag.concepts, flag.entities, left, fraction
     )
     corpus.write(flag.output, splits, flag.overwrite, left)
     if flag.concepts:
@@ -247,7 +251,7 @@ def main(argv: list[str]) -> None:
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The three archives", development=True)
+    corpus.define_flags("The three archives", held_out="notes", dev_documents=True)
     corpus.define_entities_flag()
     flags.DEFINE_bool("concepts", False, "Write the concepts, not the relations between them.")
 

@@ -13,8 +13,8 @@ Offsets count the characters of the note's CDATA from 0. A 2012 note begins with
 so that they count its own text from 1. Where the annotated text stands elsewhere, the mention is at
 the nearest place that has it; their number is said.
 
-The releases have no split for development. bio-lm draws a tenth of the patients; here they are
-chosen by hashes of their numbers.
+The releases have no split for development. bio-lm draws a tenth of the patients; here a tenth of
+them, or `--dev_fraction`, is chosen by hashes of their numbers.
 """
 
 from __future__ import annotations
@@ -57,12 +57,15 @@ NO_KIND = "have no kind: they are not tagged"
 
 
 def read_instances(
-    source: str | os.PathLike, year: str, left: corpus.LeftOut | None = None
+    source: str | os.PathLike,
+    year: str,
+    left: corpus.LeftOut | None = None,
+    dev_fraction: float = corpus.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """The lines of each split, and what did not fit; appends untagged mentions to `left`.
 
     Raises:
-      CorpusError: the release cannot be used.
+      CorpusError: the release cannot be used, or a split has no note.
     """
     left = [] if left is None else left
     counts: Counter[str] = Counter()
@@ -74,7 +77,7 @@ def read_instances(
         # The notes of a patient, "110-01" and "110-02", stay together.
         rows = made[split].setdefault(name.partition("-")[0], [])
         rows += notes.tagged(name, text, mentions, counts, left=left)
-    splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of)
+    splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of, dev_fraction)
     return splits, counts
 
 
@@ -139,7 +142,7 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus.LeftOut = []
-    splits, counts = read_instances(flag.input, flag.year, left)
+    splits, counts = read_instances(flag.input, flag.year, left, corpus.dev_fraction())
     corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits, notes.kinds_of)
     notes.say(counts)
@@ -147,7 +150,7 @@ def main(argv: list[str]) -> None:
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The folders of that year, or archives of them")
+    corpus.define_flags("The folders of that year, or archives of them", held_out="patients")
     flags.DEFINE_enum("year", None, list(FILES), "Of the challenge.", required=True)
 
 

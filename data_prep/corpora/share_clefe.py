@@ -14,7 +14,7 @@ or at a mark behind a small letter or bracket and before a capital; BLUE's are s
 for mentions that do not fit.
 
 The release has no split for development. `--dev_documents` takes a list of notes, such as BLUE's;
-without it a tenth is held out, chosen by hashes of their names.
+without it a tenth of them, or `--dev_fraction`, is held out, chosen by hashes of their names.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ BLANKED = re.compile(r"\|{4}|___|~~")
 
 
 def read_instances(
-    source: str | os.PathLike, dev_documents: str = "", left: corpus.LeftOut | None = None
+    source: str | os.PathLike,
+    dev_documents: str = "",
+    left: corpus.LeftOut | None = None,
+    dev_fraction: float = corpus.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """The lines of each split, and what did not fit; appends untagged mentions to `left`.
 
     Raises:
-      CorpusError: the release cannot be used.
+      CorpusError: the release cannot be used, or a split has no note.
     """
     counts: Counter[str] = Counter()
     files = {_name(key): file for key, file in corpus.find(source, MENTIONS).items()}
@@ -56,7 +59,9 @@ def read_instances(
         text = blanked(file.text())
         mentions = read_mentions(files[name], len(text))
         made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END, left=left)
-    splits = corpus.with_development(made["train"], made["test"], dev_documents, notes.kinds_of)
+    splits = corpus.with_development(
+        made["train"], made["test"], dev_documents, notes.kinds_of, dev_fraction
+    )
     return splits, counts
 
 
@@ -117,11 +122,14 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus.LeftOut = []
-    splits, counts = read_instances(flag.input, flag.dev_documents, left)
+    splits, counts = read_instances(flag.input, flag.dev_documents, left, corpus.dev_fraction())
     corpus.write(flag.output, splits, flag.overwrite, left)
     corpus.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("The four archives", development=True))
+    cli.run(
+        main,
+        lambda: corpus.define_flags("The four archives", held_out="notes", dev_documents=True),
+    )

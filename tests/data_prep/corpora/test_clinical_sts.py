@@ -19,12 +19,57 @@ def test_a_tenth_is_for_development(command, tmp_path):
     assert done.returncode == 0, done.stderr
     examples = tasks.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
     sizes = {split: len(found) for split, found in examples.items()}
-    assert sizes["train"] + sizes["dev"] == 30 and sizes["dev"] in (3, 4) and sizes["test"] == 1
+    assert sizes == {"train": 27, "dev": 3, "test": 1}
     assert done.stdout.splitlines() == [f"{split}: {n} pairs" for split, n in sizes.items()]
     found = {x.id: (x.text, x.pair, x.label) for split in ("train", "dev") for x in examples[split]}
     assert found["8"] == ("The pt 7.", "Patient 7.", 1.0) and len(found) == 30
     dev = {frozenset((x.text, x.pair)) for x in examples["dev"]}
     assert not dev & {frozenset((x.text, x.pair)) for x in examples["train"]}
+
+
+def test_development_as_in_table_1_of_bioelectras_paper(command, tmp_path):
+    """ClinicalSTS' 1,641 and 412 pairs become 1,312, 329 and 412, also where some are repeated."""
+    rows = [
+        f"The pt has {i} invented pains.\tPatient: pains, {i}.\t{i % 11 / 2}" for i in range(1600)
+    ]
+    rows += [f"{pair}\t{first}\t4.5" for first, pair, _ in (x.split("\t") for x in rows[:41])]
+    test = "".join(f"Of the test, {i}.\tTest {i}.\t3.0\n" for i in range(412))
+    (tmp_path / "in").mkdir()
+    release(tmp_path / "in", "".join(f"{row}\n" for row in rows), test)
+    given = [f"--input={tmp_path}/in", f"--output={tmp_path}/out", "--dev_fraction=0.2"]
+    done = command("corpora.clinical_sts", *given)
+    assert done.stdout.splitlines() == ["train: 1,312 pairs", "dev: 329 pairs", "test: 412 pairs"]
+    examples = tasks.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
+    assert {split: len(rows) for split, rows in examples.items()} == {
+        "train": 1312,
+        "dev": 329,
+        "test": 412,
+    }
+    held = {x.id for x in examples["dev"]}
+    assert held.isdisjoint(x.id for x in examples["train"])
+    # The same pair is not on both sides, and a tenth is a part of a fifth.
+    assert all((str(i + 1) in held) == (str(1601 + i) in held) for i in range(41))
+    tenth = clinical_sts.read_instances(tmp_path / "in")["dev"][1:]
+    assert len(tenth) == 165 and {row[0] for row in tenth} <= held
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "message"),
+    [
+        ("0", 2, "--dev_fraction=0.0: expected a number above 0 and below 1, as in 0.2."),
+        ("1", 2, "--dev_fraction=1.0: expected a number above 0 and below 1, as in 0.2."),
+        ("-0.2", 2, "--dev_fraction=-0.2: expected a number above 0 and below 1, as in 0.2."),
+        ("20%", 2, "--dev_fraction=20%: expected a number."),
+        ("0.9", 1, "--dev_fraction=0.9 leaves nothing for training: give another, and the whole"),
+    ],
+)
+def test_a_fraction_that_leaves_a_part_empty_is_refused(command, tmp_path, asked, code, message):
+    release(tmp_path, "".join(f"The pt {i}.\tPatient {i}.\t{i}\n" for i in range(5)))
+    given = [f"--input={tmp_path}", f"--output={tmp_path}/out", f"--dev_fraction={asked}"]
+    done = command("corpora.clinical_sts", *given)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

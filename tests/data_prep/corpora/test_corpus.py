@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from data_prep.corpora import corpus
+from tfbio import records
 
 
 def zipped(members):
@@ -205,6 +206,29 @@ def test_a_tenth_is_held_out_and_no_label_with_it():
     assert left == {label for labels in documents.values() for label in labels}
     assert corpus.hold_out({"a": ["x"], "b": ["x"], "c": ["y"]}) <= {"a", "b"}
     assert corpus.hold_out({"a": ["x"]}) == set()
+
+
+def test_a_fraction_is_rounded_up_as_it_was_typed():
+    """0.07 * 100 and 0.1 * 70 are more than 7 in binary."""
+    for fraction, of, expected in ((0.07, 100, 7), (0.1, 70, 7), (0.2, 1641, 329), (0.001, 5, 1)):
+        assert len(corpus.hold_out({f"{i}": () for i in range(of)}, fraction)) == expected
+    # What counts for several is not taken where that would be too many.
+    first, second, third = sorted("abc", key=records.hash_fraction)
+    sizes = {first: 9, second: 1, third: 2}
+    assert corpus.hold_out(dict.fromkeys("abc", ()), 0.25, sizes) == {second, third}
+
+
+def test_a_split_without_a_note_is_refused(tmp_path):
+    train = {"a": [("x", "O")], "b": [("y", "O")]}
+    made = corpus.with_development(train, train, "", lambda row: (), 0.5)
+    assert [len(rows) for rows in made.values()] == [1, 1, 2]
+    for listed, split in (("a\nb", "training"), ("", "development")):
+        (tmp_path / "dev.txt").write_text(listed)
+        with pytest.raises(corpus.CorpusError, match=f"dev.txt leaves nothing for {split}"):
+            corpus.with_development(train, train, str(tmp_path / "dev.txt"), lambda row: ())
+    # A note that alone has a label stays where it is learnt from.
+    with pytest.raises(corpus.CorpusError, match="=0.1 leaves nothing for development"):
+        corpus.with_development(train, train, "", lambda row: row[:1])
 
 
 def test_what_is_held_out_is_the_same_in_every_process(said_in_new_processes):
