@@ -15,6 +15,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 import tempfile
 import traceback
 from collections import Counter
@@ -87,6 +88,7 @@ def judge(check: Check, files: Mapping[str, bytes]) -> object:
             cause, problem = error, f"{type(error).__name__}: {str(error):.600}"
         else:
             cause, problem = None, _problem(said.getvalue(), folder, files) if refused else ""
+        _go_on_measuring()
     outcome = "failed" if problem else "refused" if refused else "read"
     counts[f"{module.removeprefix('test_')} {check.__name__} {outcome}"] += 1
     if problem:
@@ -116,6 +118,14 @@ def limits() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         for number, handler in zip((signal.SIGVTALRM, signal.SIGALRM), before, strict=True):
             signal.signal(number, handler)
+
+
+def _go_on_measuring() -> None:
+    """Starts coverage's measurement anew, where a lack of memory has ended it without a word."""
+    measured = sys.modules.get("coverage") and sys.modules["coverage"].Coverage.current()
+    if measured and sys.gettrace() is None:
+        measured.stop()
+        measured.start()
 
 
 def _problem(said: str, folder: Path, files: Mapping[str, bytes]) -> str:
