@@ -10,7 +10,8 @@ those of the paper that the task is from (tfbio/tasks.py). Other ways to say it:
 
   --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
-  --hparams=authors    what the code of BioELECTRA's authors does, which differs from their paper
+  --hparams=bioelectra    a protocol, by its name: BioELECTRA's as its paper tells it
+  --hparams=authors    another one: what the code of its authors does, which differs from the paper
   --seeds=10    how many trials
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination, of which the
@@ -78,8 +79,8 @@ flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and lo
 flags.DEFINE_string(
     "hparams",
     "",
-    "JSON file (see hparams/finetuning/), inline JSON object, or a protocol: authors, which is "
-    "what the code of BioELECTRA's authors does. Default: the task's.",
+    "JSON file (see hparams/finetuning/), inline JSON object, or a protocol: bioelectra (its "
+    "paper's Table 7) or authors (what the code of its authors does). Default: the task's.",
 )
 flags.DEFINE_integer(
     "seeds", 0, "How many trials; 0: as the settings say (num_trials).", lower_bound=0

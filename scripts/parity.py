@@ -153,7 +153,7 @@ class Recorded:
         task = TASKS.get(self.own["task"], self.own["task"].replace("-", "_"))
         path = config.find_protocol("authors", task)
         return {
-            **json.loads(Path(path).read_text()),
+            **vars(config.load(config.FinetuningConfig, path)),
             "gradient_clip_groups": 1,  # one core
             **{name: given[name] for name in GIVEN},
             "sequence_length": given["max_seq_length"],

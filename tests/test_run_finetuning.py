@@ -24,6 +24,9 @@ def test_help_teaches_and_does_not_import_tensorflow():
     assert "python run_finetuning.py --task=bc5cdr_chem" in done.stdout
     for setting in ("learning_rate = 0.0002", "layerwise_lr_decay = 0.8", "--from_scratch"):
         assert setting in done.stdout
+    for folder in (ROOT / "hparams" / "finetuning").iterdir():
+        if folder.is_dir():  # a protocol
+            assert f"--hparams={folder.name} " in done.stdout
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", "run_finetuning.py", "--help"],
         cwd=ROOT,
@@ -51,6 +54,11 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         ),
         (["--task=sentence_roles", *ALL, "--set", "learning_rat=1"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
+        (["--task=gad", *ALL, "--hparams=paper"], ["no such", "are authors, bioelectra."]),
+        (
+            ["--task=sentence_roles", *ALL, "--hparams=bioelectra"],
+            ["no settings for sentence_roles, but for bc2gm, ", ", share_clefe."],
+        ),
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rate"], ["name=value,value"]),
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rat=1,2"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),

@@ -2,6 +2,7 @@
 
 A configuration is read from `--hparams` (a JSON file or an inline JSON object) and then changed
 by any number of `--set name=value`, a dot reaching into a group: `--set run.jit_compile=true`.
+An object may also say where its settings are from: `"sources": {"learning_rate": "Table 7"}`.
 
 Settings that change what is learnt (the science) are fields of the configuration itself or of
 its `encoder`. Settings that change only how fast a run goes, and what is kept of it, are in `run`.
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from tfbio.cli import UsageError
 
-# How others fine-tuned: a folder each, with a file for each task.
+# How others fine-tuned: a folder for each protocol, with a file for each task.
 PROTOCOLS = Path(__file__).resolve().parents[1] / "hparams" / "finetuning"
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
@@ -453,7 +454,7 @@ class FinetuningRun:
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningConfig:
-    """Fine-tuning; the defaults are BioELECTRA's (section 4.2 and its authors' configuration)."""
+    """Fine-tuning; the defaults are BioELECTRA's (its paper, section 4.3 and Table 6)."""
 
     # Free text: where the values come from.
     comment: str = ""
@@ -638,7 +639,8 @@ def load(
 
     Args:
       config_class: the dataclass to build, such as `PretrainingConfig`.
-      hparams: path of a JSON file, or a JSON object as text; "" for the defaults.
+      hparams: path of a JSON file, or a JSON object as text; "" for the defaults. The object may
+        have `sources`, texts by the names of its settings, which only the reader of the file needs.
       overrides: "name=value" each, as given to `--set`; a dot reaches into a group.
       defaults: settings that come before both.
 
@@ -672,6 +674,10 @@ def load(
     if not isinstance(values, dict):
         raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
 
+    try:
+        _check_sources(values.pop("sources", {}), values)
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}.") from error
     for override in overrides:
         _apply_override(values, override)
     return build(config_class, {**(defaults or {}), **values}, origin)
@@ -721,6 +727,27 @@ def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
         _require(name not in found, f"{name!r} is there twice")
         found[name] = value
     return found
+
+
+def _check_sources(sources: object, values: Mapping[str, object]) -> None:
+    """Checks that each source is a text, and that of a setting that `values` has."""
+    _require(
+        isinstance(sources, dict),
+        'sources must be texts by the names of settings, {"learning_rate": "Table 7"}, '
+        f"not {_shown(sources)}",
+    )
+    for name, source in sources.items():
+        found: object = values
+        for key in name.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        _require(
+            found is not None,
+            f"sources has {_shown(name)}, which is no setting beside it: take it out, or set it",
+        )
+        _require(
+            isinstance(source, str) and bool(source.strip()),
+            f"sources must say in a text where {_shown(name)} is from, not {_shown(source)}",
+        )
 
 
 def _apply_override(values: dict, override: str) -> None:

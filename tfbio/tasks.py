@@ -44,8 +44,9 @@ class Task:
       read: path of a split's file -> its examples.
       score: (examples, predictions) -> figures by name, the one that sums the task up first. What
         a run is scored with, and the draws of `tfbio.report`.
-      settings: what BioELECTRA fine-tuned with (the configuration files of its authors), and of
-        the sets that only bio-lm has, bio-lm, where `FinetuningConfig`'s defaults are others.
+      settings: what BioELECTRA fine-tuned with (its paper's Table 7, which
+        `hparams/finetuning/bioelectra/` has with sources), and of the sets that only bio-lm has,
+        bio-lm, where `FinetuningConfig`'s defaults are others.
       made_by: the command that makes the files, if one does.
       augment: of the training examples: these, and others that are made from them; or fewer.
       hold_out: the training examples -> these and those of "dev", where that has no file.

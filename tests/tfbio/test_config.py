@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tfbio import config, kinds, tasks
+from tfbio import config, finetuner, kinds, tasks
 from tfbio.config import (
     ConfigError,
     FinetuningConfig,
@@ -267,60 +268,217 @@ def test_the_description_names_every_setting():
 
 # --- Protocols -----------------------------------------------------------------------------------
 
-# The configuration files in the authors' repository: length, rate, epochs, batch, layer decay.
+# Length, learning rate, epochs, batch: the configuration files in the authors' repository.
 AUTHORS = {
-    "bc2gm": (512, 2e-4, 5, 32, 0.8),
-    "bc5cdr_chem": (256, 2e-4, 5, 16, 0.8),
-    "bc5cdr_disease": (256, 1e-4, 5, 16, 0.8),
-    "ncbi_disease": (128, 2e-4, 5, 32, 0.8),
-    "jnlpba": (256, 2e-4, 5, 32, 0.8),
-    "share_clefe": (512, 2e-4, 5, 32, 0.8),
-    "ebm_pico": (256, 2e-4, 3, 32, 0.8),
-    "chemprot": (256, 1e-4, 5, 32, 0.8),
-    "ddi": (256, 5e-5, 3, 32, 0.8),
-    "gad": (128, 2e-4, 5, 32, 0.8),
-    "i2b2_2010_re": (128, 2e-4, 5, 32, 0.8),
-    "biosses": (128, 1.5e-4, 60, 16, 0.8),
-    "clinical_sts": (128, 5e-5, 10, 32, 0.8),
-    "hoc": (128, 2e-4, 5, 32, 0.8),
-    "mednli": (128, 5e-5, 3, 32, 0.9),
-    "pubmedqa": (512, 5e-5, 20, 32, 0.9),
-    "bioasq": (512, 2e-4, 20, 32, 0.8),
+    "bc2gm": (512, 2e-4, 5, 32),
+    "bc5cdr_chem": (256, 2e-4, 5, 16),
+    "bc5cdr_disease": (256, 1e-4, 5, 16),
+    "ncbi_disease": (128, 2e-4, 5, 32),
+    "jnlpba": (256, 2e-4, 5, 32),
+    "share_clefe": (512, 2e-4, 5, 32),
+    "ebm_pico": (256, 2e-4, 3, 32),
+    "chemprot": (256, 1e-4, 5, 32),
+    "ddi": (256, 5e-5, 3, 32),
+    "gad": (128, 2e-4, 5, 32),
+    "i2b2_2010_re": (128, 2e-4, 5, 32),
+    "biosses": (128, 1.5e-4, 60, 16),
+    "clinical_sts": (128, 5e-5, 10, 32),
+    "hoc": (128, 2e-4, 5, 32),
+    "mednli": (128, 5e-5, 3, 32),
+    "pubmedqa": (512, 5e-5, 20, 32),
+    "bioasq": (512, 2e-4, 20, 32),
+}
+# The same in the paper's Table 7, where it is another.
+TABLE_7 = AUTHORS | {
+    "bc2gm": (256, 2e-4, 5, 32),
+    "bc5cdr_disease": (256, 2e-4, 5, 16),
+    "jnlpba": (256, 2e-4, 3, 16),
+    "ddi": (256, 2e-4, 3, 32),
+    "mednli": (128, 1e-4, 5, 32),
+    "pubmedqa": (512, 2e-4, 20, 32),
+}
+# The paper's Table 6, section 4.3 and appendix B; the authors' model/optimization.py and
+# model/modeling.py.
+IN_BOTH = {
+    "layerwise_lr_decay": 0.8,
+    "layerwise_lr_exponent": "bioelectra",
+    "schedule": "linear",
+    "warmup_proportion": 0.1,
+    "weight_decay_rate": 0.0,
+    "adam_beta_1": 0.9,
+    "adam_beta_2": 0.999,
+    "adam_epsilon": 1e-6,
+    "adam_bias_correction": False,
+    "max_gradient_norm": 1.0,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "eval_every_steps": 0,
+}
+OF_TEXTS = {"pooling": "first", "text_head": "linear"}
+OF_TAGS = {
+    "tagging_head": "linear",
+    "tagging_scheme": "BIO",
+    "label_all_tokens": False,
+    "tagging_early_cut": False,  # in the authors' code true, by mistake
+}
+SETTINGS_OF = {
+    "bioelectra": {
+        "every": IN_BOTH
+        | {"loss_reduction": "mean", "gradient_clip_groups": 1, "count_whole_batches": False},
+        "tagging": OF_TAGS | {"tagging_segment": 0, "tagging_dropout": True},
+        "classification": OF_TEXTS,
+        "multilabel": OF_TEXTS | {"absent_outputs": False},
+        "regression": OF_TEXTS | {"score_scale": 1.0},
+    },
+    "authors": {
+        "every": IN_BOTH
+        | {"loss_reduction": "sum", "gradient_clip_groups": 8, "count_whole_batches": True},
+        "tagging": OF_TAGS | {"tagging_segment": 1, "tagging_dropout": False},
+        "classification": OF_TEXTS,
+        "multilabel": OF_TEXTS | {"absent_outputs": True},
+        "regression": OF_TEXTS,
+    },
+}
+# Of single tasks: runs, in the paper's section 4.3; of the authors' large models the decay of the
+# layers, and the highest score.
+OF_TASK = {
+    "bioelectra": {name: {"num_trials": 10} for name in ("biosses", "pubmedqa", "bioasq")},
+    "authors": {
+        "mednli": {"layerwise_lr_decay": 0.9},
+        "pubmedqa": {"layerwise_lr_decay": 0.9},
+        "biosses": {"score_scale": 4.0},
+        "clinical_sts": {"score_scale": 5.0},
+    },
 }
 
 
 @pytest.mark.parametrize("name", AUTHORS)
-def test_the_authors_settings_of_each_task(name):
+@pytest.mark.parametrize(
+    "protocol, table, trials", [("bioelectra", TABLE_7, 5), ("authors", AUTHORS, 1)]
+)
+def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, table, trials, name):
     task = tasks.TASKS[name]
-    settings = load(FinetuningConfig, find_protocol("authors", name), (), task.settings)
+    lengths = ("sequence_length", "learning_rate", "num_train_epochs", "train_batch_size")
+    of_kind = SETTINGS_OF[protocol]
+    expected = {
+        **dict(zip(lengths, table[name], strict=True)),
+        "num_trials": trials,
+        **of_kind["every"],
+        **of_kind[task.kind],
+        **OF_TASK[protocol].get(name, {}),
+    }
+    path = find_protocol(protocol, name)
+    values = json.loads(Path(path).read_text())
+    del values["comment"], values["sources"]
+    assert values == expected
+    settings = load(FinetuningConfig, path, (), task.settings)
     kinds.make(task.kind, task.labels, settings)
-    assert AUTHORS[name] == (
-        settings.sequence_length,
-        settings.learning_rate,
-        settings.num_train_epochs,
-        settings.train_batch_size,
-        settings.layerwise_lr_decay,
+    # The file alone says it all, and nothing changes besides.
+    assert settings == load(FinetuningConfig, path)
+    assert settings == FinetuningConfig(**{"comment": settings.comment, **expected})
+
+
+@pytest.mark.parametrize("name", TABLE_7)
+def test_the_settings_of_a_task_are_the_papers(name):
+    paper = load(FinetuningConfig, find_protocol("bioelectra", name))
+    without = load(FinetuningConfig, "", (), tasks.TASKS[name].settings)
+    assert without == dataclasses.replace(paper, comment="")
+
+
+@pytest.mark.parametrize("protocol", SETTINGS_OF)
+def test_each_layer_has_the_learning_rate_of_the_authors_code(protocol):
+    """Their model/optimization.py, `_get_layer_lrs`: from below 0 the embeddings, 13 the head."""
+    for name in AUTHORS:
+        settings = load(FinetuningConfig, find_protocol(protocol, name))
+        decay = settings.layerwise_lr_decay
+        found = [
+            finetuner.layer_multiplier(depth, 12, decay, settings.layerwise_lr_exponent)
+            for depth in range(13)
+        ]
+        assert found == pytest.approx([decay ** (12 + 1 - depth) for depth in range(13)])
+
+
+# --- Sources -------------------------------------------------------------------------------------
+
+PUBLISHED = [path for path, _ in FILES if path.stem not in ("quickstart", "sentence_roles")]
+
+
+def names_of(values, prefix=""):
+    """All settings of an object, a dot reaching into a group."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from names_of(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=[f"{x.parent.name}/{x.stem}" for x in PUBLISHED])
+def test_every_setting_has_a_source_and_every_source_a_setting(path):
+    values = json.loads(path.read_text())
+    sources = values.pop("sources")
+    del values["comment"]
+    assert list(sources) == list(names_of(values))
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_the_sources_of_what_differs_from_task_to_task(name):
+    paper, authors = (
+        json.loads(Path(find_protocol(protocol, name)).read_text())["sources"]
+        for protocol in ("bioelectra", "authors")
     )
-    # What their code does whatever the configuration.
-    assert settings.loss_reduction == "sum" and settings.gradient_clip_groups == 8
-    assert (settings.warmup_proportion, settings.weight_decay_rate) == (0.1, 0.0)
-    assert settings.count_whole_batches and settings.layerwise_lr_exponent == "bioelectra"
-    is_tagging = task.kind == "tagging"
-    assert (settings.tagging_segment, settings.tagging_dropout) == (is_tagging, not is_tagging)
-    assert settings.absent_outputs == (task.kind == "multilabel")
-    assert settings.score_scale == {"biosses": 4.0, "clinical_sts": 5.0}.get(name, 1.0)
-    assert not settings.tagging_early_cut  # a mistake
+    theirs = {
+        "sequence_length": "max_seq_length",
+        "learning_rate": "learning_rate",
+        "num_train_epochs": "num_train_epochs",
+        "train_batch_size": "train_batch_size",
+    }
+    assert {paper[setting] for setting in theirs} == {"Table 7"}
+    (file,) = {authors[setting].partition(", ")[0] for setting in theirs}
+    assert re.fullmatch(r"configs/base_[a-z0-9-]+\.json", file)
+    assert [authors[setting] for setting in theirs] == [f"{file}, {x}" for x in theirs.values()]
+
+
+@pytest.mark.parametrize(
+    "values, said",
+    [
+        ({"sources": {"learning_rate": "Table 7"}}, 'sources has "learning_rate", which is no'),
+        ({"seed": 1, "sources": {"run.pack": "x"}}, 'sources has "run.pack", which is no'),
+        ({"seed": 1, "sources": {"seed.x": "x"}}, 'sources has "seed.x", which is no'),
+        ({"seed": 1, "sources": {"seed": ""}}, 'in a text where "seed" is from, not ""'),
+        ({"seed": 1, "sources": {"seed": 7}}, 'in a text where "seed" is from, not 7'),
+        ({"sources": "Table 7"}, 'sources must be texts by the names.*not "Table 7"'),
+        ({"run": {"sources": {}}}, "unknown setting 'run.sources'"),
+    ],
+)
+def test_mistakes_in_sources_are_named(values, said):
+    with pytest.raises(ConfigError, match=f"--hparams: .*{said}") as raised:
+        load(FinetuningConfig, json.dumps(values))
+    assert len(str(raised.value)) < 300
+
+
+def test_sources_change_nothing():
+    values = {"run": {"pack": False}, "seed": 1}
+    sources = {"run.pack": "here", "run": "here, too", "seed": "open"}
+    assert load(FinetuningConfig, json.dumps({**values, "sources": sources})) == load(
+        FinetuningConfig, json.dumps(values)
+    )
+    with pytest.raises(ConfigError, match="unknown setting 'sources'"):
+        load(FinetuningConfig, "", ["sources=x"])
 
 
 def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
-    names = {path.stem for path in (HPARAMS / "finetuning" / "authors").iterdir()}
-    assert names == AUTHORS.keys()
+    for protocol in SETTINGS_OF:
+        names = {path.stem for path in (HPARAMS / "finetuning" / protocol).iterdir()}
+        assert names == AUTHORS.keys()
     for path in ("", "{}", "some/file.json"):
         assert find_protocol(path, "hoc") == path
-    with pytest.raises(ConfigError, match="--hparams=paper: no such .* the protocols are authors"):
+    with pytest.raises(ConfigError, match="--hparams=paper: no such .* are authors, bioelectra"):
         find_protocol("paper", "hoc")
-    with pytest.raises(ConfigError, match="has no settings for linnaeus, but for bc2gm, .*share"):
-        find_protocol("authors", "linnaeus")
+    for name in ("linnaeus", "ner"):
+        said = f"has no settings for {name}, but for bc2gm, .*share"
+        with pytest.raises(ConfigError, match=said) as raised:
+            find_protocol("bioelectra", name)
+        assert len(str(raised.value)) < 300
     (tmp_path / "authors").touch()
     monkeypatch.chdir(tmp_path)
     assert find_protocol("authors", "hoc") == "authors"
