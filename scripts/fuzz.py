@@ -85,7 +85,7 @@ def _divided(processes: int) -> list[str]:
 
 
 def measure() -> int:
-    """Prints which share of each reader's branches the inputs reach; returns 1 if one is too low."""
+    """Prints which share of each reader's branches the inputs reach; 1 if one is too low."""
     FOLDER.mkdir(exist_ok=True)
     code = run_pytest("ci", "tests/fuzz", coverage=True)
     report = [sys.executable, "-m", "coverage", "json", "-q", "-o", str(FOLDER / "coverage.json")]
