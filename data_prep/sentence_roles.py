@@ -75,7 +75,7 @@ def make_sentence_roles(
     work = pipeline.open_work(output, settings, overwrite)
     articles: Counter[str] = Counter()
     labels_of: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
-    with ExitStack() as stack:
+    with storage.naming(output), ExitStack() as stack:
         files = {
             split: stack.enter_context(
                 open(work / f"{split}.tsv", "w", encoding="utf-8", newline="")

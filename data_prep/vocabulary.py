@@ -288,6 +288,8 @@ def make_vocabulary(
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         manifest_path.unlink(missing_ok=True)
+        for path in (*files, manifest_path):
+            storage.remove_half_written(path)
         for path, content in files.items():
             with storage.written_whole(path) as stream:
                 stream.write(content)

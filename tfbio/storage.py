@@ -14,6 +14,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import socket
@@ -71,13 +72,43 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     # A name that no other process has, on any machine.
     temporary = target.with_name(f"{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with open(temporary, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        with naming(path):
+            with open(temporary, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
+
+
+def remove_half_written(path: str | os.PathLike) -> None:
+    """Removes what `written_whole` left of a file, or of those in a folder, when it was killed.
+
+    For who alone writes there (`only_writer`).
+    """
+    if is_remote(path):
+        return
+    target = pathlib.Path(path)
+    found = [*target.parent.glob(f"{glob.escape(target.name)}.*.tmp"), *target.glob("*.tmp")]
+    for leftover in found:
+        if _HALF_WRITTEN.fullmatch(leftover.name):
+            with suppress(OSError):  # it is in nobody's way
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+
+@contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Gives the error of a full disk, which names no file, the name of what is being written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename:
+            error.filename = str(path)
+        raise
 
 
 # How file systems that have no locks refuse one.
@@ -91,7 +122,8 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
     Beside `out/documents` the file `out/.documents.lock` names who writes, until the block ends
     (`.lock` in the folder itself where nothing can be written beside it). The lock is not the file
     but the kernel's (`flock`), which a process loses in whatever way it ends, so what a killed one
-    left in the file keeps nobody out. Object stores have no locks: there nobody is refused.
+    left in the file keeps nobody out; the files that it had half written are removed. Object
+    stores have no locks: there nobody is refused.
 
     Raises:
       UserError: another process writes there.
@@ -113,6 +145,7 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
     if descriptor is None:
         raise cli.UserError(f"{path} is being written by {_holder(lock)}.")
     try:
+        remove_half_written(target)
         yield
     finally:
         lock.unlink(missing_ok=True)

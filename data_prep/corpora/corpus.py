@@ -341,23 +341,30 @@ def write(
     """
     paths = {split: storage.at(output, f"{split}.tsv") for split in splits}
     there = [path for path in paths.values() if path.exists()]
-    if there and not overwrite:
-        raise CorpusError(
-            f"{there[0]} exists: add --overwrite to replace it, or give another --output."
-        )
+    # Some, with the same bytes, are what a run left that was killed between them.
+    cut_short = len(there) < len(paths)
     reasons: Counter[str] = Counter()
     try:
         with storage.only_writer(output), ExitStack() as stack:  # all appear when the block ends
             storage.at(output).mkdir(parents=True, exist_ok=True)
             for split, rows in splits.items():
-                stream = stack.enter_context(storage.written_whole(paths[split]))
-                for row in rows:
-                    line = "\t".join(column.translate(_BREAKS) for column in row)
-                    stream.write(f"{line}\n".encode())
+                content = "".join(
+                    "\t".join(column.translate(_BREAKS) for column in row) + "\n" for row in rows
+                ).encode()
+                path = paths[split]
+                same = cut_short and path in there and path.read_bytes() == content
+                if path in there and not same and not overwrite:
+                    raise CorpusError(
+                        f"{path} exists: add --overwrite to replace it, or give another --output."
+                    )
+                stream = stack.enter_context(storage.written_whole(path))
+                stream.write(content)
+                stream.flush()  # what the disk has no room for is known before one appears
             stream = stack.enter_context(storage.written_whole(storage.at(output, left_out.FILE)))
             for id_, path, reason in left:
                 reasons[reason] += 1
                 stream.write(left_out.line(id_, os.path.basename(path), reason))
+            stream.flush()
     except OSError as error:
         raise CorpusError(f"cannot write to {output}: {storage.reason(error)}.") from error
     if reasons:

@@ -39,6 +39,41 @@ def test_a_file_appears_whole_or_not_at_all(folder):
         assert stream.read(2) == b"rs"
 
 
+def test_what_a_killed_writer_left_half_written_goes(tmp_path):
+    program = (
+        "import os, sys\n"
+        "from tfbio import storage\n"
+        "with storage.only_writer(sys.argv[1]), storage.written_whole(sys.argv[2]) as stream:\n"
+        "    stream.write(b'half')\n"
+        "    stream.flush()\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    (tmp_path / "out").mkdir()
+    for output, file in (("out", "out/a.json"), ("b.json", "b.json")):
+        words = [sys.executable, "-c", program, str(tmp_path / output), str(tmp_path / file)]
+        assert subprocess.run(words, check=False).returncode == -9
+    for name in ("b.json.tmp", "out/own.tmp", "c.json.0123456789abcdef0123456789abcdef.tmp"):
+        (tmp_path / name).touch()  # of others
+    assert len(list(tmp_path.rglob("*.tmp"))) == 5
+    for output in ("out", "b.json"):
+        with storage.only_writer(tmp_path / output):
+            assert not list(tmp_path.rglob(f"{output}*/a.json.*"))
+    left = sorted(path.name for path in tmp_path.rglob("*.tmp"))
+    assert left == ["b.json.tmp", "c.json.0123456789abcdef0123456789abcdef.tmp", "own.tmp"]
+
+
+def test_a_full_disk_has_a_name(tmp_path):
+    with pytest.raises(OSError) as error, storage.written_whole(tmp_path / "x"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert cli.of_os_error(error.value) == (
+        f"{tmp_path}/x cannot be written: No space left on device; make room, and run the same "
+        "command again."
+    )
+    with pytest.raises(OSError) as error, storage.written_whole(tmp_path / "x"):
+        raise OSError(errno.EIO, "of another file")
+    assert error.value.filename is None
+
+
 def test_files_are_found_and_removed(folder):
     for name in ("a/1.xml", "a/b/2.xml", "3.txt"):
         storage.at(folder, name).parent.mkdir(parents=True, exist_ok=True)

@@ -198,6 +198,20 @@ def test_splits_are_written_together_or_not_at_all(tmp_path):
         corpus.write(output / "dev.tsv", {"train": []}, overwrite=True)
 
 
+def test_a_run_that_was_killed_between_two_splits_is_made_again(tmp_path):
+    splits = {"train": [("1", "a")], "dev": [("2", "b")], "test": [("3", "c")]}
+    corpus.write(tmp_path, splits, overwrite=False)
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / "train.tsv").unlink()  # the last to appear
+    corpus.write(tmp_path, splits, overwrite=False)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == made
+    (tmp_path / "train.tsv").unlink()
+    (tmp_path / "dev.tsv").write_text("somebody's own\n")
+    with pytest.raises(corpus.CorpusError, match=r"dev\.tsv exists: add --overwrite"):
+        corpus.write(tmp_path, splits, overwrite=False)
+    assert (tmp_path / "dev.tsv").read_text() == "somebody's own\n"
+
+
 def test_a_tenth_is_held_out_and_no_label_with_it():
     documents = {f"note {i}": ["common", f"of {i // 2}"] for i in range(100)}
     held = corpus.hold_out(documents)
