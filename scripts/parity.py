@@ -20,7 +20,18 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from tfbio import cli, config, kinds, optimization, packing, tensorflow1, tokenization, weight_names
+from tfbio import (
+    cli,
+    config,
+    finetuning,
+    kinds,
+    optimization,
+    packing,
+    tasks,
+    tensorflow1,
+    tokenization,
+    weight_names,
+)
 from tfbio.config import EncoderConfig, FinetuningConfig
 from tfbio.finetuner import Finetuner
 from tfbio.packing import NO_TARGET
@@ -70,6 +81,27 @@ GIVEN = (
 ZERO_GRADIENTS = ("self/key/bias", "squad/dense/bias", "squadv1/dense/bias")
 
 
+# The recorded metrics: the names of ours, and by what theirs are multiplied.
+METRICS = {
+    "classification": ({"precision": "precision", "recall": "recall", "f1": "f1"}, 1.0),
+    "pair": ({"accuracy": "accuracy"}, 100.0),
+    "yesno": ({"accuracy": "accuracy"}, 100.0),
+    "multilabel": (
+        {name: f"bioelectra_code_{name}" for name in ("precision", "recall", "f1")},
+        1.0,
+    ),
+    "regression": ({"pearson": "pearson", "spearman": "spearman"}, 100.0),
+    "tagging": (
+        {name: f"bioelectra_code_{name}" for name in ("precision", "recall", "f1")},
+        100.0,
+    ),
+    "tagging_words": (
+        {"accuracy": "bioelectra_code_accuracy", "f1_macro": "bioelectra_code_macro_f1"},
+        1.0,
+    ),
+}
+
+
 class Difference(NamedTuple):
     """The largest difference of a quantity, where it was, and the most that it may be."""
 
@@ -100,6 +132,7 @@ class Recorded:
       changes: to the settings, to plant a mistake.
 
     Attributes:
+      examples: those of the development set, which are those of training.
       train: the pieces of the rows that are not padding.
       dev: those of evaluation.
     """
@@ -140,7 +173,7 @@ class Recorded:
         for variable, names in self.named():
             if f"init/{names[0]}" in self.arrays:
                 variable.assign(self[f"init/{names[0]}"])
-        examples = self.examples()
+        self.examples = examples = self._examples()
         self.dev = self.train = self.pieces(examples)
         if len(self._rows("features")) == 2 * len(examples):  # double_unordered
             swapped = [dataclasses.replace(x, text=x.pair, pair=x.text) for x in examples]
@@ -149,9 +182,13 @@ class Recorded:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
+    @property
+    def task(self) -> str:
+        """What we call the task."""
+        return TASKS.get(self.own["task"], self.own["task"].replace("-", "_"))
+
     def _settings(self, given: dict) -> dict:
-        task = TASKS.get(self.own["task"], self.own["task"].replace("-", "_"))
-        path = config.find_protocol("authors", task)
+        path = config.find_protocol("authors", self.task)
         return {
             **vars(config.load(config.FinetuningConfig, path)),
             "gradient_clip_groups": 1,  # one core
@@ -171,7 +208,7 @@ class Recorded:
         """The rows that are not padding, which fills the last batch."""
         return np.flatnonzero(self[f"{split}/task_id"] == 0)
 
-    def examples(self) -> list:
+    def _examples(self) -> list:
         text = (self.folder / self.own["examples_file"]).read_text(encoding="utf-8")
         if self.kind.of_tokens:
             sentences = [block.split("\n") for block in text.split("\n\n")]
@@ -263,6 +300,7 @@ def compare(recorded: Recorded) -> list[Difference]:
     _compare_features(recorded, largest)
     dev, rows = recorded.dev, recorded._rows("dev_features")
     _compare_outputs(recorded, largest, "eval0", dev, rows)
+    _compare_metrics(recorded, largest, "eval0")
     _compare_outputs(recorded, largest, "step0", recorded.train, recorded.batch(0))
     _compare_first_step(recorded, largest)
     for step in range(recorded.steps):
@@ -275,6 +313,7 @@ def compare(recorded: Recorded) -> list[Difference]:
         # What follows is compared at the recorded weights.
         variable.assign(expected)
     _compare_outputs(recorded, largest, f"eval{recorded.steps}", dev, rows)
+    _compare_metrics(recorded, largest, f"eval{recorded.steps}")
     return list(largest.found.values())
 
 
@@ -355,8 +394,8 @@ def _wrong(
     if recorded.name == "regression":
         return int(abs(outputs[0, 0] / recorded.config.score_scale - predicted) > 1e-5)
     if recorded.name == "multilabel":
-        unsure = np.abs(logits[1::2]) < 1e-5
-        return int(((outputs[0] > 0.5) != (predicted[1::2] > 0.5))[~unsure].sum())
+        unsure = np.abs(logits) < 1e-5
+        return int(((outputs[0] > 0.5) != (predicted > 0.5))[~unsure].sum())
     found = outputs if recorded.kind.of_tokens else outputs.argmax(axis=-1)
     predicted = np.atleast_1d(predicted)[: len(found)]
     logits = logits.reshape(len(found), -1)
@@ -364,6 +403,45 @@ def _wrong(
         logits, found[:, None].astype(int), 1
     )
     return int((np.abs(gap) > 1e-5).sum())
+
+
+def _compare_metrics(recorded: Recorded, largest: Largest, when: str) -> None:
+    """Compares the scores of the development set with those of the authors' scorer, all of them."""
+    own = _scores(recorded)
+    prefix = f"{when}/metric/"
+    for name in (x.removeprefix(prefix) for x in recorded.arrays if x.startswith(prefix)):
+        error = _relative(own.get(name, np.nan), float(recorded[prefix + name]))
+        largest.add("metrics, relative", error, 1e-4, f"{when}: {name}")
+
+
+def _scores(recorded: Recorded) -> dict[str, float]:
+    """What a run would write of the development set, under the names of the recording."""
+    kind, pieces, examples = recorded.kind, recorded.dev, recorded.examples
+    part = recorded.part(pieces, np.arange(len(pieces.input_ids)))
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    logits = recorded.finetuner.model(batch)
+    outputs = kind.outputs(logits, batch).numpy()
+    if kind.of_tokens:
+        firsts = part.arrays["first"]
+        outputs = [outputs[i : i + n] for i, n in zip(firsts, pieces.lengths, strict=True)]
+    predicted = kind.predictions(outputs, pieces, examples)
+    score = tasks.TASKS[recorded.task].score
+    if recorded.name == "multilabel":  # whose labels are numbers in the recording
+        score = tasks.own_score("multilabel", kind.labels)
+    found = dict(score(examples, predicted))
+    found |= finetuning.bioelectra_code_scores(kind, score, examples, predicted, pieces, outputs)
+    names, scale = METRICS[recorded.name]
+    scores = {name: scale * found.get(own, np.nan) for name, own in names.items()}
+    losses, weights = kind.losses(logits, batch)
+    scores["loss"] = float(tf.reduce_sum(losses) / tf.reduce_sum(weights))
+    if kind.of_tokens:
+        scores["loss"] *= 2  # their scorer adds each sentence's twice
+    if recorded.name == "regression":
+        truth = [example.label for example in examples]
+        scores["mse"] = float(
+            np.mean(np.square(np.subtract(truth, predicted) / recorded.config.score_scale))
+        )
+    return scores
 
 
 def _compare_first_step(recorded: Recorded, largest: Largest) -> None:

@@ -199,14 +199,25 @@ class MultiLabel:
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Probabilities, float32 [texts, labels]."""
-        return tf.sigmoid(logits[:, 1::2] if self.absent_outputs else logits)
+        """Probabilities, float32 [texts, outputs]."""
+        return tf.sigmoid(logits)
+
+    def present(self, outputs):
+        """The probability that each label is there: [..., outputs] -> [..., labels]."""
+        return outputs[..., 1::2] if self.absent_outputs else outputs
+
+    def absent(self, outputs: np.ndarray) -> np.ndarray:
+        """Whether each label is predicted to be absent: [texts, outputs] -> bool [texts, labels].
+
+        With outputs of absence they decide, and may contradict those of presence.
+        """
+        return outputs[:, ::2] > 0.5 if self.absent_outputs else outputs <= 0.5
 
     def predictions(
         self, outputs: list[np.ndarray], pieces: Pieces, examples
     ) -> list[tuple[str, ...]]:
-        """The labels of each that are more probable than not; outputs float32 [labels] of each."""
+        """The labels of each that are more probable than not; outputs float32 [outputs] of each."""
         return [
-            tuple(label for label, p in zip(self.labels, row, strict=True) if p > 0.5)
+            tuple(label for label, p in zip(self.labels, self.present(row), strict=True) if p > 0.5)
             for row in outputs
         ]

@@ -14,7 +14,7 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from tfbio import (
     finetuning_cost,
     hugging_face,
     kinds,
+    metrics,
     monitoring,
     packing,
     predictions,
@@ -37,9 +38,11 @@ from tfbio import (
     weight_files,
     words,
 )
+from tfbio.classification import MultiLabel
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
 from tfbio.finetuner import Finetuner, has_fixed_shapes, training_order
+from tfbio.tagging import Tagging
 from tfbio.tasks import SPLITS, Example, Task
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
@@ -488,7 +491,11 @@ def _run_trial(
             if split == "dev":
                 null_threshold = answers.null_threshold(examples["dev"], predicted)
             predicted = answers.with_threshold(predicted, null_threshold)
-        return predicted, task.score(examples[split], predicted)
+        scores = task.score(examples[split], predicted)
+        others = bioelectra_code_scores(
+            finetuner.kind, task.score, examples[split], predicted, pieces[split], outputs
+        )
+        return predicted, {**scores, **others}
 
     def write_curves(split: str, step: int, scores: dict[str, float]) -> None:
         with writer.as_default(step):
@@ -543,6 +550,46 @@ def _run_trial(
     metric = next(iter(scores["test"]))
     figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in shown)
     print(f"seed {seed}: {figures} ({scores['seconds']:.0f} s)", flush=True)
+
+
+def bioelectra_code_scores(
+    kind: kinds.Kind,
+    score: Callable[[Sequence, Sequence], metrics.Scores],
+    examples: Sequence[Example],
+    predicted: Sequence,
+    pieces: packing.Pieces,
+    outputs: list[np.ndarray],
+) -> dict[str, float]:
+    """Scores as BioELECTRA's code defines them, where a setting of the model makes a difference.
+
+    Words behind an early cut do not count there (`finetune/tagging/tagging_metrics.py`:
+    `WordLevelScorer.update`); and outputs of absence may contradict those of presence, see
+    `metrics.bioelectra_label_scores`. Elsewhere its scores are among those of the task.
+
+    Args:
+      kind: what was learnt.
+      score: see `Task.score`.
+      examples: those to score.
+      predicted: for each.
+      pieces: of the examples.
+      outputs: of each piece.
+
+    Returns:
+      Figures by name; none where there is no difference.
+    """
+    found: dict[str, float] = {}
+    if isinstance(kind, Tagging) and kind.early_cut:
+        kept = kind.kept(pieces, len(examples))
+        sentences = [
+            dataclasses.replace(x, words=x.words[:count], tags=x.tags[:count])
+            for x, count in zip(examples, kept, strict=True)
+        ]
+        found = score(sentences, [x[:count] for x, count in zip(predicted, kept, strict=True)])
+    if isinstance(kind, MultiLabel) and kind.absent_outputs:
+        labels = [example.label for example in examples]
+        absent = kind.absent(np.stack(outputs))
+        found = metrics.bioelectra_label_scores(labels, predicted, kind.labels, absent)
+    return {f"bioelectra_code_{name}": value for name, value in found.items()}
 
 
 def _trial_dir(output_dir: str, seed: int) -> str:

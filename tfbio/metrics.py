@@ -226,14 +226,21 @@ def word_scores(
       elements: their names.
 
     Returns:
-      "macro_f1", the mean over the elements, and "f1_ELEMENT" of each.
+      "macro_f1", the mean over the elements, and "f1_ELEMENT" of each; "accuracy", the share of
+      words whose elements are right, with those of none (BioELECTRA's code reports both:
+      `finetune/tagging/tagging_metrics.py:AccuracyScorer`).
 
     Raises:
       ScoreError: an element is unknown, or the lengths differ.
     """
     _check_words(truth, predicted)
+    found, true = (
+        [[words([tag]) for tag in tags] for tags in sentences] for sentences in (predicted, truth)
+    )
+    right = [a == b for pair in zip(true, found, strict=True) for a, b in zip(*pair, strict=True)]
     counts = count([words(x) for x in truth], [words(x) for x in predicted], elements)
-    return Scores({"macro_f1": (counts, _macro_f1)}, _f1_by_type(counts, elements))
+    others = _f1_by_type(counts, elements) | {"accuracy": float(np.mean(right)) if right else 0.0}
+    return Scores({"macro_f1": (counts, _macro_f1)}, others)
 
 
 def relation_scores(
@@ -346,29 +353,60 @@ def hoc_scores(
         is predicted) and of recall. Documents without a true label are left out: BLUE's data has
         none, and its script would divide by 0.
       "bioelectra_f1": F of the mean over labels of precision and of recall, over documents.
-      "bioelectra_code_f1": that of BioELECTRA's published code, which scores sentences, and the
-        absence of each label as a label of its own. Whether its 83.50 is that cannot be told.
+      "bioelectra_code_f1": that of BioELECTRA's published code, see `bioelectra_label_scores`.
+        Whether its 83.50 is that cannot be told.
 
     Raises:
       ScoreError: a label is unknown, or the lengths differ.
     """
     _check_lengths(truth, predicted)
-    sentences = _label_counts(truth, predicted, labels)
     documents = _label_counts(
         *(list(by_document(document_ids, sets).values()) for sets in (truth, predicted)), labels
     )
     labelled = documents.sum(axis=1)
     labelled = labelled[labelled[:, TRUE] > 0]
-    present = sentences.sum(axis=0)
-    neither = len(truth) - present[:, PREDICTED] - present[:, TRUE] + present[:, RIGHT]
-    absent = np.column_stack([neither, len(truth) - present[:, [PREDICTED, TRUE]]])
     drawable = {"micro_f1": _micro(documents)["f1"], "macro_f1": (documents, _macro_f1)}
     others = {
         "blue_f1": _f1_of_means(labelled),
         "bioelectra_f1": _f1_of_means(documents.sum(axis=0)),
-        "bioelectra_code_f1": _f1_of_means(np.concatenate([present, absent])),
+        "bioelectra_code_f1": bioelectra_label_scores(truth, predicted, labels)["f1"],
     }
     return Scores(drawable, others)
+
+
+def bioelectra_label_scores(
+    truth: Sequence[Collection[str]],
+    predicted: Sequence[Collection[str]],
+    labels: Sequence[str],
+    absent: np.ndarray | None = None,
+) -> dict[str, float]:
+    """Scores of multi-label classification as BioELECTRA's published code has them (HoC).
+
+    Each example counts by itself, and the absence of a label is a label of its own
+    (`finetune/classification/classification_metrics.py:F1Scorer` of github.com/kamalkraj/electra).
+
+    Args:
+      truth: the labels of each example.
+      predicted: as many.
+      labels: all labels.
+      absent: bool [examples, labels], which labels are predicted to be absent; by default those
+        that are not predicted. A model with an output of its own for absence may predict both.
+
+    Returns:
+      "f1", the harmonic mean of "precision" and "recall", which are means over presence and
+      absence of all labels.
+
+    Raises:
+      ScoreError: a label is unknown, or the lengths differ.
+    """
+    present = _label_counts(truth, predicted, labels).sum(axis=0)
+    if absent is None:
+        absent = np.array([[label not in own for label in labels] for own in predicted])
+    truly = np.array([[label not in own for label in labels] for own in truth])
+    counts = np.stack([(absent & truly).sum(0), absent.sum(0), truly.sum(0)], axis=1)
+    counts = np.concatenate([present, counts])
+    precision, recall = (float(x.mean()) for x in _precision_and_recall(counts))
+    return {"f1": _f1_of_means(counts), "precision": precision, "recall": recall}
 
 
 def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> Scores:

@@ -116,6 +116,8 @@ class Predictor:
                     batch, *self._outputs(batch, count), strict=True
                 ):
                     record = {"id": example.id, "label": predicted}
+                    if self.known["kind"] == "multilabel":
+                        output = self.kind.present(output)
                     if self.kind.labels:
                         pairs = zip(self.kind.labels, output, strict=True)
                         record["probabilities"] = {name: round(float(p), 6) for name, p in pairs}

@@ -330,6 +330,8 @@ class _Task:
         room = self.length - self.encode.special_tokens(pair=len(tokens) == 2)
         parts = _cut_pair(*tokens, room) if len(tokens) == 2 else [tokens[0][:, :room]]
         outputs = self._outputs(_rows(self.encode, *parts))
+        if self.known["kind"] == "multilabel":
+            outputs = self.kind.present(outputs)
         truncated = sum(x.row_lengths() for x in tokens) > room
         if self.known["kind"] == "regression":
             return {"score": outputs[:, 0], "truncated": truncated}
@@ -497,6 +499,8 @@ class _Task:
         expected = np.array(self._expected(examples)[1])
         if self.known["kind"] == "regression":
             return _close(found["score"].numpy(), expected[:, 0])
+        if self.known["kind"] == "multilabel":
+            expected = self.kind.present(expected)
         return _close(found["probabilities"].numpy(), expected)
 
     def _same_tags(self, signature: Function) -> bool:

@@ -267,6 +267,11 @@ class Tagging:
             found[number] += own[words].tolist()
         return found
 
+    def kept(self, pieces: Pieces, count: int) -> np.ndarray:
+        """How many words of each of `count` sentences have a tag, int64: all, or up to the cut."""
+        words = [len(own) for own in pieces.words]
+        return np.bincount(pieces.example, words, count).astype(np.int64)
+
     def predictions(
         self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
     ) -> list[tuple[str, ...]]:

@@ -34,6 +34,7 @@ def test_all_is_as_recorded(name):
         "rates,",
         "losses,",
         "weights",
+        "metrics,",
     }
 
 

@@ -17,9 +17,11 @@ from tfbio import (
     config,
     curves,
     finetuning,
+    kinds,
     packing,
     predict,
     pretraining,
+    task_files,
     tasks,
     tokenization,
 )
@@ -545,6 +547,51 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
     inputs, output = [str(tmp_path / given[0])], str(tmp_path / "found")
     predict.predict(str(tmp_path / "out"), inputs, output, strategy=cpu)
     assert expected in (tmp_path / "found").read_text()
+
+
+def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
+    tokenizer = tokenization.load_tokenizer(vocab_file, True)
+    labels = ("O", "B", "I")
+    kind = kinds.make("tagging", labels, config.FinetuningConfig(tagging_early_cut=True))
+    long = ("B", "O", *["B"] * 10)
+    examples = [
+        task_files.TaggedSentence("1", ("the",) * 12, long),
+        task_files.TaggedSentence("2", ("of", "a"), ("O", "B")),
+    ]
+    pieces = kind.pieces(examples, tokenizer, 18)
+    assert kind.kept(pieces, 2).tolist() == [3, 2]
+    # All B of the kept words are found, with a wrong one in the second sentence.
+    outputs = [np.array([0, 1, 0, 1, 0]), np.array([0, 1, 1, 0])]
+    predicted = kind.predictions(outputs, pieces, examples)
+    score = tasks.TASKS["bc5cdr_chem"].score
+    assert score(examples, predicted)["recall"] == pytest.approx(3 / 12)
+    scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, pieces, outputs)
+    assert scores["bioelectra_code_precision"] == pytest.approx(3 / 4)
+    assert scores["bioelectra_code_recall"] == 1
+    assert scores["bioelectra_code_f1"] == pytest.approx(6 / 7)
+    whole = kinds.make("tagging", labels, config.FinetuningConfig())
+    assert not finetuning.bioelectra_code_scores(whole, score, examples, predicted, pieces, outputs)
+
+
+def test_outputs_of_absence_count_in_the_authors_scores():
+    settings = config.FinetuningConfig(absent_outputs=True)
+    kind = kinds.make("multilabel", ("a", "b"), settings)
+    examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
+    # Absence and presence of a, then of b; a's contradict each other in the first example.
+    outputs = [
+        np.array(row) for row in ([0.9, 0.9, 0.9, 0.1], [0.9, 0.1, 0.1, 0.9], [0.9, 0.1, 0.1, 0.1])
+    ]
+    predicted = kind.predictions(outputs, None, examples)
+    assert predicted == [("a",), ("b",), ()]
+    score = tasks.own_score("multilabel", kind.labels)
+    scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, None, outputs)
+    # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
+    precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4
+    assert scores["bioelectra_code_precision"] == pytest.approx(precision)
+    assert scores["bioelectra_code_recall"] == pytest.approx(recall)
+    assert scores["bioelectra_code_f1"] == pytest.approx(
+        2 * precision * recall / (precision + recall)
+    )
 
 
 def test_steps_may_be_counted_in_whole_batches():

@@ -177,7 +177,8 @@ def test_word_scores_of_a_hand_worked_case():
     predicted[0][2] = {"PAR", "INT"}
     scores = metrics.word_scores(truth, predicted)
     expected = {"f1_PAR": 4 / 5, "f1_INT": 0, "f1_OUT": 2 / 3, "macro_f1": (4 / 5 + 2 / 3) / 3}
-    assert scores == pytest.approx(expected)
+    # Of six words the first two and the fifth are right.
+    assert scores == pytest.approx({**expected, "accuracy": 3 / 6})
     assert next(iter(scores)) == "macro_f1"
 
 
@@ -186,7 +187,9 @@ def test_word_scores_of_overlapping_elements():
     # PAR: 2 true, 2 found: 1. INT: 1 true, none found: 0. OUT: 1 true, 1 found: 1.
     truth = [[{"PAR"}, {"PAR", "INT"}, set(), frozenset({"OUT"})]]
     scores = metrics.word_scores(truth, [["I-PAR", "I-PAR", "O", "I-OUT"]])
-    assert scores == pytest.approx({"f1_PAR": 1, "f1_INT": 0, "f1_OUT": 1, "macro_f1": 2 / 3})
+    assert scores == pytest.approx(
+        {"f1_PAR": 1, "f1_INT": 0, "f1_OUT": 1, "macro_f1": 2 / 3, "accuracy": 3 / 4}
+    )
     assert set(metrics.word_scores(truth, truth).values()) == {1.0}
 
 
@@ -204,6 +207,8 @@ def test_word_scores_equal_sklearn():
         scores = metrics.word_scores(truth, predicted)
         assert [scores[f"f1_{x[2:]}"] for x in labels] == pytest.approx(expected)
         assert scores["macro_f1"] == pytest.approx(expected.mean())
+        pairs = list(zip(sum(truth, []), sum(predicted, []), strict=True))
+        assert scores["accuracy"] == pytest.approx(np.mean([a == b for a, b in pairs]))
 
 
 def test_an_unknown_element_is_named():
@@ -339,6 +344,25 @@ def test_hoc_scores_equal_sklearn():
         sentences = [indicators(x) for x in (truth, predicted)]
         both = [np.concatenate([x, 1 - x], axis=1) for x in sentences]
         assert scores["bioelectra_code_f1"] == pytest.approx(f_of_means(both, "macro"))
+
+
+def test_absence_may_be_predicted_beside_presence():
+    """BioELECTRA's code has an output for each; its scorer is sklearn's, column by column."""
+    generator = np.random.default_rng(7)
+    for size in (3, 10, 40) * 5:
+        truth, present, absent = generator.random([3, size, 4]) < 0.4
+        sets = [
+            [{HALLMARKS[i] for i in np.flatnonzero(row)} for row in x] for x in (truth, present)
+        ]
+        scores = metrics.bioelectra_label_scores(*sets, HALLMARKS, absent)
+        pair = np.hstack([truth, ~truth]), np.hstack([present, absent])
+        precision, recall = (
+            np.mean([own(*pair, average="micro", labels=[i], zero_division=0) for i in range(8)])
+            for own in (sklearn.metrics.precision_score, sklearn.metrics.recall_score)
+        )
+        expected = {"precision": precision, "recall": recall}
+        expected["f1"] = 2 * precision * recall / (precision + recall)
+        assert scores == pytest.approx(expected)
 
 
 def test_the_truth_of_hoc_scores_1(shared):
