@@ -24,11 +24,12 @@ A trained model is used on new text by
   python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
       --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
 
-which finds the entities in plain text, PubMed XML, BioC and PubTator files, and writes JSON lines,
-or what --format says; in JSON lines and BioC with a score, the product of the probabilities of the
-words' tags. A model that labels whole texts takes .tsv files with a column text, and writes the
-probability of each label. One that answers questions takes files in SQuAD's form (.json), and
-writes {id: answer}; if --output ends in .jsonl, also how probable each answer is.
+which finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC
+and PubTator files, and writes JSON lines, or what --format says; in JSON lines and BioC with a
+score, the product of the probabilities of the words' tags. A model that labels whole texts takes
+.tsv files with a column text, and writes the probability of each label. One that answers questions
+takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl, also how
+probable each answer is.
 
 Tables and significance tests of finished runs: python -m tfbio.report --help
 """

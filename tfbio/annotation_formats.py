@@ -2,6 +2,9 @@
 
 - Plain text: a document a file; empty lines part its passages.
 - PubMed XML: title and abstract, with the labels of its sections.
+- PMC's full texts (JATS), one or a set of them or a package, as `data_prep.pmc` reads them: title,
+  abstract and body, the title of each section where it begins. Captions and the rows of tables
+  stand behind the paragraph that their figure or table interrupts.
 - BioC (Comeau et al., 2013), XML and JSON; the JSON may be a collection, a document, or either in
   lists and objects, as PubMed's and PubTator's services return it.
 - PubTator (Wei et al., 2013): `PMID|t|title`, `PMID|a|abstract`, annotations below.
@@ -38,12 +41,12 @@ from typing import Any, NamedTuple
 from lxml import etree
 from lxml.builder import E
 
-from data_prep import bioc, markup, pubmed
+from data_prep import bioc, markup, pmc, pubmed
 from tfbio import storage, task_files
 from tfbio.cli import UserError
 from tfbio.predictions import Entity
 
-ENDINGS = (".txt", ".pubtator", ".xml", ".json")
+ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
 FORMATS = ("jsonl", "bioc", "pubtator", "brat")
 
 _PUBTATOR_TEXT = re.compile(r"([^|\s]+)\|([ta])\|(.*)", re.DOTALL)
@@ -61,7 +64,11 @@ class FormatError(UserError):
 
 
 class Passage(NamedTuple):
-    """A part of a document's text, never empty, and what it is: "title", or "" if not known."""
+    """A part of a document's text, never empty, and what it is, or "" if that is not known.
+
+    Of PubMed's and PMC's it is "title", "abstract", "heading" (the title of a section),
+    "paragraph", "caption" or "table" (the cells of a row); of BioC what the file says.
+    """
 
     start: int
     end: int
@@ -110,17 +117,21 @@ def _ending(path: str) -> str:
     return os.path.splitext(path.lower().removesuffix(".gz"))[1]
 
 
-def read(path: str) -> Iterator[Document]:
+def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
     """The documents of a file, by its ending; a `.txt` that begins like PubTator is PubTator's.
+
+    Args:
+      path: the file.
+      left_out: where a sentence is added for each article of a set or package that cannot be read.
 
     Raises:
       FormatError: the file is not as its format says.
       TaskFileError: a file of text cannot be read.
     """
     ending = _ending(path)
-    if ending == ".xml":
+    if ending in (".xml", ".nxml", ".tar", ".tgz"):
         try:
-            yield from _read_xml(path)
+            yield from _read_xml(path, [] if left_out is None else left_out)
         except markup.BadFile as error:
             raise FormatError(f"{path}: {error}") from error
     elif ending == ".json":
@@ -184,21 +195,63 @@ def _titled(name: str, title: str, abstract: str = "") -> Document:
     return _joined(name, [(0, "title", title), (len(title) + 1, "abstract", abstract)])
 
 
-def _read_xml(path: str) -> Iterator[Document]:
+def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
+    if pmc.is_archive(path):
+        yield from _read_full_texts(path, left_out)
+        return
     if bioc.is_bioc(path):
         yield from _read_bioc(path, bioc.read_documents(path), storage.size(path))
         return
-    for citation in pubmed.read_citations(path):
-        if not (citation.deleted or citation.book):
-            yield _of_citation(citation)
+    with markup.faults(), markup.open_file(path) as stream:
+        root = markup.first_element(stream)
+    if root.tag in pubmed.ROOTS:
+        for citation in pubmed.read_citations(path):
+            if not (citation.deleted or citation.book):
+                sections = (
+                    f"{x.label}: {x.text}" if x.label else x.text for x in citation.sections
+                )
+                parts = [("title", citation.title), *(("abstract", text) for text in sections)]
+                yield _one_below_the_other(citation.pmid, parts)
+    elif etree.QName(root).localname in pmc.ROOTS:
+        yield from _read_full_texts(path, left_out)
+    else:
+        raise markup.BadFile(
+            f"its root is <{str(root.tag)[:80]}>, not one of PubMed's ({pubmed.ROOTS[0]}), PMC's "
+            f"({pmc.ROOTS[0]}) or BioC's (collection)."
+        )
 
 
-def _of_citation(citation: pubmed.Citation) -> Document:
-    parts, start = [(0, "title", citation.title)], len(citation.title) + 1
-    for label, _, text in citation.sections:
-        parts.append((start, "abstract", f"{label}: {text}" if label else text))
-        start += len(parts[-1][2]) + 1
-    return _joined(citation.pmid, parts)
+def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
+    for article in pmc.read_articles(path):
+        if isinstance(article, pmc.FullText):
+            yield _of_full_text(article)
+        elif article.name == markup.printable(os.path.basename(path)):  # there is no other in it
+            raise markup.BadFile(article.sentence)
+        else:
+            left_out.append(f"{path}, {article.name}: {article.sentence}")
+
+
+def _of_full_text(article: pmc.FullText) -> Document:
+    parts = [("title", article.title)]
+    for paragraphs, kind in ((article.abstract, "abstract"), (article.body, pmc.PARAGRAPH)):
+        around: list[str] = []
+        for paragraph in paragraphs:
+            titles = paragraph.section.split(" > ") if paragraph.section else []
+            new = titles[len(os.path.commonprefix([around, titles])) :]
+            parts += [("heading", title) for title in new]
+            own = kind if paragraph.kind == pmc.PARAGRAPH else paragraph.kind
+            parts.append((own, paragraph.text))
+            around = titles
+    return _one_below_the_other(article.pmcid or article.pmid or article.doi or article.name, parts)
+
+
+def _one_below_the_other(name: str, parts: Iterable[tuple[str, str]]) -> Document:
+    """A document of (kind, text) each."""
+    placed, start = [], 0
+    for kind, text in parts:
+        placed.append((start, kind, text))
+        start += len(text) + 1
+    return _joined(name, placed)
 
 
 def _read_bioc_json(path: str) -> Iterator[Document]:

@@ -151,7 +151,10 @@ def _read(
     if kind == "tagging":
         files = annotation_formats.find_files(inputs)
         _check_inputs_stay(files, output, form)
-        total = sum(1 for path in files for _ in annotation_formats.read(path))
+        left_out: list[str] = []
+        total = sum(1 for path in files for _ in annotation_formats.read(path, left_out))
+        for sentence in left_out:
+            print(f"left out: {sentence}", flush=True)
         return files, (x for path in files for x in annotation_formats.read(path)), total
     if form != "jsonl":
         raise UserError(f"--format={form} is for entities: this model's output is JSON.")

@@ -135,6 +135,15 @@ def test_mutated_xml(data):
     harness.judge(reads, {"x.xml": data})
 
 
+@given(
+    st.sampled_from(seeds.full_texts()).flatmap(
+        lambda article: grammars.with_prolog(grammars.xml_elements(article, ("article-id",)))
+    )
+)
+def test_mutated_full_texts(data):
+    harness.judge(reads, {"x.nxml": data})
+
+
 @given(grammars.numbers_changed(json.dumps(BIOC)))
 def test_other_offsets_in_json(data):
     harness.judge(reads, {"x.json": data})

@@ -5,12 +5,15 @@ import io
 import json
 import os
 import re
+import tarfile
+from pathlib import Path
 
 import bioc
 import pytest
 from bioc import biocjson, biocxml, brat, pubtator
 from lxml import etree
 
+from data_prep import articles, documents
 from tfbio import annotation_formats as formats
 from tfbio.annotation_formats import Document, Passage
 from tfbio.cli import UserError
@@ -189,6 +192,80 @@ def test_pubmed_xml_has_title_and_abstract_where_the_passages_say(pubmed_slice):
             article.clear()
     assert count > 200 and len(read) == 200
     assert all(d.passages[-1].end == len(d.text) for d in read if d.passages)
+
+
+# --- PMC ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def full_texts(shared):
+    """Real articles of several publishers."""
+    found = documents.shipped_files(".nxml") + sorted(
+        map(str, (shared / "data" / "pmc_nxml").glob("*.xml.gz"))
+    )
+    assert len(found) == 10
+    return found
+
+
+def test_full_texts_are_what_the_documents_stage_reads(full_texts):
+    """Beside these texts there are only the titles of sections, as the XML has them."""
+    everything = articles.Selection(captions=True, tables=True, keep_boilerplate=True)
+    for path in full_texts:
+        (document,) = formats.read(path)
+        abstract, body = (x.documents for x in articles.read(path, everything, None))
+        texts = [abstract[0].title, *abstract[0].sentences, *body[0].sentences]
+        passages = [(x.kind, document.text[x.start : x.end]) for x in document.passages]
+        assert [text for kind, text in passages if kind != "heading"] == texts
+        assert document.text == "\n".join(text for _, text in passages)
+        assert passages[0] == ("title", abstract[0].title)
+        kinds = {kind for kind, _ in passages}
+        assert {"abstract", "heading", "paragraph", "caption"} <= kinds
+        assert kinds <= {"title", "abstract", "heading", "paragraph", "caption", "table"}
+
+
+def test_full_texts_have_what_the_xml_has(full_texts):
+    count = 0
+    for path in full_texts:
+        (document,) = formats.read(path)
+        article = etree.parse(path)
+        ids = {
+            kind: article.xpath(f"string(front/article-meta/article-id[@pub-id-type='{kind}'])")
+            for kind in ("pmc", "doi")
+        }
+        assert document.id == (f"PMC{ids['pmc']}" if ids["pmc"] else ids["doi"])
+        for name, kind in (("p", "paragraph"), ("title", "heading")):
+            own = {document.text[a:b] for a, b, known in document.passages if known == kind}
+            for element in article.xpath(f"body//sec/{name}[not(*)]"):
+                plain = " ".join((element.text or "").split())
+                if plain.isascii() and plain:
+                    assert plain in own, (path, plain)
+                    count += 1
+    assert count > 200
+
+
+def test_packages_and_sets_of_full_texts(full_texts, tmp_path):
+    expected = [x for path in full_texts for x in formats.read(path)]
+    data = [Path(x).read_bytes() for x in full_texts]
+    data = [gzip.decompress(x) if x.startswith(b"\x1f\x8b") else x for x in data]
+    bad = b"<article><front/></article>"
+    for name in ("package.tar.gz", "package.tgz", "package.tar"):
+        with tarfile.open(tmp_path / name, "w:" if name.endswith("tar") else "w:gz") as archive:
+            for number, member in enumerate([*data[:5], bad, *data[5:]]):
+                info = tarfile.TarInfo(f"PMC/{number}.nxml")
+                info.size = len(member)
+                archive.addfile(info, io.BytesIO(member))
+    bodies = [re.sub(rb"^.*?(?=<article[ >])", b"", x, flags=re.DOTALL) for x in [*data, bad]]
+    (tmp_path / "set.xml").write_bytes(b"<pmc-articleset>%b</pmc-articleset>" % b"".join(bodies))
+    for path in formats.find_files([str(tmp_path)]):
+        left_out = []
+        assert list(formats.read(path, left_out)) == expected
+        name = "set.xml#11" if path.endswith("xml") else "PMC/5.nxml"
+        assert left_out == [
+            f"{path}, {name}: it has no <front> with <article-meta>: it is no article of PMC's."
+        ]
+    (tmp_path / "bad.nxml").write_bytes(bad)
+    with pytest.raises(formats.FormatError, match=r"bad\.nxml: it has no <front>"):
+        list(formats.read(str(tmp_path / "bad.nxml")))
 
 
 # --- BioC --------------------------------------------------------------------------------------
@@ -377,7 +454,9 @@ def test_json_lines_have_exact_offsets(tmp_path, ncbi_gold):
         ("a.pubtator", b"1|t|A\n2|a|B\n", r"line 2: expected 2\|t\| and a title"),
         ("a.pubtator", b"1|t|A\n1|a|B\nwords\n", "line 3: expected PMID.*'words'"),
         ("a.pubtator", b"", r"holds no document"),
-        ("a.xml", b"<html/>", r"a\.xml: its root is <html>"),
+        ("a.xml", b"<html/>", r"a\.xml: its root is <html>, not one of PubMed's.*PMC's.*BioC's"),
+        ("a.nxml", b"<article><front>", r"a\.nxml: it is not well-formed"),
+        ("a.tar.gz", gzip.compress(bytes(10240)), r"a\.tar\.gz: "),
         ("a.xml", b"<collection><document>", r"a\.xml: it is not well-formed"),
         ("a.xml", b"<collection><document/></collection>", "a document has no id"),
         ("a.json", b"{", "is not JSON"),
@@ -429,11 +508,12 @@ def test_a_mistake_is_named(tmp_path, name, data, words):
 
 
 def test_files_folders_and_globs(tmp_path):
-    for name in ("b.txt", "a.xml.gz", "deep/c.PubTator", "deep/d.tsv"):
+    for name in ("b.txt", "a.xml.gz", "e.nxml", "f.tar.gz", "deep/c.PubTator", "deep/d.tsv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = formats.find_files([str(tmp_path), str(tmp_path / "*.txt")])
-    assert found == [str(tmp_path / name) for name in ("a.xml.gz", "b.txt", "deep/c.PubTator")]
+    names = ("a.xml.gz", "b.txt", "deep/c.PubTator", "e.nxml", "f.tar.gz")
+    assert found == [str(tmp_path / name) for name in names]
     with pytest.raises(UserError, match=r"d\.tsv gives no file that ends in \.txt"):
         formats.find_files([str(tmp_path / "deep" / "d.tsv")])
     with pytest.raises(UserError, match=r"none\*\.txt does not exist"):

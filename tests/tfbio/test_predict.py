@@ -10,8 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
+import bioc
+import bioc.brat
+import bioc.pubtator
 import numpy as np
 import pytest
 import scipy.special
@@ -19,7 +23,7 @@ import tensorflow as tf
 from sklearn.metrics import f1_score
 
 import tfbio.predictor
-from data_prep import sentences
+from data_prep import documents, sentences
 from tfbio import (
     annotation_formats,
     config,
@@ -199,8 +203,6 @@ def test_entities_of_new_text_are_those_of_the_run(
         record = json.loads(line)
         expected |= {(record["id"], x["start"], x["end"], x["text"]) for x in record["entities"]}
     assert len(expected) > 50
-    import bioc
-
     collection = bioc.loads((tmp_path / "b.xml").read_text(encoding="utf-8"))
     assert expected == {
         (document.id, x.total_span.offset, x.total_span.end, x.text)
@@ -333,6 +335,54 @@ def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, s
         assert [x.score for x in found] == pytest.approx([x.score for x in expected], abs=1e-5)
         count += len(found)
     assert count
+
+
+@pytest.mark.parametrize("name", ["6605965a.nxml", "package.tar.gz"])
+def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name):
+    """In each form the text and the offsets fit, as the packages of the formats read them."""
+    known = {"words": "punctuation", "entity_type": "Entity"}
+    trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known)
+    (source,) = (x for x in documents.shipped_files(".nxml") if x.endswith("6605965a.nxml"))
+    if name != "6605965a.nxml":
+        (tmp_path / "bad.nxml").write_text("<article/>")
+        with tarfile.open(tmp_path / name, "w:gz") as archive:
+            archive.add(tmp_path / "bad.nxml", "bad.nxml")
+            archive.add(source, "good.nxml")
+        source = str(tmp_path / name)
+    (expected,) = annotation_formats.read(source)
+    for form, output in (("jsonl", "a"), ("bioc", "b.xml"), ("pubtator", "c"), ("brat", "d")):
+        predict.predict(trial, [source], str(tmp_path / output), strategy=cpu, form=form)
+    said = capsys.readouterr().out
+    left_out = f"left out: {source}, bad.nxml: it has no <front>"
+    assert said.count(left_out) == 4 * (name != "6605965a.nxml")
+
+    record = json.loads((tmp_path / "a").read_text())
+    assert (record["id"], record["text"]) == ("PMC2994229", expected.text)
+    found = [(x["start"], x["end"], x["text"]) for x in record["entities"]]
+    assert len(found) > 50 and found[-1][0] > 10_000
+    assert all(expected.text[start:end] == mention for start, end, mention in found)
+
+    (document,) = bioc.loads((tmp_path / "b.xml").read_text(encoding="utf-8")).documents
+    assert document.id == "PMC2994229"
+    kinds = {passage.infons["type"] for passage in document.passages}
+    assert kinds == {"title", "abstract", "heading", "paragraph", "caption", "table"}
+    for passage in document.passages:
+        end = passage.offset + len(passage.text)
+        assert passage.text == expected.text[passage.offset : end]
+    spans = [(x.total_span, x.text) for p in document.passages for x in p.annotations]
+    assert [(span.offset, span.end, mention) for span, mention in spans] == found
+
+    (document,) = bioc.pubtator.loads((tmp_path / "c").read_text().rstrip("\n"))
+    title, _, rest = expected.text.partition("\n")
+    assert document.text == f"{title}\n{rest.replace(chr(10), ' ')}"
+    assert [(x.start, x.end, x.text) for x in document.annotations] == found
+
+    text = (tmp_path / "d" / "PMC2994229.txt").read_bytes().decode()
+    assert text == expected.text
+    with open(tmp_path / "d" / "PMC2994229.ann", encoding="utf-8", newline="\n") as file:
+        read = bioc.brat.loads(text, file.read())
+    spans = [(part.begin, part.end, x.text) for x in read.entities for part in x.locations]
+    assert spans == found
 
 
 def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path):
