@@ -29,7 +29,7 @@ and PubTator files, and writes JSON lines, or what --format says; in JSON lines 
 score, the product of the probabilities of the words' tags. A model that labels whole texts takes
 .tsv files with a column text, and writes the probability of each label. One that answers questions
 takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl, also how
-probable each answer is.
+probable each answer is. --input=- reads standard input.
 
 Tables and significance tests of finished runs: python -m tfbio.report --help
 """
@@ -112,7 +112,12 @@ flags.DEFINE_string(
     "To predict: a trial's folder, the --output_dir with it (its best on the development set), or "
     "a fine-tuned model of Hugging Face's.",
 )
-cli.define_list("input", [], "To predict: a file, a folder or a glob in quotes.")
+cli.define_list(
+    "input",
+    [],
+    "To predict: a file, a folder or a glob in quotes; -: standard input, which is plain text or "
+    "PubTator, for a model that labels texts a table, for one that answers SQuAD's JSON.",
+)
 flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
 flags.DEFINE_enum(
     "format",

@@ -1,6 +1,7 @@
 """Documents to annotate, and documents with their entities, in the formats in use.
 
-- Plain text: a document a file; empty lines part its passages.
+- Plain text: a document a file; empty lines part its passages. Standard input ("-") is plain text,
+  or PubTator, and what it holds without an id of its own is called "stdin".
 - PubMed XML: title and abstract, with the labels of its sections.
 - PMC's full texts (JATS), one or a set of them or a package, as `data_prep.pmc` reads them: title,
   abstract and body, the title of each section where it begins. Captions and the rows of tables
@@ -54,6 +55,8 @@ _PUBTATOR_TEXT = re.compile(r"([^|\s]+)\|([ta])\|(.*)", re.DOTALL)
 _LONGEST_NAME = 250
 # Characters that may be missing between the passages of a small file of BioC.
 _LEAST_ROOM = 1_000_000
+# What standard input would otherwise take for a plain text.
+_XML_OR_JSON = re.compile(r"\s*(<\?xml|<!DOCTYPE|\{\s*\"|\[\s*\{)")
 _EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 # What a line of PubTator or brat cannot hold: tabs, and whatever a reader may take for its end.
 _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
@@ -93,11 +96,16 @@ Annotated = Iterable[tuple[Document, Sequence[Entity]]]
 def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[str]:
     """The files that files, folders and globs stand for, sorted; of folders those with an ending.
 
+    "-" stands for `task_files.STDIN`.
+
     Raises:
       UserError: there is none, or one that is named has another ending.
     """
     files: set[str] = set()
     for item in inputs:
+        if item == "-":
+            files.add(task_files.STDIN)
+            continue
         if os.path.isdir(item):
             found = storage.find(os.path.join(glob.escape(item), "**", "*"))
         else:
@@ -138,11 +146,16 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
         yield from _read_bioc_json(path)
     else:
         text = task_files.read_text(path)
+        if path == task_files.STDIN and _XML_OR_JSON.match(text):
+            raise FormatError(
+                "--input=-: this is XML or JSON, and standard input is read as plain text or "
+                "PubTator: give it as a file."
+            )
         if ending == ".pubtator" or _PUBTATOR_TEXT.match(text.lstrip()):
             yield from _read_pubtator(path, text)
         else:
             name = os.path.basename(path)
-            name = name[: name.lower().rindex(ending)]
+            name = name[: name.lower().rindex(ending)] if ending else "stdin"
             edges = [0, *(edge for m in _EMPTY_LINES.finditer(text) for edge in m.span())]
             spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
             passages = tuple(Passage(a, b, "") for a, b in spans if a < b)

@@ -23,7 +23,7 @@ from tfbio import (
     task_files,
 )
 from tfbio.annotation_formats import Annotated
-from tfbio.cli import UserError
+from tfbio.cli import UsageError, UserError
 from tfbio.task_files import LabelledText, Question
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def predict(
     Args:
       model: the folder of a trial; the `output_dir` of a run: then its best trial on the
         development set; or a fine-tuned model of Hugging Face's, see `fine_tuned`.
-      inputs: files, folders and globs.
+      inputs: files, folders and globs; "-" is standard input.
       output: a file; for "brat" a folder.
       strategy: where to compute; or a function that makes it, called after the checks.
       form: of the output.
@@ -105,6 +105,8 @@ def _predict(
 
 def _check_output(output: str, form: str, overwrite: bool) -> None:
     """Raises UserError if nothing can be written to `output`."""
+    if output == "-":
+        raise UsageError("--output=-: give a file; standard output shows how far this is.")
     if os.path.lexists(output) and not overwrite:
         raise UserError(f"{output} is there already: give another --output, or --overwrite.")
     if os.path.lexists(output) and os.path.isdir(output) != (form == "brat"):
@@ -177,6 +179,8 @@ def _read(
 def _check_inputs_stay(files: list[str], output: str, form: str) -> None:
     """Raises UserError if the output would replace an input."""
     for path in files:
+        if path == task_files.STDIN:
+            continue
         at = os.path.realpath(path)
         if form == "brat" and os.path.dirname(at) == os.path.realpath(output):
             raise UserError(

@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import functools
 import gzip
 import io
 import json
 import math
 import os
 import re
+import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from tfbio.cli import UserError
 
@@ -73,6 +75,9 @@ OWN_COLUMNS = {
 # gzip shrinks text 3 to 10 times, and zeros 1,000 times: what shrinks so far over this length is
 # no text.
 MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
+
+# The path of what is piped into a command, as messages call it.
+STDIN = "(standard input)"
 
 JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
 
@@ -561,12 +566,18 @@ def _some(path: str, found: list) -> list:
 def read_text(path: str) -> str:
     """A file's text, with its line ends as they are, without a byte-order mark.
 
+    Args:
+      path: the file, or `STDIN`.
+
     Raises:
-      TaskFileError: it cannot be read, or is not UTF-8.
+      TaskFileError: it cannot be read, or is not UTF-8; there is nothing on standard input.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        if path == STDIN:
+            data = _read_stdin(sys.stdin)
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
         if data.startswith(b"\x1f\x8b"):
             most = max(MIN_BOMB_BYTES, MAX_RATIO * len(data))
             with gzip.open(io.BytesIO(data)) as file:
@@ -583,6 +594,18 @@ def read_text(path: str) -> str:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
         raise _mistake((path, line), message) from None
+
+
+@functools.lru_cache(maxsize=1)  # it can be read once, and the checks read it, too
+def _read_stdin(stdin: TextIO | None) -> bytes:
+    if stdin is None:
+        raise TaskFileError("--input=-: standard input is closed: pipe a text into the command.")
+    if stdin.isatty():
+        print("Type the input here, and end it with Ctrl-D on an empty line.", file=sys.stderr)
+    data = stdin.buffer.read()
+    if not data:
+        raise TaskFileError("--input=-: standard input is empty: pipe a text into the command.")
+    return data
 
 
 def _lines(path: str) -> list[str]:

@@ -385,7 +385,122 @@ def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name
     assert spans == found
 
 
-def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path):
+@pytest.fixture
+def pipe(monkeypatch):
+    """Makes some bytes the standard input."""
+    return lambda data: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_standard_input_is_a_text_or_pubtator(make_trial, cpu, tmp_path, pipe, monkeypatch):
+    known = {"words": "punctuation", "entity_type": "Entity"}
+    trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known)
+    text = "\ufeffThe cells of patients.\r\n\r\nResults \u03b1 were better.\n"
+    (tmp_path / "stdin.txt").write_bytes(text.encode())
+    (tmp_path / "b.pubtator").write_text("7|t|Cells of mice.\n7|a|\n\n8|t|Results.\n8|a|Better.\n")
+    found = {}
+    for name in ("stdin.txt", "b.pubtator"):
+        inputs = {"file": [str(tmp_path / name)], "piped": ["-"]}
+        inputs["both"] = [str(tmp_path / "b.pubtator"), "-", "-"]
+        for way, own in inputs.items():
+            pipe((tmp_path / name).read_bytes())
+            predict.predict(trial, own, str(tmp_path / "new"), strategy=cpu, overwrite=True)
+            found[name, way] = (tmp_path / "new").read_text().splitlines()
+        assert found[name, "piped"] == found[name, "file"]
+    assert found["stdin.txt", "both"] == found["stdin.txt", "file"] + found["b.pubtator", "file"]
+    record = json.loads(found["stdin.txt", "piped"][0])
+    assert (record["id"], record["text"]) == ("stdin", text[1:]) and record["entities"]
+
+    # brat's files may be written where the command runs.
+    monkeypatch.chdir(tmp_path)
+    os.remove("stdin.txt")
+    pipe(text.encode())
+    predict.predict(trial, ["-"], ".", strategy=cpu, form="brat", overwrite=True)
+    assert (tmp_path / "stdin.txt").read_bytes().decode() == text[1:]
+    assert len((tmp_path / "stdin.ann").read_text().splitlines()) == len(record["entities"])
+
+
+def test_standard_input_is_a_table(make_trial, cpu, tmp_path, pipe):
+    trial, _ = make_trial("classification", ["no", "yes"], {"pairs": True})
+    table = "text\tpair\tid\nThe cells\tof mice\t1\nResults\twere better\t2\n"
+    (tmp_path / "a.tsv").write_text(table)
+    for source in (str(tmp_path / "a.tsv"), "-"):
+        pipe(table.encode())
+        predict.predict(trial, [source], str(tmp_path / source[-1]), strategy=cpu)
+    assert (tmp_path / "-").read_text() == (tmp_path / "v").read_text()
+    assert [json.loads(x)["id"] for x in (tmp_path / "v").read_text().splitlines()] == ["1", "2"]
+    pipe(b"text\nA\n")
+    with pytest.raises(UserError, match=r"\(standard input\), line 2: one text. This model"):
+        predict.predict(trial, ["-"], str(tmp_path / "b"), strategy=cpu)
+
+
+PREDICT_WITHOUT_TENSORFLOW = """
+import sys
+sys.modules["tensorflow"] = None
+from tfbio import cli
+import run_finetuning
+cli.run(run_finetuning.main)
+"""
+
+
+@pytest.mark.parametrize(
+    "data, arguments, words",
+    [
+        (b"", "", "--input=-: standard input is empty"),
+        (None, "", "--input=-: standard input is closed"),
+        (b"one\ntw\xff\n", "", "(standard input), line 2: this is not text in UTF-8"),
+        (b"\x1f\x8b\x08", "", "(standard input) cannot be read"),
+        (b"<?xml version='1.0'?><article/>", "", "--input=-: this is XML or JSON"),
+        (b' [{"id": 1}]', "", "--input=-: this is XML or JSON"),
+        (b"1|t|A\nB\n", "", "(standard input), line 2: expected PMID"),
+        (b"A.", "--input=none.txt", "--input: none.txt does not exist"),
+        (b"A.", "--output=-", "--output=-: give a file"),
+        (b"A.", "--format=brat --output=a.txt", "a.txt is there already"),
+    ],
+)
+def test_standard_input_is_checked_without_tensorflow(
+    tmp_path, fails_in_one_sentence, data, arguments, words
+):
+    (tmp_path / "model").mkdir()
+    known = {"trained_on": {"kind": "tagging"}}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(known))
+    (tmp_path / "a.txt").touch()
+    program = [sys.executable, "-c", PREDICT_WITHOUT_TENSORFLOW, "--mode=predict", "--model=model"]
+    output = [] if "--output" in arguments else ["--output=new"]
+    done = subprocess.run(
+        [*program, "--input=-", *output, *arguments.split()],
+        input=data or b"",
+        preexec_fn=(lambda: os.close(0)) if data is None else None,
+        env={**os.environ, "PYTHONPATH": str(Path(tfbio.__file__).parent.parent)},
+        cwd=tmp_path,
+        capture_output=True,
+    )
+    done.stderr = done.stderr.decode()
+    assert words in fails_in_one_sentence(done)
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "model"]
+
+
+def test_a_terminal_is_told_what_to_type(tmp_path):
+    known = {"trained_on": {"kind": "tagging"}}
+    (tmp_path / "config.json").write_text(json.dumps(known))
+    ours, theirs = os.openpty()
+    os.write(ours, b"1|t|A\nB\n\x04")
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT_WITHOUT_TENSORFLOW, "--mode=predict"]
+        + [f"--model={tmp_path}", "--input=-", f"--output={tmp_path / 'new'}"],
+        stdin=theirs,
+        env={**os.environ, "PYTHONPATH": str(Path(tfbio.__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    os.close(ours)
+    os.close(theirs)
+    told, mistake = done.stderr.splitlines()
+    assert told == "Type the input here, and end it with Ctrl-D on an empty line."
+    assert mistake.startswith("error: (standard input), line 2: expected PMID")
+
+
+def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path, pipe):
     """Among the 20 best of all spans of a short context, one by one."""
     trial, settings = make_trial("spans", [], {"pairs": False}, 1e9)
     paragraph = {"context": "The cells of the mice.", "qas": []}
@@ -398,6 +513,9 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path)
     predict.predict(trial, [str(source)], str(output), strategy=cpu)
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [x["id"] for x in lines] == ["What", "Why"]
+    pipe(source.read_bytes())
+    predict.predict(trial, ["-"], str(tmp_path / "b.jsonl"), strategy=cpu)
+    assert (tmp_path / "b.jsonl").read_text() == output.read_text()
     predictor = Predictor(trial, settings, cpu)
     questions = task_files.read_squad(str(source))
     pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
