@@ -211,9 +211,8 @@ def hold_out(
 ) -> set[str]:
     """Chooses the documents for development, where a release has no split for it.
 
-    They are chosen by hashes of their names, and so the same wherever it is done; those of a
-    smaller fraction are among those of a larger one. A document without which training would lack
-    a label is not chosen.
+    They are chosen by hashes of their names, and so the same wherever it is done. A document
+    without which training would lack a label is not chosen.
 
     Args:
       documents: name -> the labels in it.
