@@ -160,7 +160,7 @@ def make_documents(
     splitter, version = sentences.resolve(sentence_splitter)
     sizes = [_status(path).st_size for path in paths]
     listing = "\n".join(f"{units.name_of(p)} {n}" for p, n in zip(paths, sizes, strict=True))
-    excluded = exclusion.load(exclude) if exclude else None
+    excluded = exclusion.load(exclude, pipeline.say) if exclude else None
     settings = {
         "inputs": f"{len(paths)} files, {hashlib.sha256(listing.encode()).hexdigest()}",
         **dataclasses.asdict(selection),

@@ -44,7 +44,7 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -127,41 +127,59 @@ class Exclusion:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-def load(paths: Sequence[str]) -> Exclusion:
+def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -> Exclusion:
     """Reads what `--exclude` names.
 
     Args:
       paths: files, folders, and zip, tar or gzip archives of them. What is no text, such as a
         PDF, is passed over.
+      say: gets a line on each file: how many ids and texts were read.
 
     Raises:
       UserError: one that does not exist, cannot be read, or has nothing to exclude.
     """
     ids: set[str] = set()
-    texts: set[str] = set()
+    texts: dict[str, list[np.ndarray]] = {}
     for path in paths:
-        before = len(ids), len(texts)
-        repeated = False
+        read_of: list[tuple[str, set[str], set[str]]] = []
         for name, data in _members(path):
             try:
                 found_ids, found_texts = read(data)
             except RecursionError as error:
                 raise cli.UserError(f"--exclude: {name} is nested too deep.") from error
-            # Most columns of tables are too short for a sentence: a word here may be two or more.
-            found_texts = {text for text in found_texts if text.count(" ") >= SHORTEST // 2}
-            repeated |= not ids.isdisjoint(found_ids) or not texts.isdisjoint(found_texts)
+            for text in found_texts:
+                if text not in texts:
+                    texts[text] = _telling_parts(text)
+            read_of.append((name, found_ids, {text for text in found_texts if texts[text]}))
             ids |= found_ids
-            texts |= found_texts
-        if (len(ids), len(texts)) == before and not repeated:
+        if not any(found_ids or found_texts for _, found_ids, found_texts in read_of):
             raise cli.UserError(
-                f"--exclude: {path} holds neither PMIDs nor text: give a list of PMIDs, one a "
-                "line, or the files of a benchmark."
+                f"--exclude: {path} holds neither PMIDs nor text of {SHORTEST} words or more: give "
+                "a list of PMIDs, one a line, or the files of a benchmark."
             )
+        for line in _what_was_read(path, read_of):
+            say(line)
     numbers = sorted(int(item) for item in ids if item.isdigit())
     pmc_numbers = sorted(int(item[3:]) for item in ids if not item.isdigit())
     return Exclusion(
-        np.array(numbers, np.uint32), np.array(pmc_numbers, np.uint32), *_hashed(sorted(texts))
+        np.array(numbers, np.uint32),
+        np.array(pmc_numbers, np.uint32),
+        *_hashed([texts[text] for text in sorted(texts)]),
     )
+
+
+def _what_was_read(path: str, files: Sequence[tuple[str, set[str], set[str]]]) -> Iterator[str]:
+    """Yields a line on each file with its ids and texts, or one on all where there are many."""
+    if len(files) > _MOST_LINES:
+        together = set[str]().union
+        whole = f"{path} ({len(files):,} files)"
+        files = [(whole, together(*(x[1] for x in files)), together(*(x[2] for x in files)))]
+    for name, *found in files:
+        counts = (
+            f"{len(items):,} {noun}{'s' * (len(items) != 1)}"
+            for noun, items in zip(("id", "text"), found, strict=True)
+        )
+        yield f"--exclude: {name}: {', '.join(counts)}"
 
 
 def read(data: bytes) -> tuple[set[str], set[str]]:
@@ -201,6 +219,8 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
 
 # The largest file that is unpacked; benchmarks are a hundred times smaller.
 _LARGEST = 1 << 30
+# Of a folder or archive with more files the sum is printed.
+_MOST_LINES = 20
 
 _LISTED_ID = re.compile(
     r"(?:pmid:)?(?:\w+/)*([0-9]{1,8})(?:\.txt|\.n?xml)?|(?:pmcid:)?PMC([0-9]{1,9})", re.I
@@ -327,16 +347,24 @@ def _telling(words: np.ndarray) -> np.ndarray:
     return words[(words & np.uint64(1)).astype(bool)]
 
 
-def _hashed(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`runs`, `anchors`, `pieces` and `ends` of texts."""
+def _telling_parts(text: str) -> list[np.ndarray]:
+    """The telling words of a text, which masks divide; [] if it is too short to tell anything."""
+    # Most columns of tables are too short for a sentence: a word here may be two or more.
+    if text.count(" ") < SHORTEST // 2:
+        return []
+    parts = [_telling(fingerprints.words(html.unescape(part))) for part in _MASK.split(text)]
+    return parts if sum(part.size for part in parts if part.size >= PIECE) >= SHORTEST else []
+
+
+def _hashed(texts: Iterable[list[np.ndarray]]) -> tuple[np.ndarray, ...]:
+    """`runs`, `anchors`, `pieces` and `ends` of texts, which are from `_telling_parts`."""
     none = np.zeros(0, np.uint64)
     runs = [none]
     short: dict[bytes, np.ndarray] = {}
-    for text in texts:
-        parts = [_telling(fingerprints.words(html.unescape(p))) for p in _MASK.split(text)]
+    for parts in texts:
         long = [fingerprints.ngrams(part, RUN) for part in parts if part.size >= RUN]
         runs += long
-        if not long and sum(part.size for part in parts if part.size >= PIECE) >= SHORTEST:
+        if parts and not long:
             pieces = np.unique(np.concatenate([fingerprints.ngrams(p, PIECE) for p in parts]))
             short[pieces.tobytes()] = pieces
     kept = [short[key] for key in sorted(short)]

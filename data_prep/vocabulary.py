@@ -357,6 +357,12 @@ def main(argv: list[str]) -> None:
         f"{counts['tokens']:,} tokens in {flag.output}, learnt from {counts['documents']:,} "
         "documents"
     )
+    if missing := max(flag.size - counts["tokens"], 0):
+        pipeline.say(
+            f"--size={flag.size} asked for {missing:,} more, but no two tokens that could be "
+            "joined stand together twice in these documents. Learn from more documents, or give "
+            f"pretraining --set encoder.vocab_size={counts['tokens']}."
+        )
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def test_bad_files_are_left_out_whole_and_named(tmp_path, capsys):
     assert not (tmp_path / "all_bad").exists()
 
 
-def test_duplicates_and_benchmarks_are_left_out(tmp_path):
+def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
     words = "Of the rats in this trial all but one were found to prefer the brighter of two boxes."
     once = article_set(
         tmp_path / "a.xml",
@@ -173,6 +173,7 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path):
     assert found(drop_duplicates="keep") == (ids, {})
     excluded = found(drop_duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == (ids - {"pmid:6"}, {"excluded_by_id": 1})
+    assert f"--exclude: {tmp_path}/benchmark.txt: 1 id, 0 texts\n" in capsys.readouterr().out
     # The same folder, another benchmark, the same process.
     (tmp_path / "benchmark.txt").write_text(f"{words}\n")
     excluded = found(drop_duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])

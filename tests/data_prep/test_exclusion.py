@@ -341,6 +341,7 @@ def test_folders_and_archives_hold_what_files_hold(tmp_path, load):
         ("empty.txt", b"", "holds neither PMIDs nor text"),
         ("short.txt", b"too short\n", "holds neither PMIDs nor text"),
         ("model.bin", b"\0\1\2", "holds neither PMIDs nor text"),
+        ("seven.txt", b"copper toxicosis in bedlington terriers maps there", "of 8 words or more"),
         ("cut.gz", gzip.compress(SENTENCE.encode() * 9)[:-20], "cannot be read"),
         ("bad.zip", b"PK\x03\x04 and no more", "cannot be read"),
         ("deep.json", b"[" * 100_000, "nested too deep"),
@@ -351,6 +352,31 @@ def test_bad_files_are_named(load, name, content, message):
         load(content, name)
     assert name in str(error.value) and str(error.value).startswith("--exclude: ")
     assert str(error.value).count("\n") == 0
+
+
+def test_what_was_read_is_said(tmp_path):
+    def said(*paths):
+        lines = []
+        exclusion.load([str(path) for path in paths], lines.append)
+        return lines
+
+    files = {
+        "a.txt": f"PMID\tsentence\n17\t{SENTENCE}\n18\tToo short to tell.\n",
+        "b.txt": "17\n18\nPMC19\n",
+        "c.tsv": f"labels\tsentence\tindex\n0_0\t{SENTENCE}\t17_s4\n0_0\t{MASKED}\t17_s5\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    lines = [
+        f"--exclude: {tmp_path}/a.txt: 0 ids, 1 text",
+        f"--exclude: {tmp_path}/b.txt: 3 ids, 0 texts",
+        f"--exclude: {tmp_path}/c.tsv: 1 id, 2 texts",
+    ]
+    assert said(*(tmp_path / name for name in files)) == said(tmp_path) == lines
+    # Of a folder with many files the sum is said.
+    for number in range(20):
+        (tmp_path / f"{number}.txt").write_text(f"1{number:02}")
+    assert said(tmp_path) == [f"--exclude: {tmp_path} (23 files): 23 ids, 2 texts"]
 
 
 def test_a_missing_file_is_named():

@@ -201,6 +201,25 @@ def test_sizes_that_do_not_suit_the_documents(documents_folder, tmp_path, kind, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe"])
+def test_fewer_tokens_than_asked_are_said(documents_folder, command, tmp_path, kind):
+    flags = [f"--documents={documents_folder}", f"--kind={kind}", "--sample_documents=20"]
+    output = tmp_path / FILES[kind][0]
+    said = command("vocabulary", *flags, f"--output={output}", "--size=30000").stdout
+    made = tokenization.load_encoder(output).vocab_size
+    assert 500 < made < 30_000
+    assert said.splitlines()[0].startswith(f"{made:,} tokens in {output}, learnt from ")
+    assert said.splitlines()[1:] == [
+        f"--size=30000 asked for {30_000 - made:,} more, but no two tokens that could be joined "
+        "stand together twice in these documents. Learn from more documents, or give pretraining "
+        f"--set encoder.vocab_size={made}."
+    ]
+    # One that could be made in full says nothing, and is the same with any larger size.
+    again = tmp_path / "again" / FILES[kind][0]
+    said = command("vocabulary", *flags, f"--output={again}", f"--size={made}").stdout
+    assert len(said.splitlines()) == 1 and again.read_bytes() == output.read_bytes()
+
+
 def test_flags_that_do_not_go_together(documents_folder, tmp_path):
     with pytest.raises(cli.UserError, match="--kind=unigram: the name must end in .model"):
         vocabulary.make_vocabulary(documents_folder, tmp_path / "vocab.txt", kind="unigram")
