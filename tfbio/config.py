@@ -31,6 +31,8 @@ TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initial
 MASK_UNITS = ("token", "word", "span")
 # More weights than any encoder of BERT's kind has: one of its sizes is a mistake.
 MOST_WEIGHTS = 10 * 10**9
+# What float32 can hold.
+MOST_OF_FLOAT32 = 3.4e38
 
 
 class ConfigError(UsageError):
@@ -43,15 +45,16 @@ def _require(condition: bool, message: str) -> None:
 
 
 def _require_numbers(settings: object, group: str = "") -> None:
-    """Checks what holds for every number: none is negative, infinite, NaN, or beyond int32."""
+    """Checks what holds for every number: it is from 0 on, and int32 or float32 can hold it."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if type(value) in (int, float):
-            most = 2**31 if field.type is int else math.inf
+            most, bound = MOST_OF_FLOAT32, "and finite in float32"
+            if field.type is int:
+                most, bound = 2**31, "below 2**31"
             _require(
                 0 <= value < most,
-                f"{group}{field.name} must be a number from 0 on"
-                f"{', below 2**31' if field.type is int else ', and finite'}, not {_shown(value)}",
+                f"{group}{field.name} must be a number from 0 on, {bound}, not {_shown(value)}",
             )
 
 

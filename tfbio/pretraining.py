@@ -325,6 +325,13 @@ def pretrain(
     def save() -> None:
         """Unless this step is saved already."""
         step = int(trainer.global_step.numpy())
+        # Steps after an update that made them so are skipped, and no loss tells it.
+        for variable in trainer.model.trainable_variables:
+            if not np.isfinite(variable.numpy()).all():
+                raise UserError(
+                    f"{variable.name} is not finite at step {step}: nothing of it is saved; try, "
+                    "with another --model_dir, a lower learning_rate or a longer warm-up."
+                )
         if is_chief and not (manager.latest_checkpoint or "").endswith(f"-{step}"):
             manager.save(checkpoint_number=step)
 

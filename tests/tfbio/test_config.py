@@ -517,7 +517,7 @@ def test_no_number_is_negative_or_infinite(kind):
     numbers = [field for field in dataclasses.fields(kind) if field.type in (int, float)]
     assert numbers
     for field in numbers:
-        wrong = (-1, 2**31) if field.type is int else (-1.0, float("nan"), float("inf"))
+        wrong = (-1, 2**31) if field.type is int else (-1.0, float("nan"), float("inf"), 1e39)
         for value in wrong:
             with pytest.raises(ConfigError) as caught:
                 kind(**{field.name: value})
@@ -529,6 +529,7 @@ def test_no_number_is_negative_or_infinite(kind):
     [
         (["weight_decay_rate=NaN"], "weight_decay_rate must be a number from 0 on, and finite"),
         (["learning_rate=Infinity"], "learning_rate must be a number from 0 on, and finite"),
+        (["learning_rate=1e39"], "learning_rate must be a number from 0 on, and finite in float32"),
         (["num_warmup_steps=-1"], "num_warmup_steps must be a number from 0 on, below 2"),
         (["num_train_steps=1e30"], "num_train_steps must be a number from 0 on, below 2"),
         (["adam_beta_2=1"], "adam_beta_1 and 2 must be below 1"),

@@ -16,6 +16,7 @@ from tfbio import (
     checkpoints,
     config,
     curves,
+    finetuner,
     finetuning,
     kinds,
     packing,
@@ -433,6 +434,28 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     with pytest.raises(UserError, match="holds no checkpoint"):
         run(output, init_checkpoint=str(model))
     assert not output.exists()
+
+
+@pytest.mark.parametrize("fixed_shapes", ["never", "always"])
+def test_a_last_update_that_is_not_finite_gives_no_score(run, tmp_path, fixed_shapes):
+    """The loss of its step is, and no step comes after."""
+    settings = dataclasses.replace(
+        SETTINGS,
+        run=config.FinetuningRun(fixed_shapes=fixed_shapes),
+        num_train_epochs=0.02,
+        # Whose last rate is not 0, as that of the linear schedule is.
+        schedule="slanted_triangular",
+        learning_rate=1e30,
+        weight_decay_rate=1e30,
+    )
+    out = tmp_path / "out"
+    with pytest.raises(finetuner.DivergedError, match="is not finite after step 1 of seed 0: try"):
+        run(out, settings)
+    assert not list(out.rglob("scores.json")) and not list(out.glob("trial_*"))
+    # The loss of the step before it is logged, and finite.
+    (events,) = out.rglob("events.*")
+    (point,) = curves.read(events.parent)["loss"]
+    assert np.isfinite(point).all()
 
 
 def test_a_checkpoint_of_another_shape_is_named(run, pretrained, tmp_path):

@@ -627,6 +627,20 @@ def test_steps_that_are_not_finite_are_counted_and_end_the_run(
         np.testing.assert_array_equal(batch[name], values)
 
 
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+def test_weights_that_are_not_finite_are_not_saved(
+    shallow, examples_folder, devices, request, tmp_path
+):
+    """The first update makes them so; the second, which is the last, is skipped."""
+    mad = dataclasses.replace(shallow, learning_rate=3e38, num_warmup_steps=1, num_train_steps=2)
+    folder = tmp_path / "model"
+    with pytest.raises(UserError, match="is not finite at step 2: nothing of it is saved"):
+        pretraining.pretrain(
+            mad, [str(examples_folder)], str(folder), request.getfixturevalue(devices)
+        )
+    assert not list(folder.glob("ckpt*")) and not (folder / "checkpoint").exists()
+
+
 def test_a_collapse_is_named(settings, capsys):
     progress = monitoring.Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
     progress.start()
