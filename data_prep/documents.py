@@ -182,7 +182,8 @@ def make_documents(
     times = hashlib.sha256("\n".join(f"{_status(p).st_mtime_ns}" for p in paths).encode())
     work = pipeline.open_work(output, settings | {"times": times.hexdigest()}, overwrite)
     if excluded:
-        with (work / "exclusion.npz").open("wb") as stream:
+        path = work / "exclusion.npz"
+        with storage.naming(path), path.open("wb") as stream:
             np.savez(stream, **dataclasses.asdict(excluded))
     # As bytes: Beam's strings are UTF-8, which a file's name need not be.
     inputs = list(enumerate(_divide([os.fsencode(path) for path in paths], sizes)))

@@ -16,7 +16,6 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -245,8 +244,7 @@ def run(
         _check_flags(beam_args)
         workers = workers or len(os.sched_getaffinity(0))
         args.append(f"--direct_num_workers={workers}")
-        logs = tempfile.mkdtemp() if storage.is_remote(work) else work
-        engine = _local_runner(workers, Path(logs, "workers.log"))
+        engine = _local_runner(workers)
     else:
         args.append(f"--runner={runner}")
         engine = None
@@ -268,12 +266,24 @@ def run(
                 # The job does not end with this process, and would write beside the next run's.
                 with suppress(Exception):
                     result.cancel()
+            if runner == "local" and (refused := _of_system(error)):
+                raise refused from error
             if runner != "local" and isinstance(error, RuntimeError):
                 raise cli.UserError(
                     f"the job on {runner} failed: {_last_line(error)}: see its logs, and run the "
                     "same command again; it continues."
                 ) from error
             raise
+
+
+def _of_system(error: BaseException) -> OSError | None:
+    """What an operating system refused a worker, of which Beam raises the traceback as text."""
+    line = r"^\w+Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'"
+    found = re.findall(line, str(error), re.MULTILINE)
+    if not isinstance(error, RuntimeError) or not found:
+        return None
+    number, reason, path = found[-1]
+    return OSError(int(number), reason, path)
 
 
 def _last_line(error: BaseException) -> str:
@@ -339,11 +349,14 @@ def _ctrl_c(runner: str, deaths: list[BaseException]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
-    """Beam's in-process runner, with worker processes whose chatter goes to a file.
+def _local_runner(workers: int) -> beam.runners.PipelineRunner:
+    """Beam's in-process runner, with worker processes whose chatter goes nowhere.
+
+    What fails is raised. In a file on a disk that is full, nobody could say so: a worker whose
+    stderr cannot be written answers no more, and Beam waits for it for ever.
 
     This is what `--runner=FnApiRunner --direct_running_mode=multi_processing` does, but for the
-    file. DirectRunner would not do: it may hand over to a runner that it has to download.
+    chatter. DirectRunner would not do: it may hand over to a runner that it has to download.
     """
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
@@ -355,7 +368,7 @@ def _local_runner(workers: int, log: Path) -> beam.runners.PipelineRunner:
         "trap '' INT; "
         f"PYTHONPATH={shlex.quote(os.pathsep.join(filter(None, sys.path)))} "
         f"exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main "
-        f"2>>{shlex.quote(str(log.absolute()))}"
+        "2>/dev/null"
     )
     return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 import itertools
 import json
 import os
@@ -242,8 +243,11 @@ def _write_unit(
     ]
     likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
     for kind, array in (("likes", likes), ("rows", rows)):
-        with unit_file(work, unit, f"{kind}.npy").open("wb") as stream:
-            np.save(stream, array)
+        content = io.BytesIO()
+        np.save(content, array)  # into a file, NumPy's error does not say that the disk is full
+        path = unit_file(work, unit, f"{kind}.npy")
+        with storage.naming(path):
+            path.write_bytes(content.getvalue())
     records.write_text(unit_file(work, unit, "names.json"), json.dumps(names))
 
 

@@ -32,8 +32,8 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 # Whole numbers of flags and settings, some of which TensorFlow and NumPy hold in 32 bits, are less.
 TOO_LARGE = 2**31
 # Of operating systems; TensorFlow says them, too, and then it is the user's disk and not its error.
-_OF_FILES = tuple(
-    os.strerror(number)
+_OF_FILES = {
+    os.strerror(number): number
     for number in (
         errno.EACCES,
         errno.EDQUOT,
@@ -48,7 +48,7 @@ _OF_FILES = tuple(
         errno.EPERM,
         errno.EROFS,
     )
-)
+}
 
 
 class UserError(ValueError):
@@ -238,7 +238,7 @@ def _of_tensorflow(error: Exception) -> str | None:
     # It may begin with the place in the graph, "{{function_node ...}} ", and end with "[Op:...]".
     text = re.sub(r"\{\{.*?\}\}", "", str(error))
     found = re.search(rf"([^;\n]+); ({'|'.join(map(re.escape, _OF_FILES))})", text)
-    return found and f"{found[1].strip()} cannot be used: {found[2]}."
+    return found and of_os_error(OSError(_OF_FILES[found[2]], found[2], found[1].strip()))
 
 
 def _say(message: str) -> None:

@@ -402,6 +402,21 @@ def undisturbed(command, pubmed_slice, documents_folder, files_of, tmp_path_fact
     return files_of(output)
 
 
+def test_what_a_worker_cannot_write_is_one_sentence(pubmed_slice, tmp_path, fails_in_one_sentence):
+    """Where no file may be so large, as on a disk that is full."""
+    command = (
+        f"ulimit -f 30; exec {sys.executable} -m data_prep.documents --workers=2 "
+        f"--input={pubmed_slice} --output={tmp_path / 'documents'}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    line = fails_in_one_sentence(done)
+    assert re.search(
+        r"/documents/\.work/unit-\S+\.tfrecord cannot be used: File too large\.$", line
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["input-*.json", "documents-*.json"])
 def test_a_killed_run_ends_with_the_same_bytes(

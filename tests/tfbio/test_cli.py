@@ -201,6 +201,15 @@ def test_what_tensorflow_says_of_a_file_is_a_sentence():
     assert cli.exit_code(read) == 1
 
 
+def test_a_disk_that_is_full_for_tensorflow_is_a_sentence(capsys):
+    tf = pytest.importorskip("tensorflow")
+    assert cli.exit_code(lambda: tf.io.write_file("/dev/full", "x")) == 1
+    assert capsys.readouterr().err == (
+        "error: /dev/full cannot be written: No space left on device; make room, and run the same "
+        "command again.\n"
+    )
+
+
 def test_an_error_of_tensorflow_that_is_no_file_is_raised():
     tf = pytest.importorskip("tensorflow")
     with pytest.raises(tf.errors.InvalidArgumentError):
