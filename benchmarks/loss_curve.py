@@ -28,8 +28,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import Parser, count, require, run
 from tfbio import config, records, storage, tokenization
-from tfbio.cli import UserError
+from tfbio.cli import UsageError, UserError
 from tfbio.config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -196,15 +197,13 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument(
         "--examples", required=True, help="that data_prep.examples wrote, without --packing"
     )
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--batch_size", type=int, default=16)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--steps", type=count, default=600)
+    parser.add_argument("--batch_size", type=count, default=16)
+    parser.add_argument("--seeds", type=count, default=2)
     parser.add_argument(
         "--set",
         action="append",
@@ -221,17 +220,23 @@ def main() -> None:
         return
     for change in flags.set:
         if change.partition("=")[0] not in CHANGES:
-            sys.exit(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
+            raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
     # A mistake is told here, once.
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
     manifest = records.read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
-        sys.exit("these examples are packed, which Hugging Face's models do not know.")
+        raise UserError(
+            f"--examples={flags.examples}: these are packed, which Hugging Face's models do not "
+            "know: make them without --packing."
+        )
     if flags.steps < POINTS:
-        sys.exit(f"--steps={flags.steps}: expected at least {POINTS}.")
+        raise UsageError(f"--steps={flags.steps}: expected at least {POINTS}.")
     available = sum(shard.records for shard in manifest.shards_of("train"))
     if flags.steps * flags.batch_size > available:
-        sys.exit(f"{available} examples are fewer than these steps need: give fewer --steps.")
+        raise UserError(
+            f"{available} examples are fewer than these steps need: give fewer --steps."
+        )
+    require("torch", "transformers")
 
     cores = queue.SimpleQueue()
     for core in os.sched_getaffinity(0):
@@ -291,7 +296,4 @@ def cells(losses: np.ndarray) -> list[str]:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -22,6 +22,7 @@ Without --documents and --vocab these are made first, of the files that ship wit
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -37,7 +38,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import Parser, count, require, run
 from tfbio import config, cost
+from tfbio.cli import UserError
 from tfbio.config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -202,11 +205,14 @@ class Engine:
 
     def train(self, steps: int) -> list[float]:
         """Sequences and real tokens per second, the most memory so far in MiB, FLOP/s at best."""
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, as the next line says
+            self.process.stdin.write(f"{steps}\n")
+            self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"an engine failed: {' '.join(self.process.args)}")
+            raise UserError(
+                f"an engine ended with exit code {self.process.wait()}; see what it said above."
+            )
         return json.loads(line)
 
     def end(self) -> None:
@@ -300,19 +306,18 @@ def prepare(folder: Path, documents: str, vocab: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument("--documents", default="", help="folder that data_prep.documents wrote")
     parser.add_argument("--vocab", default="", help="vocab.txt to encode with")
     parser.add_argument("--shape", choices=SHAPES, action="append", help="only this one")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=count, default=5)
     parser.add_argument("--folder", help="keep what is prepared here, or find it here")
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.engine:
         serve(flags.engine, SHAPES[flags.shape[0]], Path(flags.folder))
         return
+    require("torch", "transformers")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary)
         folder.mkdir(exist_ok=True)
@@ -323,4 +328,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

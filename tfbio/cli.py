@@ -145,10 +145,13 @@ def exit_code(work: Callable[[], None]) -> int:
     except OSError as error:
         _say(of_os_error(error))
         return 1
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (error.name or "tfbio").partition(".")[0] in ("tfbio", "data_prep", "benchmarks"):
             raise
-        _say(f"the package {error.name} is not installed: install it with pip, and try again.")
+        if isinstance(error, ModuleNotFoundError):
+            _say(f"the package {error.name} is not installed: install it with pip, and try again.")
+        else:
+            _say(f"the package {error.name} cannot be used as it is installed: {error}.")
         return 1
     except Exception as error:
         if (sentence := _of_tensorflow(error)) is None:

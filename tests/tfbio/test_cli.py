@@ -36,6 +36,8 @@ def main(argv):
         raise KeyboardInterrupt
     if flags.FLAGS.name == "Torch":
         import torch_that_is_not_there
+    if flags.FLAGS.name == "Broken":
+        raise ImportError("libx.so: cannot open shared object file", name="torch")
     if flags.FLAGS.name == "Long":
         raise cli.UserError("a" * 200 + "\x1b[31m\n\n" + "b" * 300 + ": the end.")
     if flags.FLAGS.name == "Many":
@@ -161,6 +163,7 @@ def test_a_missing_flag_is_one_sentence(script):
     ("name", "said"),
     [
         ("Torch", "the package torch_that_is_not_there is not installed: install it with pip"),
+        ("Broken", "the package torch cannot be used as it is installed: libx.so: cannot open"),
         ("Open /", "/ cannot be used: Is a directory."),
         ("Open /nowhere/x", "/nowhere/x cannot be used: No such file or directory."),
         ("Open " + "x" * 300, " cannot be used: File name too long."),
