@@ -127,6 +127,7 @@ PAIRS = [
     ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),
     ("run_finetuning.py", "--set=early_stopping_patience=2", "it goes with eval_every_steps"),
     ("run_finetuning.py", "--set=gradient_clip_groups=8", "it goes with loss_reduction = sum"),
+    ("run_pretraining.py", "--set=gradient_clip_groups=5", "must divide train_batch_size 128"),
     (
         "run_finetuning.py",
         "--set=gradient_clip_groups=5 --set=loss_reduction=sum",

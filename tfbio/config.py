@@ -285,6 +285,10 @@ class PretrainingConfig:
     adam_epsilon: float = 1e-6
     # Gradients are scaled down to this global norm.
     max_gradient_norm: float = 1.0
+    # Above 1: the examples of a step are so many equal groups. The losses of each are means over
+    # its own tokens, its gradient is clipped by itself, and the sum is taken. The original ELECTRA
+    # code does so with the examples of each TPU core, see accumulation.sum_of_clipped_groups.
+    gradient_clip_groups: int = 1
 
     # Fixes the initial weights, the order of the examples, masks, samples and dropout.
     seed: int = 0
@@ -305,6 +309,12 @@ class PretrainingConfig:
             _require(0 < getattr(self, name) <= 1, f"{name} must be in (0, 1]")
         for name in ("final_mask_prob", "random_token_prob"):
             _require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1]")
+        _require(
+            self.gradient_clip_groups > 0
+            and self.train_batch_size % self.gradient_clip_groups == 0,
+            f"gradient_clip_groups {self.gradient_clip_groups} must divide train_batch_size "
+            f"{self.train_batch_size}",
+        )
         _require(
             self.mask_token_prob + self.random_token_prob <= 1 + 1e-9,
             "mask_token_prob and random_token_prob are shares of one whole: at most 1 together",
@@ -372,6 +382,10 @@ class PretrainingConfig:
 
         _require(self.adam_beta_1 < 1 and self.adam_beta_2 < 1, "adam_beta_1 and 2 must be below 1")
         _require_numbers(self)
+
+    def turns(self, devices: int) -> int:
+        """In how many parts each of so many devices works on its examples, one after the other."""
+        return self.run.gradient_accumulation_steps * max(1, self.gradient_clip_groups // devices)
 
     @property
     def has_generator(self) -> bool:

@@ -87,6 +87,10 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
         if config.run.parallel_parts > 1 and strategy.num_replicas_in_sync > 1:
             raise UserError("run.parallel_parts works on one device, not on several.")
         self._parts = config.run.gradient_accumulation_steps, config.run.parallel_parts
+        # Of a replica; 0: gradients are clipped as a whole.
+        self._groups = 0
+        if config.gradient_clip_groups > 1:
+            self._groups = config.gradient_clip_groups // strategy.num_replicas_in_sync
         # Whether the next loop of steps is of `generator_warmup_steps`.
         self._generator_alone = False
 
@@ -134,11 +138,15 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
             self.train_metrics.update(batch, masked, output, part)
             return gradients
 
-        gradients = accumulation.sum_over_parts(
-            gradients_of, batch, masked, variables, *self._parts
-        )
+        max_norm = self.config.max_gradient_norm
+        step_parts = (gradients_of, batch, masked, variables, *self._parts)
+        if self._groups:
+            gradients = accumulation.sum_of_clipped_groups(*step_parts, self._groups, max_norm)
+        else:
+            gradients = accumulation.sum_over_parts(*step_parts)
+        # Clipped groups are not clipped again: so many together have no larger norm.
         norm = optimization.apply_clipped(
-            self.optimizer, gradients, variables, self.config.max_gradient_norm
+            self.optimizer, gradients, variables, self.config.gradient_clip_groups * max_norm
         )
         self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
         self.gradient_norm.update_state(norm)
@@ -271,11 +279,19 @@ def pretrain(
             ) from error
         except tf.errors.OpError as error:
             raise UserError(f"{folder} cannot be reached ({error.message}).") from error
-    replicas = strategy.num_replicas_in_sync
+    replicas, groups = strategy.num_replicas_in_sync, config.gradient_clip_groups
+    if groups > 1 and groups % replicas:
+        raise UserError(
+            f"gradient_clip_groups {groups} does not divide by {replicas} devices: give {replicas} "
+            "(each clips the gradient of its examples), or 1 (that of all is clipped)."
+        )
     names = ("gradient_accumulation_steps", "parallel_parts")
-    parts = {name: getattr(config.run, name) for name in names if getattr(config.run, name) > 1}
-    if config.train_batch_size % math.prod([replicas, *parts.values()]):
-        divided = " and ".join(f"run.{name}={number}" for name, number in parts.items())
+    parts = {f"run.{x}": getattr(config.run, x) for x in names if getattr(config.run, x) > 1}
+    if groups > 1:
+        parts["gradient_clip_groups"] = groups
+    in_parts = math.prod(parts.values())  # over all devices where there are groups
+    if config.train_batch_size % (in_parts if groups > 1 else replicas * in_parts):
+        divided = " and ".join(f"{name}={number}" for name, number in parts.items())
         raise UserError(
             f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
             + (f" with {divided}." if divided else ".")

@@ -30,7 +30,7 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     gone when the discriminator's come (see `Electra.gradients`): the larger of the two counts. What
     lives for a moment only is not counted, nor that XLA computes some anew rather than keep it.
     """
-    parts = device.count * config.run.gradient_accumulation_steps
+    parts = device.count * config.turns(device.count)
     examples = math.ceil(config.train_batch_size / parts)
     size = {"float32": 4, "bfloat16": 2}[precision]
 
@@ -66,7 +66,7 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
       name: one of `DEVICES`.
     """
     device, parts = DEVICES[name], config.run.gradient_accumulation_steps
-    while config.train_batch_size % (device.count * parts) == 0:
+    while config.train_batch_size % (max(device.count, config.gradient_clip_groups) * parts) == 0:
         run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
         if needed_memory(dataclasses.replace(config, run=run), name) <= device.memory:
             return parts

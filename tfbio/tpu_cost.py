@@ -54,7 +54,7 @@ def memory(config: PretrainingConfig, device: cost.Device) -> float:
     which has the gradients of the generator's layers, in bfloat16, or when all gradients are in
     float32. The on-chip memory holds its part of that.
     """
-    parts = config.run.gradient_accumulation_steps
+    parts = config.turns(device.count)
     examples = math.ceil(config.train_batch_size / (device.count * parts))
     count = cost.parameters(config).all
     of_layers = cost.layer_parameters(config.encoder)
@@ -127,7 +127,7 @@ def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) ->
       device: of a TPU.
       length: of the examples.
     """
-    parts = config.run.gradient_accumulation_steps
+    parts = config.turns(device.count)
     examples = config.train_batch_size / (device.count * parts)
     scored = examples * config.max_predictions(length)
 

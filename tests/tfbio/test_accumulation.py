@@ -11,7 +11,7 @@ SEED = tf.constant([1, 2])
 
 def parts_of(count):
     one = tf.constant(1.0)
-    return [accumulation.Part(tf.constant(index), count, one, one) for index in range(count)]
+    return [accumulation.Part(tf.constant(index), count, one, one, count) for index in range(count)]
 
 
 def test_parts_draw_what_the_whole_draws():

@@ -328,8 +328,8 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
     assert rate == pytest.approx(1e-3 * 0.9 * 0.25)
 
 
-def step_losses(settings, folder, strategy, steps, **run):
-    """Generator's loss and whole loss of every step, float [steps, 2], and the final weights."""
+def trainer_of(settings, folder, strategy, steps, **run):
+    """A trainer with the data of so many steps."""
     settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
     manifest = records.read_manifest(folder, "examples")
     encoder = tokenization.load_encoder(folder / "vocab.txt")
@@ -340,6 +340,12 @@ def step_losses(settings, folder, strategy, steps, **run):
             str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps, context
         ),
     )
+    return trainer
+
+
+def step_losses(settings, folder, strategy, steps, **run):
+    """Generator's loss and whole loss of every step, float [steps, 2], and the final weights."""
+    trainer = trainer_of(settings, folder, strategy, steps, **run)
     outputs = [trainer.train(tf.constant(1)) for _ in range(steps)]
     names = [name for name in ("generator_loss", "loss") if name in outputs[0]]
     losses = np.array([[output[name] for name in names] for output in outputs])
@@ -402,6 +408,116 @@ def test_a_batch_may_be_divided(without_dropout, undivided, examples_folder, req
     """The same masks, the same samples, the same losses and weights, to rounding."""
     strategy = request.getfixturevalue(devices)
     assert_same_divided(without_dropout, undivided, examples_folder, strategy, run)
+
+
+def by_numpy(settings, folder, groups, steps):
+    """Steps with clipping and Adam in NumPy, and the gradient of each group as of a batch alone.
+
+    Gives the global norms of the first step's groups; the sum of their clipped gradients; the mean
+    of the groups' losses of each step; and the weights after the last step.
+    """
+    one = dataclasses.replace(settings, gradient_clip_groups=1)
+    manifest = records.read_manifest(folder, "examples")
+    encoder = tokenization.load_encoder(folder / "vocab.txt")
+    trainer = pretraining.Trainer(one, encoder, tf.distribute.get_strategy())
+    variables = trainer.model.trainable_variables
+    size = settings.train_batch_size
+    data = pretraining_data.training_dataset(str(folder), manifest, size, settings.seed, 0, steps)
+    weights = [variable.numpy().astype(np.float64) for variable in variables]
+    first, second = ([np.zeros_like(w) for w in weights] for _ in range(2))
+    first_norms, first_sum, losses = [], None, []
+    for step, batch in enumerate(data.take(steps)):
+        mask_seed, seed = trainer.seeds(pretraining.TRAINING_STREAM, tf.constant(step, tf.int64))
+        masked = trainer.mask(batch, mask_seed, tf.constant(step, tf.int64))
+        # Samples are drawn for the whole batch.
+        given = {}
+        if settings.objective == "electra":
+            given["corrupted_ids"] = trainer.model(batch, masked, seed).corrupted_ids
+        total, loss = [0.0] * len(weights), 0.0
+        for group in np.split(np.arange(size), groups):
+            rows = slice(group[0], group[-1] + 1)
+            own = tf.nest.map_structure(lambda x, rows=rows: x[rows], (batch, masked, given))
+            output, found = trainer.model.gradients(variables, *own[:2], seed, **own[2])
+            found = [tf.convert_to_tensor(x).numpy().astype(np.float64) for x in found]
+            norm = np.sqrt(sum(np.sum(x**2) for x in found))
+            share = min(1.0, settings.max_gradient_norm / norm)
+            total = [a + share * b for a, b in zip(total, found, strict=True)]
+            loss += float(output.loss) / groups
+            if step == 0:
+                first_norms.append(norm)
+        first_sum = first_sum or total
+        losses.append(loss)
+        rate = settings.learning_rate * (1 - (step + 1) / settings.num_train_steps)
+        rate *= min(1.0, (step + 1) / settings.num_warmup_steps)
+        for index, (variable, gradient) in enumerate(zip(variables, total, strict=True)):
+            first[index] = 0.9 * first[index] + 0.1 * gradient
+            second[index] = 0.999 * second[index] + 0.001 * gradient**2
+            update = first[index] / (np.sqrt(second[index]) + 1e-6)
+            if "LayerNorm" not in variable.name and "bias" not in variable.name:
+                update += 0.01 * weights[index]
+            weights[index] -= rate * update
+            variable.assign(weights[index])
+    return first_norms, first_sum, losses, weights
+
+
+@pytest.fixture(scope="module")
+def in_groups(without_dropout, examples_folder):
+    """Settings with so many groups, and what NumPy makes of them; computed once for each."""
+
+    @functools.cache
+    def make(groups, objective="electra"):
+        settings = dataclasses.replace(
+            without_dropout,
+            objective=objective,
+            gradient_clip_groups=groups,
+            max_gradient_norm=0.3,
+        )
+        return settings, by_numpy(settings, examples_folder, groups, steps=4)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("devices", "groups", "run", "objective"),
+    [
+        ("cpu", 4, {}, "electra"),
+        ("cpu", 4, {"jit_compile": True}, "electra"),
+        ("cpu", 4, {"gradient_accumulation_steps": 2}, "electra"),
+        ("cpu", 4, {"gradient_accumulation_steps": 2, "parallel_parts": 2}, "electra"),
+        ("two_devices", 4, {}, "electra"),
+        ("two_devices", 4, {"gradient_accumulation_steps": 2}, "electra"),
+        ("two_devices", 2, {}, "electra"),  # each device's examples are one
+        ("cpu", 4, {}, "mlm"),
+    ],
+)
+def test_each_group_is_clipped_by_itself(
+    in_groups, examples_folder, request, devices, groups, run, objective
+):
+    settings, (norms, total, losses, weights) = in_groups(groups, objective)
+    # All are clipped, each by another share.
+    assert min(norms) > 0.6 and max(norms) > 1.01 * min(norms)
+    strategy = request.getfixturevalue(devices)
+    trainer = trainer_of(settings, examples_folder, strategy, steps=4, **run)
+    logged = [trainer.train(tf.constant(1))["loss"]]
+    whole = np.sqrt(sum(np.sum(x**2) for x in total))
+    for variable, gradient in zip(trainer.model.trainable_variables, total, strict=True):
+        # Adam's first average is a tenth of the gradient.
+        found = 10 * trainer.optimizer.get_slot(variable, "m").numpy()
+        assert np.linalg.norm(found - gradient) < 1e-6 * whole, variable.name
+    logged += [trainer.train(tf.constant(1))["loss"] for _ in range(3)]
+    np.testing.assert_allclose(logged, losses, rtol=1e-5)
+    for variable, value in zip(trainer.model.trainable_variables, weights, strict=True):
+        np.testing.assert_allclose(variable.numpy(), value, atol=1e-6, err_msg=variable.name)
+
+
+def test_groups_are_not_the_whole_nor_other_groups(in_groups, undivided):
+    """What the limits above tell apart."""
+    settings, (_, _, _, weights) = in_groups(4)
+    _, whole = undivided(dataclasses.replace(settings, gradient_clip_groups=1))
+    _, (_, _, _, two) = in_groups(2)
+    for others in (whole, two):
+        difference = max(np.abs(a - b).max() for a, b in zip(weights, others, strict=True))
+        assert difference > 1e-4
 
 
 ALONE, STEPS = 4, 8  # steps of the generator alone, and all
@@ -711,6 +827,14 @@ def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_
     run = dataclasses.replace(settings.run, gradient_accumulation_steps=3)
     odd = dataclasses.replace(settings, run=run)
     with pytest.raises(UserError, match="16 does not divide by 2 devices with run.gradient_accum"):
+        pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
+    odd = dataclasses.replace(settings, train_batch_size=15, gradient_clip_groups=5)
+    with pytest.raises(UserError, match="groups 5 does not divide by 2 devices: give 2 .*, or 1"):
+        pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
+    run = dataclasses.replace(settings.run, gradient_accumulation_steps=4)
+    odd = dataclasses.replace(settings, gradient_clip_groups=8, run=run)
+    said = "16 does not divide by 2 devices with run.gradient_acc.*=4 and gradient_clip_groups=8"
+    with pytest.raises(UserError, match=said):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     assert not (tmp_path / "model").exists()
 

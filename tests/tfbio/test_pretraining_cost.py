@@ -20,6 +20,22 @@ def test_parts_of_a_batch_take_the_memory_of_one():
     assert of_parts == of_quarter < of_all
 
 
+def test_groups_of_a_device_take_the_memory_of_one():
+    made = settings(train_batch_size=64)
+    grouped = dataclasses.replace(made, gradient_clip_groups=8)
+    for name, groups_of_a_device in (("t4", 8), ("tpu-v4-8", 2), ("tpu-v3-8", 1)):
+        run = dataclasses.replace(made.run, gradient_accumulation_steps=groups_of_a_device)
+        parted = dataclasses.replace(made, run=run)
+        assert pretraining_cost.needed_memory(grouped, name) == pretraining_cost.needed_memory(
+            parted, name
+        )
+    # Of eight groups of eight examples none has sixteen parts.
+    assert pretraining_cost.parts_that_fit(grouped, "t4") == 1
+    too_many = config.PretrainingRun(gradient_accumulation_steps=16)
+    odd = dataclasses.replace(grouped, run=too_many)
+    assert pretraining_cost.parts_that_fit(odd, "t4") is None
+
+
 def test_bioelectra_took_five_days():
     """Kanakarajan et al. (2021), appendix A: 1 M steps in 5 days on a TPU v3-8."""
     assert pretraining_cost.days(recipe("base"), "tpu-v3-8") == pytest.approx(5, rel=0.11)

@@ -14,6 +14,7 @@ OBJECTIVES = {
     "electra_accumulated": {"run": config.PretrainingRun(gradient_accumulation_steps=4)},
     "mlm_of_whole_words": {"objective": "mlm", "mask_unit": "word"},
     "generator_alone": {"generator_warmup_steps": 4},
+    "clipped_in_groups": {"gradient_clip_groups": 16},
 }
 # Which input of the operation `ResourceApplyAdam` is the gradient.
 GRADIENT = 9
