@@ -618,8 +618,8 @@ def main(argv: list[str]) -> None:
     )
     if unknown := counts.get("unknown_entities", 0):
         pipeline.say(
-            f"{unknown:,} named entities that neither XML nor HTML knows became {markup.UNKNOWN} "
-            "(U+FFFD)."
+            "named entities that neither XML nor HTML knows, now "
+            f"{markup.UNKNOWN} (U+FFFD): {unknown:,}"
         )
     left_out = sorted(counts["left_out"].items(), key=lambda item: -item[1])
     if left_out:

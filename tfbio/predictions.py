@@ -105,7 +105,9 @@ def describe(examples: Sequence[Example], predicted: Sequence) -> str:
 
 def listed(counts: Counter[str]) -> str:
     """Says how often each name is there, the most frequent first."""
-    return ", ".join(f"{count:,} {name}" for name, count in counts.most_common())
+    # GAD's labels are 0 and 1, and "293 1" would be read as one number.
+    names = {name: f"'{name}'" if name[:1].isdigit() else name for name in counts}
+    return ", ".join(f"{count:,} {names[name]}" for name, count in counts.most_common())
 
 
 def write_entities(

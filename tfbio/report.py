@@ -406,7 +406,7 @@ def _draw_scores(
             axis.plot(values, [place + 0.3] * len(values), "|", color="C1")
         axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
         axis.set_ylim(len(names) - 0.4, -0.6)
-        axis.set_title(title, parse_math=False)
+        axis.set_title(textwrap.fill(title, 38), parse_math=False)
         axis.grid(alpha=0.3, axis="x")
         if column in trivial:
             answer = _shown(column, trivial[column])

@@ -288,7 +288,7 @@ def test_undeclared_entities_are_marked_and_counted(tmp_path, command):
         (tmp_path / name).write_text(doctype + text)
     flags = [f"--input={tmp_path}", f"--output={tmp_path}/out", "--workers=1", "--strict"]
     done = command("documents", *flags)
-    assert "2 named entities that neither XML nor HTML knows became \ufffd" in done.stdout
+    assert "that neither XML nor HTML knows, now \ufffd (U+FFFD): 2\n" in done.stdout
     assert records.read_manifest(tmp_path / "out", "documents").counts["unknown_entities"] == 2
     assert [(d.title, d.sentences) for d in records.read_documents(tmp_path / "out")] == [
         ("rats & mice", [f"As \ufffd {name}\u2018s."]) for name in ("none.xml", "outside.xml")

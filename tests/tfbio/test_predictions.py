@@ -156,3 +156,12 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
         "gold": [],
         "predicted": [{"type": "Cell type", "start": 5, "end": 6}],
     }
+
+
+def test_what_was_predicted_is_said():
+    said = {kind: predictions.describe(*case) for kind, case in CASES.items()}
+    assert said["classification"] == "2 texts: 1 yes, 1 no; predicted: 2 no"
+    assert said["multilabel"] == "2 texts: 1 p, 1 q; predicted: 1 q"
+    # A label that is a number is told from how many have it.
+    texts = [LabelledText(str(i), "a", label) for i, label in enumerate("1011")]
+    assert predictions.describe(texts, "1111") == "4 texts: 3 '1', 1 '0'; predicted: 4 '1'"

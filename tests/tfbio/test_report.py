@@ -523,7 +523,7 @@ def test_the_chart_shows_names_as_they_are(write, tmp_path):
 
 
 @pytest.mark.parametrize("panels", [1, 2, 5])
-def test_the_caption_of_the_scores_is_inside_of_the_picture(panels, tmp_path, monkeypatch):
+def test_the_words_about_the_scores_are_inside_of_the_picture(panels, tmp_path, monkeypatch):
     drawn = []
     save = Figure.savefig
 
@@ -532,7 +532,8 @@ def test_the_caption_of_the_scores_is_inside_of_the_picture(panels, tmp_path, mo
         save(figure, *arguments, **options)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
-    columns = [published.Column(f"task {number}", "", "") for number in range(panels)]
+    aside = "3,000 of 4,797 test examples, or the folder with data of one's own"
+    columns = [published.Column(f"task {number}, {aside}", "", "") for number in range(panels)]
     figures = [
         {"data_set": column.title, "model": "ours", "figure": 80.0, "values": "79.0 81.0"}
         for column in columns
@@ -542,6 +543,9 @@ def test_the_caption_of_the_scores_is_inside_of_the_picture(panels, tmp_path, mo
     caption = figure._supxlabel.get_window_extent()
     assert "published" in figure._supxlabel.get_text()
     assert caption.x0 >= 0 and caption.x1 <= figure.bbox.x1 and caption.y0 >= 0
+    titles = [axis.title.get_window_extent() for axis in figure.axes]
+    assert all(x.x0 >= 0 and x.x1 <= figure.bbox.x1 for x in titles)
+    assert not any(x.overlaps(y) for i, x in enumerate(titles) for y in titles[:i])
 
 
 def test_what_does_not_fit_together_is_refused(write, tmp_path):
