@@ -4,6 +4,7 @@ import contextlib
 import gc
 import gzip
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -133,6 +134,22 @@ def running():
             process.communicate()
 
     return start
+
+
+@pytest.fixture(scope="session")
+def largest_file():
+    """Lets this process write files of so many bytes only within a block, as on a full disk."""
+
+    @contextlib.contextmanager
+    def limit(size):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limit
 
 
 @pytest.fixture(scope="session")

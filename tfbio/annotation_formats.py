@@ -493,5 +493,6 @@ def _write_brat_files(folder: str, annotated: Annotated) -> None:
                 "another --format."
             )
         for ending, text in ((".txt", document.text), (".ann", "".join(lines))):
-            with open(os.path.join(folder, name + ending), "xb") as stream:
+            path = os.path.join(folder, name + ending)
+            with storage.naming(path), open(path, "xb") as stream:
                 stream.write(text.encode())

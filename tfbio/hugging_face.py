@@ -465,7 +465,7 @@ def write(
     Raises:
       HuggingFaceError: the class cannot hold the model.
     """
-    from safetensors.numpy import save_file
+    import safetensors.numpy
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -492,7 +492,9 @@ def write(
         shape |= {"bos_token_id": tokenizer.cls_id, "eos_token_id": tokenizer.sep_id}
     shape |= {"model_type": kind, "architectures": [architecture], **settings}
     # `transformers` asks for the framework that the tensors are of.
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    content = safetensors.numpy.save(tensors, metadata={"format": "pt"})
+    with storage.written_whole(folder / "model.safetensors") as stream:
+        stream.write(content)
     length = encoder.max_sequence_length
     of_words = architecture.endswith(hugging_face_tokenizer.TAGGER)
     hugging_face_tokenizer.write(

@@ -272,7 +272,7 @@ def write(
     backend.decoder = decoder
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    backend.save(str(folder / tokenization.TOKENIZER_JSON))
+    records.write_text(folder / tokenization.TOKENIZER_JSON, backend.to_str(pretty=True))
     for name, content in contents.items():
         with storage.written_whole(folder / name) as stream:
             stream.write(content)

@@ -381,6 +381,14 @@ def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
             assert annotation.text == spoken
 
 
+def test_a_file_of_brat_s_that_the_disk_has_no_room_for_is_named(tmp_path, largest_file):
+    annotated = [(Document("1", "x" * 100_000, (Passage(0, 100_000, ""),)), [])]
+    with largest_file(50_000), pytest.raises(OSError) as error:
+        formats.write(str(tmp_path / "brat"), "brat", annotated)
+    assert re.fullmatch(rf"{tmp_path}/brat\.\w+\.tmp/1\.txt", error.value.filename)
+    assert not list(tmp_path.iterdir())
+
+
 def test_brat_files_replace_others_when_all_are_there(tmp_path):
     folder = tmp_path / "brat"
     folder.mkdir()

@@ -301,6 +301,13 @@ def test_a_masked_language_model_too(plain, embedding_size, architecture, tmp_pa
     np.testing.assert_allclose(found, ours, atol=1e-5)
 
 
+def test_weights_that_the_disk_has_no_room_for_are_named(pretrained, tmp_path, largest_file):
+    with largest_file(50_000), pytest.raises(OSError) as error:
+        convert.to_hugging_face(pretrained, str(tmp_path / "model"))
+    assert error.value.filename == f"{tmp_path}/model.unfinished/model.safetensors"
+    assert not (tmp_path / "model").exists()
+
+
 def test_the_tokenizer_goes_along(pretrained, sentences, tmp_path):
     import transformers
 
