@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test fuzz fuzz-coverage lint format parity install-tpu tpu-check
+.PHONY: help demo test fuzz fuzz-coverage kills lint format parity install-tpu tpu-check
 
 help:  ## Lists what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +24,9 @@ fuzz: .venv/installed-test  ## Mutated inputs for every reader: PROFILE=ci (minu
 
 fuzz-coverage: .venv/installed-test  ## The branches of each reader that those inputs reach (minutes)
 	@$(BIN)/python scripts/fuzz.py --coverage
+
+kills: .venv/installed  ## Kills each stage at its writes, interrupts it, fills its disk (an hour)
+	@TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/kills.py
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
