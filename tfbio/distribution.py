@@ -136,8 +136,10 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what an error says."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """The first line of what an error says, without the numbers of operating systems."""
+    cause = getattr(error, "reason", error)  # of urllib's
+    said = getattr(cause, "strerror", None) or str(cause)
+    return next(iter(said.strip().splitlines()), type(error).__name__)
 
 
 def _set_up_cpu(devices: int, parallel_parts: int) -> None:
