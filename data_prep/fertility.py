@@ -120,7 +120,9 @@ def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
                 every[word] += 1
                 inside[word] += columns[-1] != "O"
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise cli.UserError(f"--mentions: {path} cannot be read: {error}.") from error
+        raise cli.UserError(
+            f"--mentions: {path} cannot be read: {storage.reason(error)}."
+        ) from error
     inside = +inside  # without those that never are
     if not inside:
         raise cli.UserError(f"--mentions: {path} has no word inside of a mention.")

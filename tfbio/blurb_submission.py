@@ -198,7 +198,8 @@ def _places(path: str, count: int) -> list[tuple[int, str]]:
         places = [(int(row["id"]), row.get("document", "")) for row in rows]
     except (OSError, ValueError, KeyError) as error:
         raise SubmissionError(
-            f"{path} cannot be read ({error}): fine-tune again, in another --output_dir."
+            f"{path} cannot be read ({storage.reason(error)}): fine-tune again, in another "
+            "--output_dir."
         ) from error
     if len(places) != count:
         raise SubmissionError(

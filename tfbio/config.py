@@ -18,6 +18,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tfbio import storage
 from tfbio.cli import UsageError
 
 # How others fine-tuned: a folder for each protocol, with a file for each task.
@@ -677,7 +678,8 @@ def load(
         try:
             text = Path(hparams).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--hparams={hparams} cannot be read as text: {error}.") from error
+            reason = storage.reason(error)
+            raise ConfigError(f"--hparams={hparams} cannot be read as text: {reason}.") from error
     else:
         origin, text = "--set", "{}"
     try:

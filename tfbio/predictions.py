@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbio import answers, metrics, records
+from tfbio import answers, metrics, records, storage
 from tfbio.task_files import (
     HOC_HEADER,
     Example,
@@ -258,7 +258,7 @@ def read(path: str, kind: str) -> tuple[list[Example], list]:
     try:
         lines = Path(path).read_bytes().decode().split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:
-        raise TaskFileError(f"{path} cannot be read: {error}.") from error
+        raise TaskFileError(f"{path} cannot be read: {storage.reason(error)}.") from error
     examples, predicted = [], []
     header = lines[0].split("\t") if lines else []
     first = 0

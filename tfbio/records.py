@@ -202,7 +202,9 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
         AttributeError,
         RecursionError,
     ) as error:
-        raise DataError(f"{path} is not a manifest that this version can read: {error}.") from error
+        raise DataError(
+            f"{path} is not a manifest that this version can read: {storage.reason(error)}."
+        ) from error
     if manifest.kind != kind:
         raise DataError(
             f"{path} describes {manifest.kind}, but {kind} were expected: give the folder that "
@@ -212,11 +214,11 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
 
 
 def _check_types(value: Manifest | Shard) -> None:
-    """Raises a TypeError if a field is of another type than it is declared as."""
+    """Raises a ValueError if a field is of another type than it is declared as."""
     for name, kind in typing.get_type_hints(type(value)).items():
         kind = typing.get_origin(kind) or kind
         if type(getattr(value, name)) is not kind:
-            raise TypeError(f"{name} is {getattr(value, name)!r:.60}, not {kind.__name__}")
+            raise ValueError(f"{name} is {getattr(value, name)!r:.60}, not {kind.__name__}")
 
 
 def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:

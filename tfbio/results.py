@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio import metrics, predictions, sweep, tasks, test_sets, trivial
+from tfbio import metrics, predictions, storage, sweep, tasks, test_sets, trivial
 from tfbio.cli import UserError
 from tfbio.task_files import Example
 
@@ -273,10 +273,15 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         used = scores.get("examples", {})
         *_, drawn_of = used.get("test", [0])
         dev_used, dev_of = used.get("dev", [0, 0])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except FileNotFoundError as error:
         raise ResultsError(
-            f"{path} cannot be read ({type(error).__name__}: {error}): give the --output_dir of a "
-            "finished run_finetuning.py run."
+            f"there is no scores.json in {folder}: give the --output_dir of a finished "
+            "run_finetuning.py run."
+        ) from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ResultsError(
+            f"{path}, or config.json beside it, cannot be read ({storage.reason(error)}): give the "
+            "--output_dir of a finished run_finetuning.py run."
         ) from error
     if kind is None:  # of an earlier version
         kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)

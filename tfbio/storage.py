@@ -235,6 +235,16 @@ def remove_folder(path: str | os.PathLike) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def reason(error: OSError) -> str:
-    """What went wrong, in a few words."""
-    return error.strerror or type(error).__name__
+def reason(error: Exception) -> str:
+    """What went wrong with a file, in a few words, without Python's names for it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"it lacks {error.args[0]}"
+    if isinstance(error, (TypeError, AttributeError)):
+        return "its parts are not those expected"
+    return str(error) or type(error).__name__

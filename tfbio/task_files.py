@@ -33,6 +33,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TextIO
 
+from tfbio import storage
 from tfbio.cli import UserError
 
 # The labels of HoC in the order of the digits in its files, from the scripts that wrote them.
@@ -589,7 +590,7 @@ def read_text(path: str) -> str:
                 )
         return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except (OSError, EOFError, zlib.error) as error:
-        raise TaskFileError(f"{path} cannot be read: {error}.") from error
+        raise TaskFileError(f"{path} cannot be read: {storage.reason(error)}.") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"

@@ -164,7 +164,9 @@ def _open_safetensors(path: Path) -> dict[str, Tensor]:
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  no dict
         found = {name: (tuple(x.get_shape()), x.get_dtype()) for name, x in parts.items()}
     except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise WeightFileError(f"{path} cannot be read ({error}): {damaged}.") from error
+        raise WeightFileError(
+            f"{path} cannot be read ({storage.reason(error)}): {damaged}."
+        ) from error
 
     def reader(name: str, kind: str) -> Callable[[], np.ndarray]:
         kind = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(kind, kind)

@@ -294,7 +294,27 @@ def test_predictions_of_another_run_are_refused(write):
     with pytest.raises(results.ResultsError, match="different data"):
         results.read(folder)
     file.unlink()
-    with pytest.raises(TaskFileError, match="cannot be read"):
+    with pytest.raises(
+        TaskFileError, match=r"predictions\.tsv cannot be read: No such file or dir"
+    ):
+        results.read(folder)
+    scores = folder / "scores.json"
+    for text, words in (
+        ("[]", "scores.json, or config.json .* (its parts are not those expected)"),
+        ("{}", "(it lacks task)"),
+        ("{", "(Expecting property name"),
+        ("[" * 100_000, "(it is nested too deeply)"),
+    ):
+        scores.write_text(text)
+        with pytest.raises(results.ResultsError, match=words.translate({40: r"\(", 41: r"\)"})):
+            results.read(folder)
+    scores.write_bytes(b"\xff")
+    with pytest.raises(results.ResultsError, match=r"\(it is not text in UTF-8\)"):
+        results.read(folder)
+    scores.unlink()
+    with pytest.raises(
+        results.ResultsError, match=r"^there is no scores\.json in .*/one: give the"
+    ):
         results.read(folder)
 
 
