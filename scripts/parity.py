@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -19,14 +20,18 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 from absl import flags
+from tokenizers import normalizers, pre_tokenizers
 
 from tfbio import (
+    answers,
     cli,
     config,
     finetuning,
     kinds,
+    metrics,
     optimization,
     packing,
+    task_files,
     tasks,
     tensorflow1,
     tokenization,
@@ -55,6 +60,7 @@ KINDS = {
     "regression": Columns("regression", ("id", "text", "pair", "label")),
     "tagging": Columns("tagging"),
     "tagging_words": Columns("tagging"),
+    "qa": Columns("spans"),
 }
 # What the authors call the tasks that we call otherwise.
 TASKS = {
@@ -62,6 +68,8 @@ TASKS = {
     "i2b2": "i2b2_2010_re",
     "ncbi": "ncbi_disease",
     "pico": "ebm_pico",
+    "squad": "squad_v2",
+    "squadv1": "squad_v1",
 }
 SHAPE = (
     "hidden_size",
@@ -77,8 +85,18 @@ GIVEN = (
     "layerwise_lr_decay",
     "weight_decay_rate",
 )
-# Their gradients are 0 but for rounding: a softmax does not change where a number is added to all.
-ZERO_GRADIENTS = ("self/key/bias", "squad/dense/bias", "squadv1/dense/bias")
+# Of answers.
+GIVEN_OF_ANSWERS = (
+    "beam_size",
+    "n_best_size",
+    "max_answer_length",
+    "max_query_length",
+    "doc_stride",
+)
+# What the code calls the layers of `SpanHead`, in their order.
+SPAN_HEAD = ("dense", "qa_hidden", "dense_1", "dense_2", "dense_3")
+# Below this a logit is of a masked token, which is no answer's.
+MASKED = -500.0
 
 
 # The recorded metrics: the names of ours, and by what theirs are multiplied.
@@ -140,6 +158,7 @@ class Recorded:
     def __init__(self, folder: Path, name: str, encoder_changes: dict | None = None, **changes):
         told = json.loads((folder / "config.json").read_text())
         self.folder, self.name, self.own = folder, name, told["kinds"][name]
+        self._answers = told.get("qa_answers", {})
         self.arrays = np.load(folder / f"{name}.npz")
         self.steps = self.own["steps_run"]
         given = self.own["all_settings"]
@@ -175,7 +194,8 @@ class Recorded:
                 variable.assign(self[f"init/{names[0]}"])
         self.examples = examples = self._examples()
         self.dev = self.train = self.pieces(examples)
-        if len(self._rows("features")) == 2 * len(examples):  # double_unordered
+        if kind == "regression" and len(self._rows("features")) == 2 * len(examples):
+            # double_unordered
             swapped = [dataclasses.replace(x, text=x.pair, pair=x.text) for x in examples]
             self.train = self.pieces(examples + swapped)
 
@@ -188,9 +208,15 @@ class Recorded:
         return TASKS.get(self.own["task"], self.own["task"].replace("-", "_"))
 
     def _settings(self, given: dict) -> dict:
-        path = config.find_protocol("authors", self.task)
+        if self.name == "qa":
+            # The authors have no configuration for answers; their code's head has no other form.
+            own = {name: given[name] for name in GIVEN_OF_ANSWERS} | {"span_head": "electra"}
+            settings = _shared_settings() | own
+        else:
+            path = config.find_protocol("authors", self.task)
+            settings = vars(config.load(config.FinetuningConfig, path))
         return {
-            **vars(config.load(config.FinetuningConfig, path)),
+            **settings,
             "gradient_clip_groups": 1,  # one core
             **{name: given[name] for name in GIVEN},
             "sequence_length": given["max_seq_length"],
@@ -208,9 +234,15 @@ class Recorded:
         """The rows that are not padding, which fills the last batch."""
         return np.flatnonzero(self[f"{split}/task_id"] == 0)
 
+    def written(self, when: str) -> dict[str, dict[str, object]]:
+        """What the authors' scorer wrote of each question, after the steps of "eval0" or so."""
+        return self._answers[f"after_{when.removeprefix('eval')}_steps"]
+
     def _examples(self) -> list:
+        if self.name == "qa":
+            return task_files.read_squad(str(self.folder / self.own["examples_file"]))
         text = (self.folder / self.own["examples_file"]).read_text(encoding="utf-8")
-        if self.kind.of_tokens:
+        if self.name.startswith("tagging"):
             sentences = [block.split("\n") for block in text.split("\n\n")]
             return [_sentence([x for x in lines if x]) for lines in sentences if any(lines)]
         rows = [line.split("\t") for line in text.split("\n") if line]
@@ -225,17 +257,35 @@ class Recorded:
     @property
     def head(self) -> str:
         """The scope of the head; in the recording it ends with two slashes but for answers."""
-        first = next(name for name in self.arrays if name.startswith("init/"))
-        return first.removeprefix("init/").rpartition("dense")[0]
+        (kernel,) = (x for x in self.arrays if re.fullmatch("init/.*/dense/kernel", x))
+        return kernel.removeprefix("init/").removesuffix("dense/kernel")
 
     def named(self) -> list[tuple[tf.Variable, list[str]]]:
         """The variables of the model with their names in the recording."""
-        model = self.finetuner.model
+        head, encoder = self.finetuner.model.head, self.finetuner.model.encoder
+        layers = [(head, "dense")]
+        if self.name == "qa":
+            own = (
+                head.start,
+                head.end_hidden,
+                head.end,
+                head.no_answer_hidden,
+                head.no_answer,
+            )
+            layers = list(zip(own, SPAN_HEAD, strict=True))
         return [
-            *weight_names.of_encoder(model.encoder, "electra"),
-            (model.head.kernel, [f"{self.head}dense/kernel"]),
-            (model.head.bias, [f"{self.head}dense/bias"]),
+            *weight_names.of_encoder(encoder, "electra"),
+            *(
+                (getattr(layer, part), [f"{self.head}{name}/{part}"])
+                for layer, name in layers
+                for part in ("kernel", "bias")
+            ),
         ]
+
+    def has_zero_gradient(self, name: str) -> bool:
+        """Whether a gradient is 0 but for rounding: a softmax does not see what all get."""
+        of_head = [f"{self.head}{own}/bias" for own in ("dense", "dense_1")]
+        return name.endswith("self/key/bias") or (self.name == "qa" and name in of_head)
 
     def part(self, pieces: packing.Pieces, chosen: np.ndarray) -> packing.Part:
         (part,) = self.finetuner._packer(pieces, len(chosen)).batch(chosen)
@@ -250,6 +300,15 @@ class Recorded:
         parts = [self.part(self.train, self.batch(step))]
         finetuner = self.finetuner
         return float(finetuner._train_step(finetuner._distribute(parts), tf.constant(0)))
+
+
+def _shared_settings() -> dict:
+    """What all configurations of the authors have in common."""
+    first, *others = (
+        vars(config.load(FinetuningConfig, str(path)))
+        for path in (config.PROTOCOLS / "authors").glob("*.json")
+    )
+    return {x: v for x, v in first.items() if all(own[x] == v for own in others)}
 
 
 def _sentence(lines: list[str]) -> TaggedSentence:
@@ -298,10 +357,16 @@ def compare(recorded: Recorded) -> list[Difference]:
     """Takes the recorded steps and returns the largest difference of each quantity."""
     largest = Largest()
     _compare_features(recorded, largest)
+    if any(
+        len(recorded._rows(split)) != len(pieces.input_ids)
+        for split, pieces in (("features", recorded.train), ("dev_features", recorded.dev))
+    ):
+        return list(largest.found.values())  # the rest would be of other texts
     dev, rows = recorded.dev, recorded._rows("dev_features")
-    _compare_outputs(recorded, largest, "eval0", dev, rows)
+    compare_outputs = _compare_spans if recorded.name == "qa" else _compare_outputs
+    compare_outputs(recorded, largest, "eval0", dev, rows)
     _compare_metrics(recorded, largest, "eval0")
-    _compare_outputs(recorded, largest, "step0", recorded.train, recorded.batch(0))
+    compare_outputs(recorded, largest, "step0", recorded.train, recorded.batch(0))
     _compare_first_step(recorded, largest)
     for step in range(recorded.steps):
         _compare_step(recorded, largest, step)
@@ -312,7 +377,7 @@ def compare(recorded: Recorded) -> list[Difference]:
         largest.add(f"weights after {recorded.steps} steps", error, 5e-7, names[0])
         # What follows is compared at the recorded weights.
         variable.assign(expected)
-    _compare_outputs(recorded, largest, f"eval{recorded.steps}", dev, rows)
+    compare_outputs(recorded, largest, f"eval{recorded.steps}", dev, rows)
     _compare_metrics(recorded, largest, f"eval{recorded.steps}")
     return list(largest.found.values())
 
@@ -322,6 +387,8 @@ def _compare_features(recorded: Recorded, largest: Largest) -> None:
     for split, pieces in (("features", recorded.train), ("dev_features", recorded.dev)):
         rows = recorded._rows(split)
         largest.add("features", abs(len(rows) - len(pieces.input_ids)), 0, f"{split}: their number")
+        # Of answers, the positions in the development set are 0.
+        with_targets = split == "features" or recorded.name != "qa"
         for row, ids, segments, target in zip(
             rows, pieces.input_ids, pieces.segment_ids, pieces.targets, strict=False
         ):
@@ -329,7 +396,7 @@ def _compare_features(recorded: Recorded, largest: Largest) -> None:
                 "input_ids": ids,
                 "segment_ids": segments,
                 "input_mask": np.ones(len(ids)),
-                **_targets(recorded, target),
+                **(_targets(recorded, target) if with_targets else {}),
             }
             for name, values in own.items():
                 expected = recorded[f"{split}/{name}"][row]
@@ -344,6 +411,9 @@ def _compare_features(recorded: Recorded, largest: Largest) -> None:
 
 def _targets(recorded: Recorded, target: np.ndarray) -> dict[str, np.ndarray]:
     """The targets of a piece, by their names in the recording."""
+    if recorded.name == "qa":
+        names = ("start_positions", "end_positions", "is_impossible")
+        return dict(zip(names, target, strict=True))
     if recorded.kind.of_tokens:
         places = np.flatnonzero(target != NO_TARGET)
         return {
@@ -381,6 +451,123 @@ def _compare_outputs(
         largest.add("predictions", wrong, 0, where)
 
 
+def _compare_spans(
+    recorded: Recorded, largest: Largest, when: str, pieces: packing.Pieces, chosen: np.ndarray
+) -> None:
+    """Does what `_compare_outputs` does for answers.
+
+    Logits are compared to 1e-4: those of masked tokens are rounded at 1,000. So are predictions,
+    the answers and null odds of the whole development set.
+    """
+    part = recorded.part(pieces, chosen)
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    model, in_training = recorded.finetuner.model, when == "step0"
+    outputs = model(batch).numpy()
+    trained = model(batch, seed=tf.constant([0, 0])) if in_training else None
+    rows = _places(recorded, 0) if in_training else chosen
+    for number, (piece, row) in enumerate(zip(chosen, rows, strict=True)):
+        first, length = part.arrays["first"][number], pieces.lengths[piece]
+        own = outputs[first : first + length]
+        where = f"{when}, row {row}"
+
+        def add(name: str, found: np.ndarray, row: int = row, where: str = where) -> None:
+            expected = recorded[f"{when}/{name}"][row]
+            error = np.abs(found - expected[: found.size] if found.ndim else found - expected)
+            largest.add("logits", error.max(), 1e-4, f"{where}: {name}")
+
+        add("start_logits", own[:, 0])
+        add("answerable_logit", own[0, 1])
+        if trained is not None:
+            add("end_logits", trained.end.numpy()[first : first + length])
+            continue
+        errors = _beam_errors(recorded, when, row, own)
+        largest.add("logits", max(errors, default=0.0), 1e-4, f"{where}: beam")
+    if not in_training:
+        _compare_answers(recorded, largest, when)
+
+
+def _beam_errors(recorded: Recorded, when: str, row: int, outputs: np.ndarray) -> list[float]:
+    """Differences of the beam's scores, but for those of masked tokens.
+
+    A place that is recorded among the best must have the recorded score here, and so must the
+    score at its rank: equal ones may change places.
+
+    Args:
+      recorded: what was recorded.
+      when: "eval0" or the like.
+      row: of the recorded arrays.
+      outputs: float32 [tokens, 2 + beam_size], see `SpanHead`.
+    """
+    starts, ends = (
+        (recorded[f"{when}/{side}_top_index"][row], recorded[f"{when}/{side}_top_log_probs"][row])
+        for side in ("start", "end")
+    )
+    own = outputs[:, 0] - tf.reduce_logsumexp(outputs[:, 0]).numpy()
+    ranked, errors = np.argsort(-own, kind="stable"), []
+    for number, (place, score) in enumerate(zip(*starts, strict=True)):
+        if score < MASKED:
+            continue
+        errors += [abs(own[place] - score), abs(own[ranked[number]] - score)]
+        followed = np.flatnonzero(ranked[: len(starts[0])] == place)
+        if not followed.size:  # another as good was followed, or the score differs
+            continue
+        column = outputs[:, 2 + followed[0]]
+        best = -np.sort(-column)
+        for rank, (end, value) in enumerate(zip(ends[0][number], ends[1][number], strict=True)):
+            if value > MASKED:
+                errors += [abs(column[end] - value), abs(best[rank] - value)]
+    return errors
+
+
+def _compare_answers(recorded: Recorded, largest: Largest, when: str) -> None:
+    """Compares the answers to the questions of the development set, and their null odds."""
+    told = recorded.written(when)
+    for question, own in zip(recorded.examples, _predicted(recorded), strict=True):
+        error = abs(own.null_odds - told["null_odds"][question.id])
+        largest.add("null odds", error, 1e-4, f"{when}: {question.id}")
+        theirs = _as_they_write(recorded, question, own)
+        wrong = told["predictions"][question.id] not in theirs
+        largest.add("predictions", float(wrong), 0, f"{when}: {question.id}")
+
+
+def _as_they_write(
+    recorded: Recorded, question: task_files.Question, predicted: answers.Answers
+) -> set[str]:
+    """What their scorer may write for the best answer, or for others that are as good."""
+    shares = zip(predicted.texts, predicted.probabilities, strict=True)
+    best = [text for text, share in shares if share > predicted.probabilities[0] - 1e-5]
+    return {x for text in best for x in _whole_words(recorded, question, text)}
+
+
+def _whole_words(recorded: Recorded, question: task_files.Question, text: str) -> set[str]:
+    """What their scorer writes for a part of the context, wherever that stands.
+
+    It looks for the answer's tokens in the tokens of its words, and gives the words as a whole
+    where it does not find them, as with [UNK] (`finetune/qa/qa_metrics.py:get_final_text`).
+    """
+    (encoded,), context = recorded.tokenizer.encode([question.context]), question.context
+    lower_case = recorded.own["all_settings"]["do_lower_case"]
+    normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+    found = set()
+    for match in re.finditer(f"(?={re.escape(text)})", context):
+        start, end = match.start(), match.start() + len(text)
+        spans = zip(encoded.tokens, encoded.offsets, strict=True)
+        tokens = " ".join(token for token, (a, b) in spans if a < end and b > start)
+        tokens = tokens.replace(" ##", "").replace("##", "")
+        words = (m for m in re.finditer(r"\S+", context) if m.start() < end and m.end() > start)
+        whole = " ".join(word[0] for word in words)
+        parts = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalizer.normalize_str(whole))
+        split = " ".join(part for part, _ in parts)
+        # The characters of both but for blanks, which are taken to be the same.
+        places, split_places = ([i for i, x in enumerate(y) if x != " "] for y in (whole, split))
+        first = split.find(tokens)
+        if first >= 0 and len(places) == len(split_places):
+            last = split_places.index(first + len(tokens) - 1)
+            whole = whole[places[split_places.index(first)] : places[last] + 1]
+        found.add(whole)
+    return found
+
+
 def _places(recorded: Recorded, step: int) -> np.ndarray:
     """Where the rows of `Recorded.batch` stand in the recorded arrays of a step."""
     order = recorded["batches"][step]
@@ -407,11 +594,15 @@ def _wrong(
 
 def _compare_metrics(recorded: Recorded, largest: Largest, when: str) -> None:
     """Compares the scores of the development set with those of the authors' scorer, all of them."""
-    own = _scores(recorded)
+    own = _scores_of_answers(recorded, when) if recorded.name == "qa" else _scores(recorded)
     prefix = f"{when}/metric/"
     for name in (x.removeprefix(prefix) for x in recorded.arrays if x.startswith(prefix)):
-        error = _relative(own.get(name, np.nan), float(recorded[prefix + name]))
-        largest.add("metrics, relative", error, 1e-4, f"{when}: {name}")
+        value, expected = own.get(name, np.nan), float(recorded[prefix + name])
+        if name.endswith("_thresh"):  # which is one of the null odds, or 0
+            largest.add("null odds", abs(value - expected), 1e-4, f"{when}: {name}")
+        else:
+            error = _relative(value, expected)
+            largest.add("metrics, relative", error, 1e-4, f"{when}: {name}")
 
 
 def _scores(recorded: Recorded) -> dict[str, float]:
@@ -422,8 +613,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     logits = recorded.finetuner.model(batch)
     outputs = kind.outputs(logits, batch).numpy()
     if kind.of_tokens:
-        firsts = part.arrays["first"]
-        outputs = [outputs[i : i + n] for i, n in zip(firsts, pieces.lengths, strict=True)]
+        outputs = _of_pieces(outputs, part, pieces)
     predicted = kind.predictions(outputs, pieces, examples)
     score = tasks.TASKS[recorded.task].score
     if recorded.name == "multilabel":  # whose labels are numbers in the recording
@@ -444,11 +634,66 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     return scores
 
 
+def _of_pieces(outputs: np.ndarray, part: packing.Part, pieces: packing.Pieces) -> list[np.ndarray]:
+    """The outputs of the tokens of each piece, from those of all pieces in one batch."""
+    firsts = part.arrays["first"]
+    return [outputs[i : i + n] for i, n in zip(firsts, pieces.lengths, strict=True)]
+
+
+def _predicted(recorded: Recorded) -> list[answers.Answers]:
+    """The answers to the questions of the development set, with the weights of the moment."""
+    pieces = recorded.dev
+    part = recorded.part(pieces, np.arange(len(pieces.input_ids)))
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    outputs = _of_pieces(recorded.finetuner.model(batch).numpy(), part, pieces)
+    return recorded.kind.predictions(outputs, pieces, recorded.examples)
+
+
+def _scores_of_answers(recorded: Recorded, when: str) -> dict[str, float]:
+    """SQuAD's figures at the threshold of the recording, and at the best one, in percent.
+
+    Scored is what their scorer writes, which may be more than the answer.
+    """
+    questions, theirs = recorded.examples, recorded.written(when)["predictions"]
+    predicted = [
+        own._replace(texts=(theirs[question.id],), probabilities=(1.0,))
+        if theirs[question.id] in _as_they_write(recorded, question, own)
+        else own
+        for question, own in zip(questions, _predicted(recorded), strict=True)
+    ]
+    gold = [question.answers for question in questions]
+
+    def scores(threshold: float | None) -> dict[str, float]:
+        given = answers.with_threshold(predicted, threshold)
+        return metrics.squad_scores(gold, [own.best for own in given])
+
+    found = scores(recorded.own["all_settings"]["qa_na_threshold"])
+    figures = {"f1": "f1", "exact": "exact_match"}
+    own = {name: 100.0 * found[figure] for name, figure in figures.items()}
+    own["total"] = len(questions)
+    for prefix, group, count in (
+        ("HasAns", "has_answer", sum(map(bool, gold))),
+        ("NoAns", "no_answer", len(gold) - sum(map(bool, gold))),
+    ):
+        own[f"{prefix}_total"] = count
+        for name, figure in figures.items():
+            # Without a question of the other group it is the whole.
+            value = found.get(f"{group}_{figure}", found[figure])
+            own[f"{prefix}_{name}"] = 100.0 * value
+    for name, figure in figures.items():
+        best = answers.null_threshold(questions, predicted, figure)
+        own[f"best_{name}"] = 100.0 * scores(best)[figure]
+        # Where no answer at all is best it is 0 there, whatever the odds.
+        odds = [answer.null_odds for answer in predicted]
+        own[f"best_{name}_thresh"] = 0.0 if best is None or best < min(odds) else best
+    return own
+
+
 def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
     """Compares the last layer's output, and each variable's gradient before clipping.
 
-    The error of a gradient is judged by the variable's own norm, of `ZERO_GRADIENTS` by that of
-    all.
+    The error of a gradient is judged by the variable's own norm; that of one which is 0 but for
+    rounding by the norm of all.
     """
     part = recorded.part(recorded.train, recorded.batch(0))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
@@ -475,7 +720,7 @@ def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
         for name, gradient in zip(names, parts, strict=True):
             expected = recorded[f"step0/grad/{name}"]
             norm = np.linalg.norm(expected)
-            if name.endswith(ZERO_GRADIENTS):
+            if recorded.has_zero_gradient(name):
                 norm = recorded["step0/global_norm"]
             error = np.linalg.norm(gradient - expected) / norm
             largest.add("gradients, each to its norm", error, 3e-6, name)

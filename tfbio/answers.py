@@ -14,9 +14,20 @@ import numpy as np
 from tfbio import metrics
 from tfbio.task_files import Question
 
-# `n_best_size` and `max_answer_length` (in tokens) of `run_squad.py`.
-N_BEST = 20
-MAX_ANSWER_TOKENS = 30
+
+class Rules(NamedTuple):
+    """Which spans may be answers; the defaults are those of `run_squad.py`.
+
+    Attributes:
+      n_best: answers of a question, and of BERT's head starts and ends of a window.
+      max_tokens: of an answer.
+      beam_size: 0: the logits are those of BERT's head. Else they are ELECTRA's (see `SpanHead`),
+        and so many starts of a window are followed, with so many ends each.
+    """
+
+    n_best: int = 20
+    max_tokens: int = 30
+    beam_size: int = 0
 
 
 class Answers(NamedTuple):
@@ -25,7 +36,8 @@ class Answers(NamedTuple):
     Attributes:
       texts: parts of the context, all distinct, the best first; none where there is no answer.
       probabilities: of each, among these.
-      null_odds: by how much no answer scores higher than the best one, in logits.
+      null_odds: by how much no answer scores higher than the best one, in logits; of ELECTRA's
+        head the logit of "no answer".
     """
 
     texts: tuple[str, ...]
@@ -41,7 +53,8 @@ class Window(NamedTuple):
     """What the model says of [CLS] question [SEP] context [SEP], where the context may be a part.
 
     Attributes:
-      logits: float32 [tokens, 2], for the start and the end of the answer.
+      logits: float32 [tokens, 2], for the start and the end of the answer; of ELECTRA's head
+        [tokens, 2 + beam_size], see `SpanHead`.
       offsets: int32 [context tokens, 2], the first character of each and the one after its last.
       own: bool [context tokens], whether no other window has more context around the token.
     """
@@ -51,43 +64,73 @@ class Window(NamedTuple):
     own: np.ndarray
 
 
-def best_answers(context: str, windows: Sequence[Window]) -> Answers:
-    """The `N_BEST` best answers.
+DEFAULT = Rules()
+
+
+def best_answers(context: str, windows: Sequence[Window], rules: Rules = DEFAULT) -> Answers:
+    """The best answers.
 
     Args:
       context: of the question, whole.
       windows: all that show it.
+      rules: which there may be, and how many.
     """
-    found = [_spans(window) for window in windows]
+    found = [_spans(window, rules) for window in windows]
     scores, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
     best: dict[str, float] = {}
     for i in np.argsort(-scores, kind="stable"):
         best.setdefault(_cut(context, starts[i], ends[i]), float(scores[i]))
-        if len(best) == N_BEST:
+        if len(best) == rules.n_best:
             break
+    if rules.beam_size:
+        null_odds = min(float(window.logits[0, 1]) for window in windows)
+    elif best:
+        null = min(float(window.logits[0].sum()) for window in windows)
+        null_odds = null - max(best.values())
+    else:
+        null_odds = 0.0
     if not best:
-        return Answers((), (), 0.0)
+        return Answers((), (), null_odds)
     logits = np.array([*best.values()])
     likely = np.exp(logits - logits[0])
-    null = min(float(window.logits[0].sum()) for window in windows)
     probabilities = (likely / likely.sum()).tolist()
-    return Answers(tuple(best), tuple(probabilities), null - float(logits[0]))
+    return Answers(tuple(best), tuple(probabilities), null_odds)
 
 
-def _spans(window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _spans(window: Window, rules: Rules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores, first characters and ends, [spans] each, of the spans that a window allows."""
     logits, offsets, own = window
     first = len(logits) - 1 - len(offsets)  # token of the context; the last one is [SEP]
     # Also of the question and [CLS], which leave fewer for the context.
-    best = np.argsort(-logits, axis=0, kind="stable")[:N_BEST] - first
-    start, end = (places.ravel() for places in np.meshgrid(*best.T, indexing="ij"))
-    room = np.minimum(start + MAX_ANSWER_TOKENS, len(offsets))
+    if rules.beam_size:
+        start, end, scores = _beam(logits, rules.beam_size)
+    else:
+        best = np.argsort(-logits, axis=0, kind="stable")[: rules.n_best]
+        start, end = (places.ravel() for places in np.meshgrid(*best.T, indexing="ij"))
+        scores = logits[start, 0] + logits[end, 1]
+    start, end = start - first, end - first
+    room = np.minimum(start + rules.max_tokens, len(offsets))
     fits = (start >= 0) & (end >= start) & (end < room)
-    start, end = start[fits], end[fits]
+    start, end, scores = start[fits], end[fits], scores[fits]
     owned = own[start]
-    start, end = start[owned], end[owned]
-    scores = logits[first + start, 0] + logits[first + end, 1]
-    return scores, offsets[start, 0], offsets[end, 1]
+    return scores[owned], offsets[start[owned], 0], offsets[end[owned], 1]
+
+
+def _beam(logits: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts, ends and scores, [starts * ends] each, in tokens of the window.
+
+    A score is the logarithm of the probability of both
+    (`finetune/qa/qa_metrics.py:SpanBasedQAScorer` of google-research/electra).
+    """
+    start_logits = logits[:, 0]
+    starts = np.argsort(-start_logits, kind="stable")[:size]
+    of_ends = logits[:, 2 : 2 + len(starts)]
+    ends = np.argsort(-of_ends, axis=0, kind="stable")[:size].T  # [starts, ends]
+    highest = start_logits.max()
+    normalizer = highest + np.log(np.exp(start_logits - highest).sum())
+    scores = (start_logits[starts] - normalizer)[:, np.newaxis]
+    scores = scores + np.take_along_axis(of_ends.T, ends, axis=1)
+    return np.repeat(starts, ends.shape[1]), ends.ravel(), scores.ravel()
 
 
 def _cut(context: str, start: int, end: int) -> str:
@@ -100,8 +143,10 @@ def _cut(context: str, start: int, end: int) -> str:
 # --- No answer -----------------------------------------------------------------------------------
 
 
-def null_threshold(questions: Sequence[Question], predicted: Sequence[Answers]) -> float | None:
-    """The null odds above which to give no answer, by the best F1 on these questions.
+def null_threshold(
+    questions: Sequence[Question], predicted: Sequence[Answers], figure: str = "f1"
+) -> float | None:
+    """The null odds above which to give no answer, by the best score on these questions.
 
     The rule of `find_best_thresh` in SQuAD's official `evaluate-v2.0.py`; but where no answer at
     all is best, the threshold is below all odds (there 0, as for probabilities).
@@ -109,6 +154,7 @@ def null_threshold(questions: Sequence[Question], predicted: Sequence[Answers]) 
     Args:
       questions: of the development set.
       predicted: for each.
+      figure: the score, of `metrics.squad_scores`.
 
     Returns:
       The threshold; None where an answer is always given: every question has one, or they are
@@ -120,7 +166,8 @@ def null_threshold(questions: Sequence[Question], predicted: Sequence[Answers]) 
     # What an answer adds over none.
     gains = np.array(
         [
-            metrics.squad_scores([question.answers], [answers.best])["f1"] - (not question.answers)
+            metrics.squad_scores([question.answers], [answers.best])[figure]
+            - (not question.answers)
             for question, answers in zip(questions, predicted, strict=True)
         ]
     )

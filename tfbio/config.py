@@ -546,6 +546,18 @@ class FinetuningConfig:
     # Of several labels: the absence of a label has an output of its own, and the loss is the mean
     # over all outputs, as in BioELECTRA's code. Else a label has one, and the loss is their sum.
     absent_outputs: bool = False
+    # Of answers: each token has a score as their start and one as their end ("bert"); or the head
+    # of the original ELECTRA code, whose ends depend on the start ("electra", see span_head.py).
+    span_head: str = "bert"
+    # Of answers, with span_head electra: starts that are followed, and ends of each.
+    beam_size: int = 20
+    # Of answers: the most tokens of a question; the first tokens of the windows of a long context
+    # are so many apart. 0: 64 and 128, as in BERT's run_squad.py, or half of a window if less.
+    max_query_length: int = 0
+    doc_stride: int = 0
+    # Of answers: how many are kept of a question, and their most tokens.
+    n_best_size: int = 20
+    max_answer_length: int = 30
     # Of scores: the model learns the score divided by this; by the highest, in BioELECTRA's code.
     score_scale: float = 1.0
     # Dropout of the encoder while fine-tuning, and before the last layer of the head.
@@ -594,11 +606,25 @@ class FinetuningConfig:
             ("text_head", ("linear", "tanh", "gelu")),
             ("tagging_head", ("linear", "lstm", "crf")),
             ("tagging_scheme", ("BIO", "IO", "BIOUL")),
+            ("span_head", ("bert", "electra")),
             ("loss_reduction", ("mean", "sum")),
             ("layerwise_lr_exponent", ("bioelectra", "electra")),
         ):
             value = getattr(self, name)
             _require(value in values, f"{name} must be {' or '.join(values)}, not {value!r}")
+        for name in ("beam_size", "n_best_size", "max_answer_length"):
+            _require(getattr(self, name) > 0, f"{name} must be at least 1")
+        _require(
+            self.span_head == "electra" or self.beam_size == type(self).beam_size,
+            "beam_size goes with span_head = electra; of span_head bert n_best_size is the number",
+        )
+        for name in ("max_query_length", "doc_stride"):
+            _require(getattr(self, name) >= 0, f"{name} must be at least 1, or 0")
+        _require(
+            self.max_query_length <= self.sequence_length - 5,
+            f"max_query_length {self.max_query_length} leaves no room for a context in "
+            f"sequence_length {self.sequence_length}: give {self.sequence_length - 5} or less",
+        )
         _require(
             self.entity_markers or self.pooling != "entity_start",
             "pooling entity_start needs entity_markers to be true",

@@ -211,6 +211,7 @@ def _make(settings: dict) -> TaskModel:
         config.pooling,
         config.tagging_head,
         config.text_head,
+        config.beam_size if config.span_head == "electra" else 0,
     )
 
 
@@ -364,6 +365,11 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
             f"{tuned.folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
             f"{', and markers of entities' * known['markers']}: that form has only what is linear "
             "and first."
+        )
+    if config.span_head != "bert":
+        raise FineTunedError(
+            f"{tuned.folder} has span_head {config.span_head}, whose ends depend on their starts: "
+            "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
     vocabulary = tokenization.find_vocabulary(checkpoints.run_of(tuned.folder))
     family, kind = _family(tuned, config.text_head), known["kind"]

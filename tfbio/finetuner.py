@@ -118,6 +118,7 @@ class Finetuner:
             config.pooling,
             config.tagging_head,
             config.text_head,
+            config.beam_size if config.span_head == "electra" else 0,
         )
         with strategy.scope():
             self.model = TaskModel(*self.arguments)

@@ -161,6 +161,10 @@ def finetune(
         # One head for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM).
         before = pretrained.get("trained_on", {}).get("kind")
         with_head = task.kind == "spans" == before and not from_scratch
+        head_before = pretrained.get("span_head", "bert")
+        if with_head and head_before != config.span_head:
+            print(f"{init_checkpoint} has span_head {head_before}: the head starts anew.")
+            with_head = False
         shown = SPLITS[1:] if show_test else ("dev",)
         try:
             for seed in missing:

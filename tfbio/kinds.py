@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from tfbio import answers
 from tfbio.classification import Classification, MultiLabel, Regression
 from tfbio.config import ConfigError, FinetuningConfig
 from tfbio.spans import Spans
@@ -24,6 +25,12 @@ SETTINGS = {
     "pooling": "classification",
     "text_head": "classification",
     "absent_outputs": "multilabel",
+    "span_head": "spans",
+    "beam_size": "spans",
+    "max_query_length": "spans",
+    "doc_stride": "spans",
+    "n_best_size": "spans",
+    "max_answer_length": "spans",
     "score_scale": "regression",
 }
 
@@ -64,4 +71,13 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> Kind:
         return Regression(labels, config.score_scale)
     if name == "multilabel":
         return MultiLabel(labels, config.absent_outputs)
-    return Spans(labels)
+    return Spans(
+        labels,
+        answers.Rules(
+            config.n_best_size,
+            config.max_answer_length,
+            config.beam_size if config.span_head == "electra" else 0,
+        ),
+        config.max_query_length,
+        config.doc_stride,
+    )

@@ -49,7 +49,7 @@ def predict(
     (`task_files.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
     each label; a score has none. One that answers questions takes files in SQuAD's form, and writes
     SQuAD's predictions: a JSON object with the answer to each id, "" for none. If `output` ends in
-    .jsonl, these are JSON lines: id, answer; its probability among the best `answers.N_BEST`, null
+    .jsonl, these are JSON lines: id, answer; its probability among the best `n_best_size`, null
     where there is none; and null_odds, by how much no answer scores higher.
 
     Args:

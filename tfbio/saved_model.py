@@ -56,7 +56,6 @@ from tfbio import (
     kinds,
     packing,
     relations,
-    spans,
     task_files,
     tokenization,
     words,
@@ -431,31 +430,36 @@ class _Task:
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         special = self.encode.special_tokens(pair=True)
-        most = min(spans.MAX_QUESTION, (self.length - special) // 2)
-        asked = self._tokens(question)[:, :most]
+        asked = self._tokens(question)[:, : self.kind.question_room(self.length, special)]
         ids, starts, ends = self.tokenizer.with_places(context)
         room = self.length - special - asked.row_lengths()
         shown = _cut(ids, room)
         batch = _rows(self.encode, asked, shown)
         count, length = tf.unstack(tf.shape(batch["input_ids"]))
-        logits = tf.reshape(self._outputs(batch), [count, length, 2])
+        logits = self._outputs(batch)
+        logits = tf.reshape(logits, [count, length, logits.shape[-1]])
         there = batch["document_ids"][:, :, tf.newaxis] > 0
-        # `answers._spans`, of one window.
+        # `answers._spans`, of one window: starts [count, starts, 1], and ends, of BERT's head
+        # [count, 1, ends], of ELECTRA's [count, starts, ends].
+        rules = self.kind.rules
         by_side = tf.transpose(tf.where(there, logits, -np.inf), [0, 2, 1])
-        values, places = tf.math.top_k(by_side, tf.minimum(answers.N_BEST, length))
-        before = tf.cast(asked.row_lengths(), tf.int32) + special - 1
-        places -= before[:, tf.newaxis, tf.newaxis]
-        start, end = places[:, 0, :, tf.newaxis], places[:, 1, tf.newaxis]
+        width = tf.minimum(rules.beam_size or rules.n_best, length)
+        start_scores, starts_at = tf.math.top_k(by_side[:, 0], width)
+        of_ends = by_side[:, 2 : 2 + width] if rules.beam_size else by_side[:, 1:2]
+        end_scores, ends_at = tf.math.top_k(of_ends, width)
+        if rules.beam_size:
+            start_scores -= tf.reduce_logsumexp(by_side[:, 0], axis=-1, keepdims=True)
+        before = tf.cast(asked.row_lengths(), tf.int32)[:, tf.newaxis, tf.newaxis] + special - 1
+        start, end = starts_at[:, :, tf.newaxis] - before, ends_at - before
         limit = tf.cast(shown.row_lengths(), tf.int32)[:, tf.newaxis, tf.newaxis]
-        limit = tf.minimum(start + answers.MAX_ANSWER_TOKENS, limit)
+        limit = tf.minimum(start + rules.max_tokens, limit)
         fits = (start >= 0) & (end >= start) & (end < limit)
-        scores = values[:, 0, :, tf.newaxis] + values[:, 1, tf.newaxis]
-        scores = tf.reshape(tf.where(fits, scores, -np.inf), [count, -1])
+        scores = tf.where(fits, start_scores[:, :, tf.newaxis] + end_scores, -np.inf)
+        pairs = tf.stack([start + tf.zeros_like(end), end + tf.zeros_like(start)], axis=-1)
+        scores, pairs = tf.reshape(scores, [count, -1]), tf.reshape(pairs, [count, -1, 2])
         best, score = tf.argmax(scores, axis=1), tf.reduce_max(scores, axis=1)
         has_one = score > -np.inf
-        width = tf.shape(values, tf.int64)[2]
-        start = tf.gather(places[:, 0], best // width, batch_dims=1)
-        end = tf.gather(places[:, 1], best % width, batch_dims=1)
+        start, end = tf.unstack(tf.gather(pairs, best, batch_dims=1), axis=-1)
 
         def place(ragged: tf.RaggedTensor, token: tf.Tensor) -> tf.Tensor:
             padded = tf.pad(ragged.to_tensor(), [[0, 0], [0, 1]])
@@ -464,7 +468,10 @@ class _Task:
         start, end = place(starts, start), place(ends, end)
         end += graph_words.marks_after(context, end)
         score = tf.where(has_one, score, 0.0)
-        null_odds = tf.where(has_one, tf.reduce_sum(logits[:, 0], axis=-1) - score, 0.0)
+        if rules.beam_size:
+            null_odds = logits[:, 0, 1]
+        else:
+            null_odds = tf.where(has_one, tf.reduce_sum(logits[:, 0], axis=-1) - score, 0.0)
         if self.null_threshold is not None:
             has_one &= null_odds <= self.null_threshold
         text = tf.strings.substr(context, start, end - start, "UTF8_CHAR")

@@ -10,6 +10,7 @@ from tfbio.activations import gelu
 from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
 from tfbio.encoder import Encoder, shape_of
+from tfbio.span_head import SpanHead, TrainingLogits
 
 
 class TaskModel(keras.layers.Layer):
@@ -35,6 +36,7 @@ class TaskModel(keras.layers.Layer):
       pooling: "first", "mean", "mention" or "entity_start"; of texts.
       tagging_head: "linear", "lstm" or "crf"; of tokens.
       text_head: "linear", "tanh" or "gelu"; of texts, with pooling "first".
+      beam_size: 0; or that of ELECTRA's head for answers, see `SpanHead`.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TaskModel(keras.layers.Layer):
         pooling: str = "first",
         tagging_head: str = "linear",
         text_head: str = "linear",
+        beam_size: int = 0,
     ):
         super().__init__(name="task_model")
         self.encoder = Encoder(encoder_config)
@@ -63,9 +66,12 @@ class TaskModel(keras.layers.Layer):
             )
             self.pooler.build([None, size])
         # Logits are float32 whatever the encoder computes in.
-        self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
-        of_entities = not of_tokens and pooling in relations.POOLINGS
-        self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
+        if beam_size:
+            self.head = SpanHead(encoder_config.hidden_size, beam_size)
+        else:
+            self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
+            of_entities = not of_tokens and pooling in relations.POOLINGS
+            self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
         self.transitions = None
         if tagging_head == "crf":
             # float32 in the sums, too, whatever the encoder computes in.
@@ -79,16 +85,18 @@ class TaskModel(keras.layers.Layer):
 
     def call(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None
-    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
+    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor] | TrainingLogits:
         """The logits of a batch.
 
         Args:
           batch: as `packing.fill` makes it.
-          seed: int32 [2], keys all dropout; None for evaluation.
+          seed: int32 [2], keys all dropout; None for evaluation, in which ELECTRA's head for
+            answers does not look at the targets.
 
         Returns:
           float32 [rows * row_length, num_outputs] for tokens, [texts, num_outputs] for texts; with
-          a CRF also its transitions, float32 [num_outputs, num_outputs].
+          a CRF also its transitions, float32 [num_outputs, num_outputs]. With ELECTRA's head for
+          answers see `SpanHead`.
         """
         encoder_seed = head_seed = None
         if seed is not None:
@@ -106,6 +114,8 @@ class TaskModel(keras.layers.Layer):
         if self.lstm is not None:
             output = self.lstm(output, document_ids)
         vectors = tf.reshape(output, [-1, output.shape[-1]])
+        if isinstance(self.head, SpanHead):  # which has no dropout of its own
+            return self.head(vectors, batch, is_training=seed is not None)
         if not self.of_tokens:
             vectors = self._pool(vectors, batch)
         if self.pooler is not None:

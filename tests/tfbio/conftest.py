@@ -147,13 +147,14 @@ def make_trial(vocab_file, small_shape, tmp_path):
         settings = config.FinetuningConfig(**{"sequence_length": 48, **changes})
         made = kinds.make(kind, labels, settings)
         head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
-        head += (settings.text_head,)
+        head += (settings.text_head, settings.beam_size * (settings.span_head == "electra"))
         keras.utils.set_random_seed(0)
         model = task_model.TaskModel(shape, *head)
         rng = np.random.default_rng(0)
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.2, variable.shape))
-        model.head.bias.assign(tf.zeros_like(model.head.bias))
+        if settings.span_head == "bert":
+            model.head.bias.assign(tf.zeros_like(model.head.bias))
         if model.lstm is not None:  # whose outputs are small
             model.head.kernel.assign(10.0 * model.head.kernel)
         trial = tmp_path / "out" / "trial_0"

@@ -91,6 +91,31 @@ def test_the_20_best_tokens_start_and_end_answers():
     assert [text[0] for text in found.texts[:17]] == list("abcdefghijklmnopq")
 
 
+def test_ends_depend_on_starts_with_electras_head():
+    """[CLS] what [SEP] one two three four [SEP]; two starts, with two ends each."""
+    logits = np.full([8, 4], -20, np.float32)
+    logits[:, 1] = 0.7  # "no answer"
+    logits[[3, 5], 0] = 2, 1  # starts: one, then three
+    logits[[4, 5], 2] = np.log([0.2, 0.1])  # ends for one: two, then three
+    logits[[4, 6], 3] = np.log([0.3, 0.6])  # ends for three: two is before it, and four
+    one = answers.Window(logits, OFFSETS, np.ones(4, bool))
+    rules = answers.Rules(beam_size=2)
+    found = answers.best_answers(CONTEXT, [one], rules)
+    assert found.texts == ("three four", "one two", "one two three")
+    starts = np.exp([1.0, 2, 2]) / np.exp([1.0, 2]).sum()
+    both = starts * [0.6, 0.2, 0.1]
+    np.testing.assert_allclose(found.probabilities, both / both.sum(), rtol=1e-5)
+    assert found.null_odds == pytest.approx(0.7)
+    # The least of all windows; a short answer; a start that another window has more context of.
+    other = answers.Window(logits - [0, 0.2, 0, 0], OFFSETS, np.array([True, True, False, True]))
+    assert answers.best_answers(CONTEXT, [one, other], rules).null_odds == pytest.approx(0.5)
+    assert answers.best_answers(CONTEXT, [other], rules).texts == ("one two", "one two three")
+    short = answers.best_answers(CONTEXT, [other], answers.Rules(max_tokens=2, beam_size=2))
+    assert short.texts == ("one two",)
+    none = answers.best_answers(CONTEXT, [other], answers.Rules(max_tokens=1, beam_size=2))
+    assert none == ((), (), pytest.approx(0.5))
+
+
 def test_a_context_of_nothing_has_no_answer():
     empty = answers.Window(
         np.zeros([4, 2], np.float32), np.zeros([0, 2], np.int32), np.ones(0, bool)

@@ -167,6 +167,11 @@ def test_fine_tuning_defaults_are_bioelectras():
         ({"schedule": "cosine"}, "schedule must be linear or slanted_triangular, not 'cosine'"),
         ({"eval_every_steps": -1}, "eval_every_steps must be 0"),
         ({"early_stopping_patience": 2}, "it goes with eval_every_steps"),
+        ({"span_head": "roberta"}, "span_head must be bert or electra, not 'roberta'"),
+        ({"beam_size": 5}, "beam_size goes with span_head = electra"),
+        ({"n_best_size": 0}, "n_best_size must be at least 1"),
+        ({"doc_stride": -1}, "doc_stride must be at least 1, or 0"),
+        ({"max_query_length": 124}, "max_query_length 124 leaves no room .*: give 123 or less"),
         ({"text_head": "relu"}, "text_head must be linear or tanh or gelu, not 'relu'"),
         (
             {"text_head": "tanh", "pooling": "mean"},

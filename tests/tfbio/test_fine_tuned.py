@@ -238,6 +238,13 @@ def test_what_cannot_come_in_is_named(tmp_path):
     refused("has no head of pretraining: .* or one that was fine-tuned", tmp_path / "a")
 
 
+def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
+    trial, _ = make_trial("spans", [], {"pairs": False}, span_head="electra")
+    with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
+        convert.to_hugging_face(trial, str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
 def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
     """Of the head, too, and by little."""
     make(tmp_path / "a", "BertForSequenceClassification", ["a", "b", "c"])

@@ -572,6 +572,46 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
     assert expected in (tmp_path / "found").read_text()
 
 
+def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tmp_path, capsys):
+    asked = json.loads(ASKED)
+    paragraph = asked["data"][0]["paragraphs"][0]
+    paragraph["qas"].append({"id": "2", "question": "Who fails to?", "answers": []})
+    for split in tasks.SPLITS:
+        (tmp_path / f"{split}.json").write_text(json.dumps(asked))
+    settings = config.FinetuningConfig(
+        sequence_length=32,
+        train_batch_size=2,
+        num_trials=1,
+        num_train_epochs=60.0,
+        learning_rate=2e-3,
+        span_head="electra",
+        beam_size=5,
+    )
+
+    def run(name, settings, start):
+        return finetuning.finetune(
+            settings,
+            task=tasks.TASKS["squad_v2"],
+            data_dir=str(tmp_path),
+            init_checkpoint=start,
+            output_dir=str(tmp_path / name),
+            strategy=cpu,
+        )
+
+    assert run("electra", settings, pretrained)["mean"] == 1.0
+    predict.predict(
+        str(tmp_path / "electra"), [str(tmp_path / "dev.json")], str(tmp_path / "a"), strategy=cpu
+    )
+    assert json.loads((tmp_path / "a").read_text()) == {"1": "Aspirin", "2": ""}
+    # A step of a tiny rate changes nothing: the head is the trial's.
+    trial = str(tmp_path / "electra" / "trial_0")
+    still = dataclasses.replace(settings, num_train_epochs=1.0, learning_rate=1e-9)
+    assert run("again", still, trial)["mean"] == 1.0
+    capsys.readouterr()
+    run("bert", dataclasses.replace(still, span_head="bert", beam_size=20), trial)
+    assert "has span_head electra: the head starts anew." in capsys.readouterr().out
+
+
 def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, True)
     labels = ("O", "B", "I")

@@ -532,6 +532,42 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path,
         assert line["null_odds"] == pytest.approx(logits[0].sum() - score, abs=1e-4)
 
 
+def test_answers_of_electras_head(make_trial, cpu, tmp_path):
+    """The beam is as wide as the context, so that all its spans are seen, one by one."""
+    changes = {"span_head": "electra", "beam_size": 16, "n_best_size": 5, "max_answer_length": 3}
+    trial, settings = make_trial("spans", [], {"pairs": False}, 1e9, **changes)
+    paragraph = {"context": "The cells of the mice.", "qas": []}
+    for name in ("What", "Why"):
+        paragraph["qas"].append({"id": name, "question": name, "answers": []})
+    source, output = tmp_path / "in.json", tmp_path / "a.jsonl"
+    source.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    predict.predict(trial, [str(source)], str(output), strategy=cpu)
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [x["id"] for x in lines] == ["What", "Why"]
+    predictor = Predictor(trial, settings, cpu)
+    questions = task_files.read_squad(str(source))
+    pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
+    outputs = predictor.finetuner.predict(pieces)
+    for line, own, offsets in zip(lines, outputs, pieces.offsets, strict=True):
+        assert own.shape == (len(own), 18) and len(own) <= 16
+        order = np.argsort(-own[:, 0], kind="stable").tolist()
+        starts = scipy.special.log_softmax(own[:, 0].astype(float))
+        first = len(own) - 1 - len(offsets)
+        spans = sorted(
+            (
+                (starts[a] + own[b, 2 + order.index(a)], a - first, b - first)
+                for a in range(first, len(own) - 1)
+                for b in range(a, min(a + 3, len(own) - 1))
+            ),
+            reverse=True,
+        )[:5]
+        _, start, end = spans[0]
+        assert line["answer"] == paragraph["context"][offsets[start][0] : offsets[end][1]]
+        share = scipy.special.softmax([x[0] for x in spans])[0]
+        assert line["probability"] == pytest.approx(share, abs=1e-5)
+        assert line["null_odds"] == pytest.approx(own[0, 1], abs=1e-5)
+
+
 @pytest.mark.slow
 def test_answers_to_new_questions_are_those_of_the_run(shared, fine_tuned, cpu, tmp_path):
     source = shared / "data" / "squad" / "cs224n_half_dev-v2.0.json.gz"

@@ -378,17 +378,21 @@ def test_relations_with_markers_are_refused(make_trial, tmp_path):
         saved_model.write(trial, str(tmp_path / "serving"))
 
 
+ELECTRA = {"span_head": "electra", "beam_size": 30, "max_answer_length": 9}
+
+
 @pytest.mark.parametrize(
-    "with_threshold, vocabulary",
-    [(False, "wordpiece"), (True, "wordpiece"), (False, "byte_bpe"), (False, "albert")]
-    + [(False, "unigram")],
-    ids=["always", "threshold", "byte_bpe", "albert", "unigram"],
+    "with_threshold, vocabulary, changes",
+    [(False, "wordpiece", {}), (True, "wordpiece", {}), (False, "byte_bpe", {})]
+    + [(False, "albert", {}), (False, "unigram", {})]
+    + [(False, "wordpiece", ELECTRA)],
+    ids=["always", "threshold", "byte_bpe", "albert", "unigram", "electra"],
 )
 def test_answers_are_those_of_predict(
-    with_threshold, vocabulary, make_trial, vocabularies, sentences, cpu, tmp_path
+    with_threshold, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
 ):
     threshold, vocabulary = -2.0 if with_threshold else None, vocabularies[vocabulary]
-    trial, settings = make_trial("spans", [], {"pairs": False}, threshold, vocabulary)
+    trial, settings = make_trial("spans", [], {"pairs": False}, threshold, vocabulary, **changes)
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
     asked = ["What?", "Which " * 80] * 16

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio import (
+    answers,
     checkpoints,
     config,
     finetuner,
@@ -51,6 +52,18 @@ def test_windows_overlap_and_every_token_is_owned_once():
         for (first, end), (next_first, next_end) in zip(found, found[1:], strict=False):
             assert first < next_first < end < next_end or room == 2
             assert end - next_first >= room // 2 or next_first - first == 128
+
+
+def test_windows_may_begin_every_so_many_tokens():
+    assert spans.windows(20, 10, 4) == [(0, 10), (4, 14), (8, 18), (12, 20)]
+    assert spans.windows(20, 10, 99) == [(0, 10), (10, 20)]  # and leave no token out
+
+
+def test_electras_head_needs_two_segments(vocab_file):
+    tokenizer = tokenization.load_tokenizer(vocab_file, segments=1)
+    rules = answers.Rules(beam_size=4)
+    with pytest.raises(config.ConfigError, match="needs an encoder with two segments"):
+        spans.Spans(rules=rules).pieces([question("in the cell", "cell")], tokenizer, 32)
 
 
 def test_a_token_is_owned_where_it_has_most_around_it():
