@@ -308,3 +308,14 @@ def numbers_changed(seed: str) -> st.SearchStrategy:
         st.sampled_from(places),
         others,
     )
+
+
+def words_changed(seed: str, words: Sequence[str]) -> st.SearchStrategy:
+    """A text in which one word, with its punctuation within, is another of these or of its own."""
+    places = [match.span() for match in re.finditer(r"[\w.:@$&/-]+", seed)]
+    others = st.sampled_from([*words, *sorted({seed[slice(*span)] for span in places})])
+    return st.builds(
+        lambda span, other: (seed[: span[0]] + other + seed[span[1] :]).encode(),
+        st.sampled_from(places),
+        others,
+    )

@@ -1,35 +1,131 @@
 """The readers of released corpora: from the files of a release to the instances of each split."""
 
+import importlib
 import io
 import json
+import os
 import re
 import tarfile
 import zipfile
 
 import pytest
+from absl import flags
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.corpora import corpus, ddi
+from data_prep import left_out
+from data_prep.corpora import corpus, ddi, notes
 from tests.fuzz import damage, grammars, harness
-from tests.fuzz.releases import RELEASES
+from tests.fuzz.releases import LISTED, RELEASES
 
+FLAGS = flags.FLAGS
 CELLS = ("T1", "7", "2:0", "900-907", "5-2", "0-3;8-9", "||", "true", "CPR:3", "0", "Arg1:T9", "..")
+LARGE = ("pubmedqa", "pubmedqa_fold")
+WORDS = (
+    *CELLS,
+    "",
+    "Unknown AND",
+    "false",
+    "5.1",
+    "-1",
+    "GENE-Y",
+    "protein",
+    "PIP",
+    "DOCTOR",
+    "maybe",
+    "&x;",
+    "\n",
+)
 
 
 def reads(folder):
     """A release gives rows of three splits, or is refused; its folder says which it is."""
     (inner,) = folder.iterdir()
-    found = RELEASES[inner.name][1](inner)
+    left = []
+    found = RELEASES[inner.name][1](inner, left)
     splits = found[0] if isinstance(found, tuple) else found
     assert splits.keys() == set(corpus.SPLITS)
     for rows in splits.values():
         for row in rows:
             assert all(isinstance(column, str) for column in row)
-            tags = [tag for tag in row[1:] if len(row) == 2 and inner.name != "biobert_folds"]
+            tags = [tag for tag in row[1:] if len(row) == 2]
             assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in tags)
-    return splits
+    _is_written(folder / "out", splits, left)
+    if isinstance(found, tuple):
+        notes.say(found[1])
+    # The rows are the same where nobody asks for what is left out.
+    assert RELEASES[inner.name][1](inner, None) == found
+    return splits, left
+
+
+def _is_written(output, splits, left):
+    """All rows are written, one a line, and so is all that was left out, with a reason."""
+    corpus.write(output, splits, False, left)
+    corpus.say_counts(splits)
+    for split, rows in splits.items():
+        lines = (output / f"{split}.tsv").read_bytes().decode().split("\n")
+        assert len(lines) == len(rows) + 1
+        assert all(line.count("\t") == len(row) - 1 for line, row in zip(lines, rows, strict=False))
+    lines = (output / left_out.FILE).read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(left)
+    assert all(json.loads(line).keys() == {"id", "file", "reason"} for line in lines)
+    with pytest.raises(corpus.CorpusError):  # what is there is not written over
+        corpus.write(output, splits, False, left)
+    corpus.write(output, splits, True, left)
+
+
+def runs(folder):
+    """The command writes its files for the flags given, or they or the release are refused."""
+    given = json.loads((folder / "flags.json").read_text())
+    (inner,) = (path for path in folder.iterdir() if path.is_dir())
+    module = importlib.import_module(f"data_prep.corpora.{given['module']}")
+    before = set(FLAGS)
+    try:
+        if hasattr(module, "define_flags"):
+            module.define_flags()
+        else:
+            index = "of lists" * (inner / "index").is_dir()
+            corpus.define_flags("the release", index, held_out="notes", dev_documents=True)
+        where = [f"--input={inner}", f"--output={folder / 'out'}"]
+        if "index" in FLAGS:
+            where.append(f"--index={inner / 'index'}")
+        FLAGS(["command", *where, *given["flags"]])
+        module.main(["command"])
+    finally:
+        for name in set(FLAGS) - before:
+            delattr(FLAGS, name)
+        FLAGS.unparse_flags()
+    assert all((folder / "out" / f"{split}.tsv").is_file() for split in corpus.SPLITS)
+
+
+def counts_all(folder):
+    """Each document is in the split that lists it, and one that no list has is left out."""
+    (inner,) = folder.iterdir()
+    pattern, _ = LISTED[inner.name]
+    _, left = reads(folder)
+    wanted = set(_names(inner))
+    for split in corpus.SPLITS:
+        wanted -= set(corpus.read_index(inner / "index", pattern.format(split)))
+    assert {id_.removesuffix(".txt") for id_, _, reason in left if reason == "not_listed"} == {
+        name.removesuffix(".txt") for name in wanted
+    }
+
+
+def _names(inner):
+    """What the lists can name of a release."""
+    if inner.name == "bioasq":
+        for path in inner.glob("*.json"):
+            questions = json.loads(path.read_text())["questions"]
+            yield from (x["id"] for x in questions if x["type"] == "yesno")
+    elif inner.name == "ddi":
+        folders = {"Train": "train", "test_dataset": "test"}
+        for path in inner.rglob("*.xml"):
+            yield f"{folders[path.parts[-3]]}_dataset/DrugBank/{path.name}"
+    else:
+        kind = {"hoc": "text", "ebm_pico": "documents"}[inner.name]
+        for path in inner.glob(f"{kind}/*"):
+            yield path.name if inner.name == "hoc" else path.stem
 
 
 def masks_what_is_said(folder):
@@ -51,11 +147,32 @@ def masks_what_is_said(folder):
             assert masked.count("@DRUG-DRUG$") == 1, masked
 
 
+# What a release would have to say for what few mutations happen to say.
+EDITS = {
+    "bioasq": [('"a0"', '"a1"'), ('"a2"', '"a1"'), ('"questions"', '"x"'), ('"Is it?"', "1")],
+    "biobert_folds": [("sentence\tlabel", "label\tsentence"), ("\t1\n", "\t2\n")],
+    "chemprot": [("T3\tCHEMICAL", "T3\tPROTEIN"), ("Arg1:T3", "T3"), ("\tp53", "\tp54")],
+    "clinical_sts": [("\t3", "\t5.1"), ("Patient 3.", " "), ("\t3", "\tnan")],
+    "hoc": [("NULL", "Dying"), ("< NULL <", "<"), ("Three .", "Three .\nFour .")],
+    "i2b2_2010": [('t="problem"', 't="protein"'), ('"TrAP"', '"TrAX"'), ("2:6 2:6", "2:4 2:6")],
+    "i2b2_2012": [('"PROBLEM"', '"PAIN"'), ('"15"', '"-1"'), ("</TEXT>", ""), ("& chills", "&x;")],
+    "mednli": [('"neutral"', '"maybe"'), ('"No."', "1")],
+    "pubmedqa": [('"yes"', '"perhaps"'), ('"CONTEXTS": [', '"CONTEXTS": [1,'), ('{"0"', '[{"0"')],
+    "share_clefe": [("||28||32", "||28"), ('"28"', '"900"'), ("||28", "||60")],
+}
+
+
 @st.composite
-def releases(draw):
+def releases(draw, name):
     """A release of which one file has mutations of its grammar, or damage."""
-    name = draw(st.sampled_from(sorted(RELEASES)))
     files = {path: text.encode() for path, text in RELEASES[name][0].items()}
+    edits = EDITS.get(name, [])
+    if edits and draw(st.integers(0, 3)) == 0:
+        old, new = draw(st.sampled_from(edits))
+        found = [path for path in sorted(files) if old.encode() in files[path]]
+        path = draw(st.sampled_from(found))
+        files[path] = files[path].replace(old.encode(), new.encode(), 1)
+        return {f"{name}/{path}": data for path, data in files.items()}
     path = draw(st.sampled_from(sorted(files)))
     text = RELEASES[name][0][path]
     ways = [damage.damaged(st.just(files[path]))]
@@ -75,26 +192,102 @@ def releases(draw):
         ways += [grammars.lines(text, CELLS), grammars.lines(text, CELLS, " ")]
     if re.search(r"\d", text):
         ways.append(grammars.numbers_changed(text))
-    if draw(st.integers(0, 9)) == 0 and len(files) > 1:
+    ways += [grammars.words_changed(text, WORDS)] * 2
+    kind = draw(st.integers(0, 11))
+    if kind == 0 and len(files) > 1:
         del files[path]
+    elif kind == 1:  # the file once more, as it is or not
+        folder, name_of = os.path.split(path)
+        copy = draw(st.sampled_from([f"copy/{path}", os.path.join(folder, f"2{name_of}")]))
+        files[copy] = draw(st.one_of(st.just(files[path]), *ways))
     else:
         files[path] = draw(st.one_of(ways))
     return {f"{name}/{path}": data for path, data in files.items()}
 
 
-@given(releases())
-def test_mutated_releases(files):
-    harness.judge(reads, files)
+@pytest.mark.parametrize("name", sorted(name for name in RELEASES if name not in LARGE))
+@given(st.data())
+@harness.few
+def test_mutated_releases(name, data):
+    harness.judge(reads, data.draw(releases(name)))
+
+
+@pytest.mark.parametrize("name", LARGE)
+@given(st.data())
+@harness.very_few
+def test_mutated_large_releases(name, data):
+    harness.judge(reads, data.draw(releases(name)))
+
+
+@st.composite
+def listed(draw, name):
+    """A release whose lists share out its documents otherwise, leave some out or name others."""
+    files = {path: text.encode() for path, text in RELEASES[name][0].items()}
+    pattern, _ = LISTED[name]
+    paths = [f"index/{pattern.format(split)}" for split in corpus.SPLITS]
+    known = [x.strip() for path in paths for x in files[path].decode().split(",")]
+    lists = {path: [] for path in paths}
+    for item in known:
+        for path in draw(st.lists(st.sampled_from(paths), max_size=2)):
+            lists[path].append(item)
+    if draw(st.integers(0, 5)) == 0:
+        lists[draw(st.sampled_from(paths))].append(draw(st.sampled_from(["0", "../x", "9.txt"])))
+    ends = draw(st.sampled_from([",", "\n", "\r\n", ", "]))
+    return {
+        f"{name}/{path}": ends.join(lists[path]).encode() if path in lists else data
+        for path, data in files.items()
+    }
+
+
+# Release -> module, if it is called otherwise, and flags.
+FLAGS_OF = {
+    "biobert_folds": ("", ["--fold=1", "--dev_size=3", "--dev_size=99"]),
+    "chemprot": ("", ["--entities=marker"]),
+    "clinical_sts": ("", ["--dev_fraction=0.3", "--dev_fraction=0", "--dev_fraction=0.999"]),
+    "ddi": ("", ["--entities=marker"]),
+    "hoc": ("", ["--overwrite"]),
+    "i2b2_2010": ("", ["--concepts", "--entities=marker", "--dev_fraction=2", "--dev_documents=x"]),
+    "i2b2_2012": ("i2b2_notes", ["--year=2012", "--year=2014"]),
+    "mednli": ("", ["--overwrite"]),
+    "share_clefe": ("", ["--dev_documents=x", "--dev_fraction=0.5"]),
+    "pubmedqa": ("", ["--fold=9"]),
+    "bioasq": ("", ["--overwrite"]),
+    "ebm_pico": ("", ["--overwrite"]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FLAGS_OF))
+@given(st.data())
+@harness.very_few
+def test_commands(name, data):
+    module, choices = FLAGS_OF[name]
+    given = data.draw(st.lists(st.sampled_from(choices), max_size=2, unique=True))
+    if name == "i2b2_2012" and not given:
+        given = choices[:1]
+    said = json.dumps({"module": module or name, "flags": given}).encode()
+    files = {f"{name}/{path}": text.encode() for path, text in RELEASES[name][0].items()}
+    harness.judge(runs, files | {"flags.json": said})
+
+
+@pytest.mark.parametrize("name", sorted(LISTED))
+@given(st.data())
+@harness.few
+def test_lists(name, data):
+    harness.judge(counts_all, data.draw(listed(name)))
 
 
 def _archive(files, kind):
     stream = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(stream, "w") as archive:
+            archive.mkdir("folder")
             for path, data in files.items():
                 archive.writestr(path, data)
     else:
         with tarfile.open(fileobj=stream, mode="w:gz" if kind == "tgz" else "w") as archive:
+            link = tarfile.TarInfo("mli_dev_v1.jsonl.link")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(link)
             for path, data in files.items():
                 member = tarfile.TarInfo(path)
                 member.size = len(data)
@@ -135,6 +328,15 @@ def test_odd_members(kind, name, data):
 def test_damaged_archives(found):
     kind, data = found
     harness.judge(reads, {f"mednli/mednli.{kind}": data})
+
+
+@given(st.lists(st.sampled_from(["zip", "tar", "tgz"]), min_size=1, max_size=5))
+@harness.very_few
+def test_archives_of_archives(kinds):
+    files = MEDNLI
+    for kind in kinds:
+        files = {f"inner.{kind}": _archive(files, kind)}
+    harness.judge(reads, {f"mednli/{name}": data for name, data in files.items()})
 
 
 def test_bombs():
