@@ -385,6 +385,23 @@ def test_the_command_teaches_and_reports(command, fails_in_one_sentence, pubmed_
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("between", ["flags", "commas"])
+def test_all_inputs_of_a_command_line_are_read(
+    command, pubmed_slice, documents_folder, tmp_path, between
+):
+    old, recent = sorted(map(str, pubmed_slice.iterdir()))
+    inputs = [f"--input={old},{recent}"]
+    if between == "flags":
+        inputs = [f"--input={old}", f"--input={recent}"]
+    done = command("documents", *inputs, f"--output={tmp_path / 'out'}", "--workers=1")
+    assert done.returncode == 0, done.stderr
+    counts = records.read_manifest(tmp_path / "out", "documents").counts
+    assert counts == records.read_manifest(documents_folder, "documents").counts
+    assert counts["citation"] == 300
+    sources = {x.source for x in records.read_documents(tmp_path / "out")}
+    assert sources == {os.path.basename(old), os.path.basename(recent)}
+
+
 @pytest.fixture(scope="module")
 def undisturbed(command, pubmed_slice, documents_folder, files_of, tmp_path_factory):
     """The files that one worker made, and two."""
