@@ -5,6 +5,9 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -434,6 +437,30 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     with pytest.raises(UserError, match="holds no checkpoint"):
         run(output, init_checkpoint=str(model))
     assert not output.exists()
+
+
+@pytest.mark.parametrize("protocol", ["authors", "bioelectra"])
+def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(
+    shared, pretrained, tmp_path, protocol
+):
+    changes = {"sequence_length": 64, "num_train_epochs": 0.02, "num_trials": 1}
+    root = Path(finetuning.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, str(root / "run_finetuning.py"), "--task=biosses", "--output_dir=out"]
+        + [f"--data_dir={shared / 'data' / 'biosses' / 'blurb'}", f"--init_checkpoint={pretrained}"]
+        + [f"--hparams={protocol}", *(f"--set={name}={value}" for name, value in changes.items())],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    file = root / "hparams" / "finetuning" / protocol / "biosses.json"
+    wanted = {**json.loads(file.read_text()), **changes}
+    wanted.pop("sources")
+    assert len(wanted) > 8 and wanted.items() <= written.items()
+    assert (tmp_path / "out" / "scores.json").is_file()
 
 
 @pytest.mark.parametrize("fixed_shapes", ["never", "always"])
