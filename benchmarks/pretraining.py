@@ -66,6 +66,7 @@ class Shape:
             "train_batch_size": self.batch_size,
             "run.gradient_accumulation_steps": self.rounds,
             "run.parallel_parts": PARALLEL_PARTS,
+            "gradient_clip_groups": 1,  # as all that it is compared with
         }
         overrides = [f"{name}={value}" for name, value in overrides.items()]
         return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)

@@ -45,24 +45,25 @@ def test_no_settings_are_the_defaults():
         (
             "small",
             (30522, 128, 256, 12, 4, 1024),
-            (0.25, 0.15, 50.0, 128, 0, 128, 1_000_000, 5e-4, 10_000),
+            (0.25, 0.15, 50.0, 128, 0, 128, 1_000_000, 5e-4, 10_000, 1),
         ),
         (
             "large",
             (30522, 1024, 1024, 24, 16, 4096),
-            (0.25, 0.25, 50.0, 512, 0, 2048, 400_000, 2e-4, 10_000),
+            (0.25, 0.25, 50.0, 512, 0, 2048, 400_000, 2e-4, 10_000, 1),
         ),
-        # BioELECTRA P, section 4.1: batch 512, a tenth of the steps at length 512.
+        # BioELECTRA P, section 4.1 and appendix A: batch 512, a tenth of the steps at length 512,
+        # the 8 cores of a TPU v3-8.
         (
             "base",
             (28895, 768, 768, 12, 12, 3072),
-            (0.33333, 0.15, 50.0, 128, 512, 512, 1_000_000, 2e-4, 10_000),
+            (0.33333, 0.15, 50.0, 128, 512, 512, 1_000_000, 2e-4, 10_000, 8),
         ),
         # The same as the authors' code has it, whose runs have one length.
         (
             "base_phase2",
             (28895, 768, 768, 12, 12, 3072),
-            (0.33333, 0.15, 50.0, 512, 0, 512, 100_000, 2e-4, 10_000),
+            (0.33333, 0.15, 50.0, 512, 0, 512, 100_000, 2e-4, 10_000, 8),
         ),
     ],
 )
@@ -87,6 +88,7 @@ def test_published_values(name, encoder, rest):
         settings.num_train_steps,
         settings.learning_rate,
         settings.num_warmup_steps,
+        settings.gradient_clip_groups,
     )
     assert (shape.hidden_dropout_prob, shape.attention_probs_dropout_prob) == (0.1, 0.1)
     assert (settings.adam_beta_1, settings.adam_beta_2, settings.adam_epsilon) == (0.9, 0.999, 1e-6)
