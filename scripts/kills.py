@@ -392,12 +392,16 @@ class Stages:
         return folder, done, files(folder)
 
     def moments(self, name: str, events: list[str], count: int) -> list[int | str]:
-        """So many moments before the output is complete; the last is the change that makes it."""
+        """So many moments at which the output is not complete: numbers of changes, and patterns.
+
+        The last number is that of the rename with which it is complete, where there is one.
+        """
         stage = STAGES[name]
-        ends = [n for n, e in enumerate(events, 1) if e.split()[-1] == stage.done]
-        last = ends[-1] if ends else len(events)
-        appear = list(stage.appear[:count])
-        own = max(count - len(appear), 1 if not appear or ends else 0)
+        ends = [n for n, event in enumerate(events, 1) if event.split()[-1] == stage.done]
+        # TensorFlow's own last change is none of Python's: then some before all that it writes.
+        last = ends[-1] if ends else len(events) // 2
+        appear = stage.appear[: count - 1 if ends else count]
+        own = count - len(appear)
         return [*sorted({max(1, round(last * (i + 1) / own)) for i in range(own)}), *appear]
 
     def check(self, name: str, what: str, work: Callable[[], None]) -> bool:

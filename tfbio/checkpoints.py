@@ -202,7 +202,18 @@ def _list(folder: str) -> tuple[object | None, list[str]]:
     except ValueError:
         state = None
     if state is None:
-        if tf.io.gfile.glob(os.path.join(folder, "ckpt-*.index")) or tf.io.gfile.exists(index):
+        found = tf.io.gfile.glob(os.path.join(folder, "ckpt-*.index"))
+        if len(found) == 1 and not tf.io.gfile.exists(index):
+            # Its run was killed after it had saved for the first time, before it noted that.
+            path = os.path.join(folder, os.path.basename(found[0]).removesuffix(".index"))
+            written = tf.io.gfile.stat(found[0]).mtime_nsec / 1e9
+            state = tf.compat.v1.train.generate_checkpoint_state_proto(
+                folder, path, [path], [written], last_preserved_timestamp=written - 1
+            )
+            # Which are relative to the folder where that is.
+            state.model_checkpoint_path, state.all_model_checkpoint_paths[0] = path, path
+            return state, [path]
+        if found or tf.io.gfile.exists(index):
             raise CheckpointError(
                 f"{index}, which names the newest checkpoint, is missing or damaged: write it as "
                 "the line 'model_checkpoint_path: \"ckpt-N\"', or give another --model_dir."
@@ -248,7 +259,9 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
         if len(there) > 1:
             remedy = f"remove {path}.*, and the run continues from {there[-2]}"
         raise CheckpointError(f"{path} is damaged ({_first_line(error)}): {remedy}.") from error
-    if path != state.model_checkpoint_path and repair:
+    is_listed = path == state.model_checkpoint_path
+    is_listed &= tf.io.gfile.exists(os.path.join(folder, "checkpoint"))
+    if repair and not is_listed:
         times = state.all_model_checkpoint_timestamps
         times = dict(zip(state.all_model_checkpoint_paths, times, strict=False))
         tf.compat.v1.train.update_checkpoint_state(
@@ -259,6 +272,19 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
             last_preserved_timestamp=state.last_preserved_timestamp,
         )
     return path
+
+
+def remove_half_written(folder: str) -> None:
+    """Removes what TensorFlow left of a checkpoint, which is as large, when it was killed.
+
+    For who alone writes there.
+    """
+    for pattern in ("ckpt-*_temp/*", "checkpoint.tmp*"):
+        for path in storage.find(os.path.join(glob.escape(folder), pattern)):
+            storage.at(path).unlink(missing_ok=True)
+    if not storage.is_remote(folder):
+        for path in glob.glob(os.path.join(glob.escape(folder), "ckpt-*_temp")):
+            os.rmdir(path)
 
 
 def require_same_model(folder: str, settings: dict) -> None:

@@ -307,6 +307,8 @@ def pretrain(
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = find_data(config, example_folders)
     newest = checkpoints.find_newest(model_dir, repair=is_chief)
+    if is_chief:
+        checkpoints.remove_half_written(model_dir)
     settings = _settings(config, data, init_checkpoint)
     if newest is None:
         if init_checkpoint:

@@ -86,9 +86,11 @@ def test_settings_newer_than_a_run_are_the_defaults(saved):
 def test_what_is_missing_is_named(saved, tmp_path):
     _, folder = saved
     (folder / "checkpoint").unlink()
+    (folder / "ckpt-40.index").touch()
     with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
         checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
     (folder / "ckpt-30.index").unlink()
+    (folder / "ckpt-40.index").unlink()
     with pytest.raises(CheckpointError, match="holds no checkpoint: run run_pretraining.py first"):
         checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
     with pytest.raises(CheckpointError, match="nowhere holds no config.json"):
@@ -138,6 +140,32 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
         path.unlink()
     with pytest.raises(CheckpointError, match="there is no older checkpoint"):
         checkpoints.find_newest(folder)
+
+
+def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_path):
+    folder = str(tmp_path)
+    values = tf.Variable(tf.range(1000.0))
+    tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3).save(1)
+    written = tf.train.get_checkpoint_state(folder)
+    (tmp_path / "checkpoint").unlink()
+    assert checkpoints.find_newest(folder, repair=False) == f"{folder}/ckpt-1"
+    assert not (tmp_path / "checkpoint").exists()
+    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-1"
+    repaired = tf.train.get_checkpoint_state(folder)
+    assert repaired.all_model_checkpoint_paths == written.all_model_checkpoint_paths
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
+    manager.save(2)
+    assert [path[-1] for path in manager.checkpoints] == ["1", "2"]
+
+
+def test_what_a_killed_run_left_of_a_checkpoint_goes(tmp_path):
+    (tmp_path / "ckpt-2_temp").mkdir()
+    names = ("ckpt-2_temp/part-00000-of-00001.data-00000-of-00001.tempstate1", "checkpoint.tmp0a")
+    for name in (*names, "ckpt-1.index", "checkpoint", "own.txt"):
+        (tmp_path / name).touch()
+    checkpoints.remove_half_written(str(tmp_path))
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["checkpoint", "ckpt-1.index", "own.txt"]
 
 
 # --- Settings of the wrong kind -------------------------------------------------------------------
