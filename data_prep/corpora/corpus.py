@@ -378,7 +378,9 @@ def say_counts(
     """Prints how many instances of each label there are."""
     for split, rows in splits.items():
         counts = Counter(label for row in rows for label in labels_of(row))
-        text = ", ".join(f"{count:,} {label}" for label, count in sorted(counts.items()))
+        # GAD's labels are 0 and 1, and "293 1" would be read as one number.
+        names = {label: f"'{label}'" if label[:1].isdigit() else label for label in counts}
+        text = ", ".join(f"{counts[label]:,} {names[label]}" for label in sorted(counts))
         pipeline.say(f"{split}: {text}")
 
 

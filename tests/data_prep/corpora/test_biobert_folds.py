@@ -31,6 +31,7 @@ def test_blurbs_gad_byte_for_byte(shared, command, tmp_path):
     flags = (f"--input={tmp_path}", "--dev_size=535", f"--output={tmp_path}/out")
     done = command("corpora.biobert_folds", *flags)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[2] == "test: 253 '0', 281 '1'"
     for split, text in published.items():
         assert (tmp_path / "out" / f"{split}.tsv").read_text(encoding="utf-8") == text
 
