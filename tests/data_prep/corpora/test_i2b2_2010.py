@@ -64,8 +64,9 @@ ROWS = [
 
 
 def test_relations(command, tmp_path):
-    release(tmp_path)
-    done = command("corpora.i2b2_2010", f"--input={tmp_path}", f"--output={tmp_path}/out")
+    (tmp_path / "in").mkdir()
+    release(tmp_path / "in")
+    done = command("corpora.i2b2_2010", f"--input={tmp_path}/in", f"--output={tmp_path}/out")
     assert done.returncode == 0, done.stderr
     left, *counts = done.stdout.splitlines()
     each = "1 TeRP, 2 TrAP, 1 TrCP, 1 false"
@@ -82,6 +83,9 @@ def test_relations(command, tmp_path):
     names = {split: {x.id.partition(".")[0] for x in examples[split]} for split in examples}
     assert names["train"] | names["dev"] == {"a", "b", "c"}
     assert len(names["dev"]) == 1 and not names["train"] & names["dev"]
+    flags = (f"--input={tmp_path}/in", f"--output={tmp_path}/more", "--dev_fraction=0.5")
+    counts = command("corpora.i2b2_2010", *flags).stdout.splitlines()[1:3]
+    assert counts == [f"train: {each}", "dev: 2 TeRP, 4 TrAP, 2 TrCP, 2 false"]
 
 
 def test_concepts(tmp_path):

@@ -78,6 +78,17 @@ def test_events_of_2012(command, tmp_path):
     assert tagged(examples["train"]) == EXPECTED * 3
 
 
+def test_a_larger_part_of_the_patients_for_development(command, tmp_path):
+    """With all notes of each."""
+    train = {f"{patient}-0{n}": note(BODY, "") for patient in "12345" for n in (1, 2)}
+    release(tmp_path, "2014", train, {"9-01": note(BODY, "")})
+    flags = ("--year=2014", "--dev_fraction=0.4", f"--input={tmp_path}", f"--output={tmp_path}/out")
+    assert command("corpora.i2b2_notes", *flags).returncode == 0
+    lines = (tmp_path / "out" / "dev.tsv").read_text().splitlines()
+    held = [line for line in lines if line.startswith("-DOCSTART-")]
+    assert len(held) == 4 and len({line.partition("-0")[0] for line in held}) == 2
+
+
 @pytest.mark.parametrize("first", ["\n", "\r\n", "", "\n\n\n"])
 def test_a_mention_is_where_its_text_is(first):
     """The offsets are for one character before the text: elsewhere the nearest such text is it."""

@@ -102,6 +102,13 @@ def test_both_forms_of_annotation(command, tmp_path):
         assert tagged == EXPECTED
 
 
+def test_a_larger_part_for_development(command, tmp_path):
+    release(tmp_path, ("a", "b", "c", "d"))
+    flags = (f"--input={tmp_path}", f"--output={tmp_path}/out", "--dev_fraction=0.5")
+    said = command("corpora.share_clefe", *flags).stdout.splitlines()
+    assert said[:2] == ["train: 6 mentions", "dev: 6 mentions"]
+
+
 def test_a_list_of_notes_for_development(tmp_path):
     release(tmp_path, ("a", "b", "c"))
     (tmp_path / "devel.txt").write_text("a\nc\n")
