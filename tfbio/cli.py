@@ -125,8 +125,15 @@ def exit_code(work: Callable[[], None]) -> int:
       The exit code of the process.
     """
     try:
-        with answering_ctrl_c():
-            work()
+        with answering_ctrl_c() as interrupted_at_work:
+            try:
+                work()
+            except Exception as error:
+                # A library that was interrupted may say something else, as protobuf does where it
+                # is just being imported.
+                if interrupted_at_work.is_set():
+                    raise KeyboardInterrupt from error
+                raise
         sys.stdout.flush()
     except UserError as error:
         _say(str(error))
@@ -174,7 +181,7 @@ def interrupted(saved: str = "") -> int:
 @contextlib.contextmanager
 def answering_ctrl_c(
     first: Callable[[], str] = lambda: "", second: Callable[[], str] = lambda: "ended at once"
-) -> Iterator[None]:
+) -> Iterator[threading.Event]:
     """Answers Ctrl-C within its block at once: the second ends the process.
 
     Python itself handles signals only between two instructions of its own, and a library may work
@@ -183,9 +190,13 @@ def answering_ctrl_c(
     Args:
       first: gives the line that the first one prints; "" for none.
       second: likewise the second.
+
+    Yields:
+      What is set when a `KeyboardInterrupt` is raised in the block.
     """
+    raised = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are for the main thread alone
+        yield raised  # signals are for the main thread alone
         return
     told, tells = socket.socketpair()
     tells.setblocking(False)
@@ -205,6 +216,7 @@ def answering_ctrl_c(
 
     def interrupt_once(*_) -> None:
         signal.signal(signal.SIGINT, lambda *_: None)  # the thread answers
+        raised.set()
         raise KeyboardInterrupt
 
     handler = signal.getsignal(signal.SIGINT)
@@ -212,7 +224,7 @@ def answering_ctrl_c(
         signal.signal(signal.SIGINT, interrupt_once)
     threading.Thread(target=answer, daemon=True).start()
     try:
-        yield
+        yield raised
     finally:
         if handler is signal.default_int_handler:
             signal.signal(signal.SIGINT, handler)

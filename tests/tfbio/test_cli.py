@@ -249,6 +249,30 @@ def test_ctrl_c_says_what_is_saved_and_a_second_one_ends_at_once(presses, said, 
         assert process.returncode == 130
 
 
+# A library that gives an error of its own where Ctrl-C interrupts it.
+ANOTHER_ERROR = """
+import time
+from tfbio import cli
+def main(argv):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        raise {} from None
+cli.run(main)
+"""
+
+
+@pytest.mark.parametrize("error", ["TypeError('expected a message')", "ImportError(name='numpy')"])
+def test_ctrl_c_is_no_error_of_the_library_that_it_interrupts(error, running):
+    command = [sys.executable, "-c", ANOTHER_ERROR.format(error)]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == f"interrupted: {cli.INTERRUPTED}\n"
+        assert process.returncode == 130
+
+
 @pytest.mark.parametrize("command", [["-m", "data_prep.vocabulary"], ["run_finetuning.py"]])
 def test_ctrl_c_while_a_command_is_imported_is_no_traceback(command, running):
     line = [sys.executable, "-v", *command, "--help"]
