@@ -10,15 +10,18 @@ those of `--hparams=authors`, with the recording's own shape, lengths, rates and
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 from absl import flags
 from tokenizers import normalizers, pre_tokenizers
 
@@ -41,6 +44,7 @@ from tfbio.config import EncoderConfig, FinetuningConfig
 from tfbio.finetuner import Finetuner
 from tfbio.packing import NO_TARGET
 from tfbio.task_files import LabelledText, TaggedSentence
+from tfbio.task_model import TaskModel
 
 FLAGS = flags.FLAGS
 
@@ -253,6 +257,19 @@ class Recorded:
 
     def pieces(self, examples: list) -> packing.Pieces:
         return self.kind.pieces(examples, self.tokenizer, self.config.sequence_length)
+
+    @contextlib.contextmanager
+    def in_float64(self) -> Iterator[None]:
+        """Gives the `Finetuner` a model of the same weights that computes in float64."""
+        model, before = self.finetuner.model, keras.mixed_precision.global_policy()
+        keras.mixed_precision.set_global_policy("float64")
+        try:
+            self.finetuner.model = TaskModel(*self.finetuner.arguments)
+            self.finetuner.model.set_weights(model.get_weights())
+            yield
+        finally:
+            keras.mixed_precision.set_global_policy(before)
+            self.finetuner.model = model
 
     @property
     def head(self) -> str:
@@ -692,8 +709,9 @@ def _scores_of_answers(recorded: Recorded, when: str) -> dict[str, float]:
 def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
     """Compares the last layer's output, and each variable's gradient before clipping.
 
-    The error of a gradient is judged by the variable's own norm; that of one which is 0 but for
-    rounding by the norm of all.
+    Gradients are computed in float64, so that what is seen is the recording's rounding and not the
+    sum of two. The error of each is judged by the variable's own norm; that of one which is 0 but
+    for rounding by the norm of all. Those of training, in float32, are judged by the norm of all.
     """
     part = recorded.part(recorded.train, recorded.batch(0))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
@@ -712,18 +730,23 @@ def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
         expected = recorded["step0/sequence_output"][row][:length]
         error = np.abs(output[first : first + length] - expected).max()
         largest.add("sequence output", error, 1e-5, f"row {row}")
-    _, gradients = recorded.finetuner._gradients(batch, tf.constant([0, 0]))
+    _, trained = recorded.finetuner._gradients(batch, tf.constant([0, 0]))
+    with recorded.in_float64():
+        _, precise = recorded.finetuner._gradients(batch, tf.constant([0, 0]))
     variables = recorded.finetuner.model.trainable_variables
-    own = {v.ref(): tf.convert_to_tensor(g) for v, g in zip(variables, gradients, strict=True)}
+    number = {variable.ref(): i for i, variable in enumerate(variables)}
+    norm_of_all = recorded["step0/global_norm"]
     for variable, names in recorded.named():
-        parts = np.split(own[variable.ref()].numpy(), len(names), axis=-1)
-        for name, gradient in zip(names, parts, strict=True):
+        both = (own[number[variable.ref()]] for own in (trained, precise))
+        both = (tf.convert_to_tensor(gradient).numpy() for gradient in both)
+        parts = (np.split(gradient, len(names), axis=-1) for gradient in both)
+        for name, in_training, gradient in zip(names, *parts, strict=True):
             expected = recorded[f"step0/grad/{name}"]
-            norm = np.linalg.norm(expected)
-            if recorded.has_zero_gradient(name):
-                norm = recorded["step0/global_norm"]
+            norm = norm_of_all if recorded.has_zero_gradient(name) else np.linalg.norm(expected)
             error = np.linalg.norm(gradient - expected) / norm
             largest.add("gradients, each to its norm", error, 3e-6, name)
+            error = np.linalg.norm(in_training - expected) / norm_of_all
+            largest.add("gradients, float32, to all", error, 3e-6, name)
 
 
 def _compare_step(recorded: Recorded, largest: Largest, step: int) -> None:

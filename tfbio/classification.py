@@ -144,7 +144,7 @@ class Regression:
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
-        losses = tf.square(tf.squeeze(logits, -1) - batch["targets"])
+        losses = tf.square(tf.squeeze(logits, -1) - tf.cast(batch["targets"], logits.dtype))
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -185,7 +185,7 @@ class MultiLabel:
         The sum over the labels; with outputs of absence the mean over all outputs
         (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
         """
-        targets = batch["targets"]
+        targets = tf.cast(batch["targets"], logits.dtype)
         if self.absent_outputs:
             targets = tf.reshape(tf.stack([1.0 - targets, targets], axis=-1), tf.shape(logits))
             # Rounded as there: where an output is sure, and wrong, a loss of 20 is the most.

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.activations import gelu
-from tfbio.encoder import shape_of
+from tfbio.encoder import precise_dtype, shape_of
 
 # Of the layers below the scores of ends, and of questions without an answer.
 HIDDEN_SIZE = 512
@@ -49,11 +49,11 @@ class SpanHead(keras.layers.Layer):
     """
 
     def __init__(self, size: int, beam_size: int):
-        super().__init__(name="span_head", dtype="float32")  # whatever the encoder computes in
+        super().__init__(name="span_head", dtype=precise_dtype())
         self.beam_size = beam_size
 
         def dense(name: str, inputs: int, outputs: int, activation=None) -> keras.layers.Dense:
-            layer = keras.layers.Dense(outputs, activation, name=name, dtype="float32")
+            layer = keras.layers.Dense(outputs, activation, name=name, dtype=precise_dtype())
             layer.build([None, inputs])
             return layer
 
@@ -83,7 +83,7 @@ class SpanHead(keras.layers.Layer):
         # The context, with the last [SEP]; and [CLS], which stands for "not here".
         is_first = tf.reshape(batch["position_ids"], [-1]) == 0
         may_be = (tf.reshape(batch["segment_ids"], [-1]) > 0) | is_first
-        masked = -MASKED_SCORE * tf.cast(~(may_be & (piece > 0)), tf.float32)
+        masked = -MASKED_SCORE * tf.cast(~(may_be & (piece > 0)), vectors.dtype)
 
         start = tf.squeeze(self.start(vectors), -1) + masked
         probabilities = tf.exp(log_softmax(start, piece, count))
@@ -124,7 +124,7 @@ class SpanHead(keras.layers.Layer):
         _, _, found = tf.while_loop(
             lambda number, *_: number < self.beam_size,
             follow,
-            (tf.constant(0), start, tf.TensorArray(tf.float32, self.beam_size)),
+            (tf.constant(0), start, tf.TensorArray(vectors.dtype, self.beam_size)),
             parallel_iterations=1,
             maximum_iterations=self.beam_size,
         )

@@ -185,7 +185,7 @@ class Spans:
                 for side, own in enumerate((logits.start, logits.end))
             )
             no_answer = tf.nn.sigmoid_cross_entropy_with_logits(
-                tf.cast(batch["targets"][:, 2], tf.float32), logits.no_answer
+                tf.cast(batch["targets"][:, 2], start.dtype), logits.no_answer
             )
             losses = NO_ANSWER_WEIGHT * no_answer - (start + end) / 2.0
             return losses, tf.ones_like(losses)

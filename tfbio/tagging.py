@@ -229,7 +229,7 @@ class Tagging:
             weights = tf.cast(tf.not_equal(batch["targets"], NO_TARGET), tf.float32)
             return crf.losses(*_in_rows(logits, batch)), weights
         targets = tf.reshape(batch["targets"], [-1])
-        weights = tf.cast(tf.not_equal(targets, NO_TARGET), tf.float32)
+        weights = tf.cast(tf.not_equal(targets, NO_TARGET), logits.dtype)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), logits)
         return losses * weights, weights
 

@@ -9,7 +9,7 @@ from tfbio import randomness, relations
 from tfbio.activations import gelu
 from tfbio.bi_lstm import BiLSTM
 from tfbio.config import EncoderConfig
-from tfbio.encoder import Encoder, shape_of
+from tfbio.encoder import Encoder, precise_dtype, shape_of
 from tfbio.span_head import SpanHead, TrainingLogits
 
 
@@ -62,14 +62,14 @@ class TaskModel(keras.layers.Layer):
                 {"tanh": "tanh", "gelu": gelu}[text_head],
                 kernel_initializer=keras.initializers.TruncatedNormal(stddev=deviation),
                 name="pooler",
-                dtype="float32",
+                dtype=precise_dtype(),
             )
             self.pooler.build([None, size])
-        # Logits are float32 whatever the encoder computes in.
+        # Logits are precise whatever the encoder computes in.
         if beam_size:
             self.head = SpanHead(encoder_config.hidden_size, beam_size)
         else:
-            self.head = keras.layers.Dense(num_outputs, name="head", dtype="float32")
+            self.head = keras.layers.Dense(num_outputs, name="head", dtype=precise_dtype())
             of_entities = not of_tokens and pooling in relations.POOLINGS
             self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
         self.transitions = None
@@ -110,7 +110,7 @@ class TaskModel(keras.layers.Layer):
             batch["position_ids"],
             seed=encoder_seed,
         )
-        output = tf.cast(output, tf.float32)
+        output = tf.cast(output, precise_dtype())
         if self.lstm is not None:
             output = self.lstm(output, document_ids)
         vectors = tf.reshape(output, [-1, output.shape[-1]])

@@ -10,6 +10,8 @@ import pytest
 
 from scripts import parity
 from tests.parity import SHARED
+from tfbio import answers, spans
+from tfbio.classification import MultiLabel
 
 FOLDER = Path(os.environ.get("TFBIO_RECORDING", SHARED / "parity" / "finetuning_tf1_tiny"))
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"there is no recording at {FOLDER}")
@@ -63,6 +65,18 @@ def test_all_is_as_recorded(name):
 )
 def test_mistakes_are_found(quantity, name, mistake):
     assert any(found.startswith(quantity) for found in above(name, **mistake))
+
+
+def test_mistakes_in_what_has_no_setting_are_found(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(spans, "NO_ANSWER_WEIGHT", 1.0)
+        assert "losses, relative" in above("qa")
+    with monkeypatch.context() as patch:  # the beam follows one start
+        patch.setattr(answers, "_beam", lambda logits, size, own=answers._beam: own(logits, 1))
+        assert "predictions" in above("qa")
+    with monkeypatch.context() as patch:  # absence is no output of its own
+        patch.setattr(MultiLabel, "absent", lambda self, outputs: outputs[:, 1::2] <= 0.5)
+        assert above("multilabel") == {"metrics, relative"}
 
 
 def test_a_folder_that_is_no_recording_is_refused(tmp_path):
