@@ -276,12 +276,16 @@ def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_all(stream, name: str) -> bytes:
-    data = stream.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
+    # In parts: to read so much at once takes the memory for it, however small the file is.
+    parts, size = [], 0
+    while size <= _LARGEST and (part := stream.read(1 << 20)):
+        parts.append(part)
+        size += len(part)
+    if size > _LARGEST:
         raise cli.UserError(
             f"--exclude: {name} is larger than 1 GiB: give a benchmark's own files."
         )
-    return data
+    return b"".join(parts)
 
 
 def _has_tags(lines: Sequence[str]) -> bool:

@@ -389,7 +389,7 @@ def _full_text(article: etree._Element, name: str) -> FullText:
     for part in (*titles, *([] if abstract is None else [abstract]), *parts):
         _clean(part)
     if abstract is not None and (heading := abstract.find("title")) is not None:
-        heading.clear()
+        heading.clear(keep_tail=True)
     title = ": ".join(filter(None, map(text, titles)))
     article_type = article.get("article-type", "")
     related = {element.get("related-article-type") for element in meta.iter("related-article")}
@@ -536,7 +536,7 @@ def _walk(
         if title is not None:
             heading = text(title)
             section = " > ".join(filter(None, (outer, heading)))
-            title.clear()
+            title.clear(keep_tail=True)
 
     lead = ""
     # What is between two blocks is a paragraph, whatever its tags are.

@@ -6,8 +6,10 @@ import itertools
 import json
 import pickle
 import re
+import resource
 import tarfile
 import zipfile
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -425,3 +427,13 @@ def test_lookup_finds_what_a_set_finds():
         asked = np.concatenate([rng.integers(0, 2**64, 500, dtype=np.uint64), hashes[::3]])
         found = exclusion._Lookup(hashes).find(asked)
         assert set(found.tolist()) == set(hashes.tolist()) & set(asked.tolist())
+
+
+def test_a_small_file_takes_little_memory(load):
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 29), hard))
+    try:
+        assert load("7\n8\n").pmids.tolist() == [7, 8]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

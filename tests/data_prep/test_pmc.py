@@ -374,6 +374,14 @@ def test_the_title_of_a_section_without_paragraphs_is_one(tmp_path):
     ]
 
 
+def test_text_behind_a_title_is_kept(tmp_path):
+    body = "<sec><title>S</title> behind it<p>a</p></sec>"
+    more = "<abstract><title>Abstract</title> in short<p>b</p></abstract>"
+    found = read(tmp_path, body, more=more)
+    assert [(p.section, p.text) for p in found.body] == [("S", "behind it"), ("S", "a")]
+    assert [p.text for p in found.abstract] == ["in short", "b"]
+
+
 def ids(**values):
     return "".join(
         f'<article-id pub-id-type="{kind}">{value}</article-id>' for kind, value in values.items()

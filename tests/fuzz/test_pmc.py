@@ -1,6 +1,7 @@
 """PMC's XML: full texts, alone, in sets and in packages, as candidates of the documents stage."""
 
 import copy
+import gzip
 import io
 import re
 import tarfile
@@ -237,6 +238,167 @@ def test_titles(section):
 @given(paragraphs(st.sampled_from(["&nbsp;", "&ndash;", " &beta; ", "&eacute;"])))
 def test_entities(paragraph):
     harness.judge(knows_entities, article(paragraph))
+
+
+# --- Bodies of every shape -----------------------------------------------------------------------
+
+
+def keeps_order(folder):
+    """The numbered words of a body are all there, once each, and in their order within a text."""
+    text = (folder / FILE).read_text()
+    (article,) = pmc.read_articles(str(folder / FILE))
+    if isinstance(article, pmc.Problem):
+        raise records.DataError(f"{FILE}: {article.sentence}")
+    shown = " ".join(f"{x.section} {x.text}" for x in article.body)
+    words = set(re.findall(r"q[0-9]+q", text))
+    assert not (words - set(re.findall(r"q[0-9]+q", shown))), (words, shown)
+    for paragraph in article.body:
+        assert paragraph.text and len(paragraph.text.splitlines()) == 1
+        assert paragraph.kind in (pmc.PARAGRAPH, pmc.CAPTION, pmc.TABLE)
+    list(articles.read(str(folder / FILE), SELECTION, None))
+
+
+# What may stand in a block, with a hole for more blocks.
+SHAPES = (
+    *("<p>{w}{}{w}</p>", "<sec><title>{w}</title>{}</sec>", "<sec>{}</sec>", "<p>{}</p>"),
+    "<list><list-item>{}</list-item><list-item><p>{w}</p></list-item></list>",
+    "<def-list><def-item><term>{w}</term><def>{}</def></def-item></def-list>",
+    "<def-list><def-item><term>{w}</term></def-item></def-list>",
+    "<speech><speaker>{w}</speaker>{}</speech>",
+    "<boxed-text><caption><title>{w}</title></caption>{}</boxed-text>",
+    "<boxed-text><title>{w}</title></boxed-text>",
+    "<fig><caption><title>{w}</title>{}</caption></fig>",
+    "<table-wrap><caption>{}</caption><table><tr><td>{w}</td><td>{}</td></tr><tr/></table>"
+    "</table-wrap>",
+    "<array><row><td>{w}</td></row></array>",
+    "<disp-quote>{}</disp-quote>{w}",
+    "<fig-group>{}</fig-group>",
+    "<supplementary-material><media><caption><p>(Click here for additional data file.)</p>"
+    "</caption></media></supplementary-material>",
+    "<p>{w}<fig><caption><p>{w}</p></caption></fig>{w}<table-wrap>{}</table-wrap></p>",
+    "{w}<italic>{w}</italic><sup><xref ref-type='fn'>1</xref></sup>{w}",
+    "{w}<sup>q</sup><xref ref-type='bibr'><sup>1</sup></xref>,<xref ref-type='bibr'>2</xref> {w}",
+    "{w} <xref ref-type='fig'>Fig. 1</xref> and <xref ref-type='bibr'>3</xref>.",
+    "<sup><xref ref-type='bibr'>1</xref></sup>.{w}<sup><xref ref-type='bibr'>4</xref>x</sup>,",
+    "<xref ref-type='fn'>*</xref><xref ref-type='fn'>a</xref>; {w}",
+    "<sup><xref ref-type='fn'>1</xref></sup><sup>-</sup><sup><xref ref-type='fn'>3</xref></sup>",
+    "<xref ref-type='bibr'>word</xref>{w}<p/><xref ref-type='bibr'> <sup>2</sup>x</xref>",
+    "<alternatives><graphic/><p>{w}</p></alternatives>",
+)
+
+
+@st.composite
+def blocks(draw, depth=0):
+    """One or two blocks within each other, of numbered words."""
+    found = ""
+    for _ in range(draw(st.integers(1, 2))):
+        shape = draw(st.sampled_from(SHAPES))
+        inner = [draw(blocks(depth + 1)) if depth < 3 else "{w}" for _ in range(shape.count("{}"))]
+        for part in inner:
+            shape = shape.replace("{}", part, 1)
+        found += shape
+    return found
+
+
+HEADS = (
+    *(f"<article-id pub-id-type='{{}}'>{x}</article-id>" for x in ("5", "PMC5", "10.1/x", "0")),
+    "<abstract abstract-type='graphical'><p>no</p></abstract>",
+    "<abstract><title>Abstract</title><p>yes <xref ref-type='bibr'>1</xref></p></abstract>",
+    "<related-article related-article-type='retraction-forward'/>",
+)
+
+
+@st.composite
+def shaped(draw):
+    body = draw(blocks())
+    for number in range(body.count("{w}")):
+        body = body.replace("{w}", f" q{number}q", 1)
+    heads = "".join(draw(st.lists(st.sampled_from(HEADS), max_size=3)))
+    heads = heads.replace("{}", draw(st.sampled_from(["pmc", "pmcid", "doi", "pmid"])))
+    start, end = draw(st.sampled_from([("", ""), ("<x:x xmlns:x='urn:x'>", "</x:x>")]))
+    text = (
+        f"<article><front><article-meta>{heads}<title-group><article-title>A"
+        "</article-title><subtitle>B</subtitle></title-group></article-meta></front>"
+        f"<body>{start}{body}{end}</body><floats-group>{draw(st.sampled_from(['', '<fig/>']))}"
+        "</floats-group></article>"
+    )
+    return {FILE: text.encode()}
+
+
+@given(shaped())
+def test_bodies(files):
+    harness.judge(keeps_order, files)
+
+
+@given(st.sampled_from(["sec", "list", "boxed-text", "td"]), st.integers(40, 300))
+@harness.very_few
+def test_deep_bodies(tag, depth):
+    harness.judge(reads, article(f"<{tag}><p>a</p>" * depth + f"</{tag}>" * depth))
+
+
+# --- Packages of every kind of member ------------------------------------------------------------
+
+
+GOOD = article("<p>We fed cats.</p>")[FILE]
+MEMBERS = {
+    "good": (GOOD, tarfile.REGTYPE),
+    "empty": (b"", tarfile.REGTYPE),
+    "foreign": (b"<html/>", tarfile.REGTYPE),
+    "none": (b"<articles/>", tarfile.REGTYPE),
+    "blank": (b"   ", tarfile.REGTYPE),
+    "cut": (GOOD[:-9], tarfile.REGTYPE),
+    "bare": (b"<article/>", tarfile.REGTYPE),
+    "entity": (b"<!DOCTYPE article [<!ENTITY a 'b'>]><article/>", tarfile.REGTYPE),
+    "late": (b" " * 1_100_000 + GOOD, tarfile.REGTYPE),
+    "link": (b"", tarfile.SYMTYPE),
+    "folder": (b"", tarfile.DIRTYPE),
+    "fifo": (b"", tarfile.FIFOTYPE),
+}
+
+
+@st.composite
+def members(draw):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for number in range(draw(st.integers(1, 4))):
+            data, kind = MEMBERS[draw(st.sampled_from(["good", *sorted(MEMBERS)]))]
+            name = f"{draw(st.sampled_from(['PMC', '..', '/x', 'a/b']))}/{number}"
+            member = tarfile.TarInfo(
+                name + draw(st.sampled_from([".nxml", ".xml", ".XML", ".pdf"]))
+            )
+            member.size, member.type, member.linkname = len(data), kind, "/etc/passwd"
+            archive.addfile(member, io.BytesIO(data))
+    data = stream.getvalue()
+    kind = draw(st.sampled_from(["whole"] * 6 + ["gzip", "after", "end", "header"]))
+    if kind == "gzip":
+        data = gzip.compress(data)
+    elif kind == "after":
+        data += b"x" * 512
+    elif kind == "end":
+        data = data.rstrip(b"\0") + bytes(draw(st.sampled_from([0, 512, 700])))
+    elif kind == "header":  # a name of two megabytes
+        long = tarfile.TarInfo("x" * 2_000_000 + ".nxml")
+        data = long.tobuf(tarfile.GNU_FORMAT) + data
+    return {PACKAGE: data}
+
+
+@given(members())
+@harness.few
+def test_members(files):
+    harness.judge(reads, files)
+
+
+def test_a_package_that_is_a_bomb():
+    member = tarfile.TarInfo("PMC/1.pdf")
+    member.size = 1_200_000_000
+    whole = member.tobuf() + bytes(512)
+    data = gzip.compress(whole) + damage.bomb(1200, b"\0")
+    harness.judge(reads, {PACKAGE: data})
+
+
+def test_a_long_article():
+    text = article(f"<p>{'a ' * 5_000}</p>" * 5_100)[FILE]
+    harness.judge(reads, {FILE: gzip.compress(text, 1)})
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))
