@@ -1,6 +1,7 @@
 """Documents to annotate, in each format, and the annotations that are written of them."""
 
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -193,6 +194,58 @@ def test_brat(found):
 @given(st.text(st.characters(exclude_characters="\0"), max_size=30))
 def test_written_texts(text):
     harness.judge(writes_what_it_reads, {"x.txt": text.encode("utf-8", "surrogatepass")})
+
+
+def writes_again(folder):
+    """What is written as PubTator has the texts, and brat's folder has two files for each."""
+    documents = reads(folder)
+    entities = [[Entity("a b", 0, min(9, len(x.text)), None)] * bool(x.text) for x in documents]
+    for _ in range(2):  # the second time over the first
+        annotation_formats.write(str(folder / "out"), "brat", zip(documents, entities, strict=True))
+        written = sorted((folder / "out").glob("*.txt"))
+        assert len(written) == len(documents) == len(list((folder / "out").glob("*.ann")))
+    path = str(folder / "out.pubtator")
+    annotation_formats.write(path, "pubtator", zip(documents, entities, strict=True))
+    if all(x.id and "\x85" not in x.text for x in documents):
+        again = [x.text for x in annotation_formats.read(path)]
+        assert [x.split() for x in again] == [x.text.split() for x in documents]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.booleans())
+def test_texts_written_again(text, is_named):
+    name = "x.txt" if is_named else f"{'x' * 200}.txt"
+    harness.judge(writes_again, {name: text.encode()})
+
+
+@given(st.lists(st.sampled_from(seeds.citations()), min_size=1, max_size=2), st.data())
+@harness.few
+def test_citations(found, data):
+    mutated = [data.draw(grammars.xml_elements(x, ("PMID",), well_formed=True)) for x in found]
+    more = data.draw(
+        st.sampled_from(
+            [
+                b"",
+                b"<DeleteCitation><PMID>7</PMID></DeleteCitation>",
+                b"<PubmedBookArticle><BookDocument><PMID>7</PMID></BookDocument></PubmedBookArticle>",
+            ]
+        )
+    )
+    whole = b"<PubmedArticleSet>%s%s</PubmedArticleSet>" % (b"".join(mutated), more)
+    harness.judge(reads, {"x.xml": whole})
+
+
+def finds(folder):
+    """Files are found by their endings, in folders, by globs and by name; or it is said."""
+    item = (folder / "flag").read_text()
+    found = annotation_formats.find_files([str(folder / item) if item else str(folder)])
+    assert found and all(os.path.isfile(path) for path in found)
+
+
+@given(st.sampled_from(["", "inner", "*.txt", "x.txt", "flag", "none", "*", "inner/x.json.gz"]))
+@harness.few
+def test_inputs(item):
+    files = {"x.txt": b"A", "inner/x.json.gz": b"B", "flag": item.encode(), "other/x.pdf": b""}
+    harness.judge(finds, files)
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))

@@ -57,6 +57,13 @@ def reads(folder):
         # An inline object and an override are called by their flag.
         assert "--" in str(error) or "hparams.json" in str(error), str(error)
         raise
+    if isinstance(settings, config.PretrainingConfig):
+        # What a run makes of them.
+        if settings.has_generator:
+            assert settings.generator.hidden_size > 0
+        ends = [end for _, end in settings.phases()]
+        assert ends[-1] == settings.num_train_steps and min(ends) >= 0
+        assert settings.max_predictions(settings.sequence_length) <= settings.sequence_length
     for name, value in _numbers(settings):
         assert math.isfinite(value) and value >= 0, (name, value)
         assert not isinstance(value, int) or value < 2**31, (name, value)
@@ -147,6 +154,40 @@ def test_names_twice(name, value):
         refuses_names_twice,
         {"hparams.json": (f'{{"{group[0]}": {text}}}' if group else text).encode()},
     )
+
+
+def finds_protocols(folder):
+    """A protocol gives settings that are read, for a task that it has; or it is refused."""
+    hparams, task = (folder / "flags").read_text().split(" ")
+    if hparams == "folder":
+        hparams = str(folder)
+    path = config.find_protocol(hparams, task)
+    return config.load(config.FinetuningConfig, path)
+
+
+PROTOCOL_NAMES = sorted(path.name for path in config.PROTOCOLS.iterdir() if path.is_dir())
+
+
+@given(
+    st.sampled_from([*PROTOCOL_NAMES, "x", "authors.json", "folder", "/", "", "_"]),
+    st.sampled_from(["ncbi_disease", "gad", "x", ".."]),
+)
+@harness.few
+def test_protocols(hparams, task):
+    harness.judge(finds_protocols, {"flags": f"{hparams} {task}".encode()})
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_names(kind):
+    harness.judge(names_all, {"flags.json": _flags(kind)})
+
+
+def names_all(folder):
+    """All settings are named, also in what --help says of them."""
+    (kind,) = [json.loads((folder / "flags.json").read_text())["class"]]
+    said = config.describe(CLASSES[kind])
+    assert config.names(CLASSES[kind]) == NAMES[kind]
+    assert all(f"  {name} = " in said for name in NAMES[kind] if name != "comment")
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))

@@ -5,7 +5,9 @@ import json
 import struct
 import tempfile
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +104,54 @@ MESSAGES = st.one_of(
 def test_records_of_other_kinds(messages, length):
     data = b"".join(_record(message) for message in messages[:-1]) + _record(messages[-1], length)
     harness.judge(reads, _with_sizes(data, len(messages)))
+
+
+def keeps_rows(folder):
+    """Examples of a format are records with the same bytes in the same places."""
+    settings = json.loads((folder / "settings.json").read_text())
+    form = records.ExampleFormat.of(settings)
+    rows = np.frombuffer((folder / "rows").read_bytes(), form.row_type)
+    found = list(form.serialize(rows))
+    assert len(found) == len(rows)
+    for record, row in zip(found, rows, strict=True):
+        features = tf.train.Example.FromString(record).features.feature
+        assert features.keys() == set(row.dtype.names)
+        for name in row.dtype.names:
+            if name != "label":
+                assert features[name].bytes_list.value[0] == row[name].tobytes()
+            else:
+                assert features[name].int64_list.value[0] == row[name]
+
+
+@given(
+    st.integers(1, 40),
+    st.sampled_from([100, 70_000]),
+    st.integers(1, 3),
+    st.sampled_from(["electra", "mlm", *records.LABELLED_OBJECTIVES]),
+    st.data(),
+)
+@harness.few
+def test_rows(length, words, documents, objective, data):
+    settings = {"sequence_length": length, "vocab_size": words, "objective": objective}
+    settings["documents_per_example"] = documents
+    kind = records.ExampleFormat.of(settings).row_type
+    drawn = data.draw(st.binary(min_size=kind.itemsize, max_size=kind.itemsize))
+    rows = np.frombuffer(drawn * data.draw(st.integers(0, 3)), kind).copy()
+    if "label" in kind.names:
+        rows["label"] %= 2
+    files = {"settings.json": json.dumps(settings).encode(), "rows": rows.tobytes()}
+    harness.judge(keeps_rows, files)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "other/manifest.json", "a.tfrecord"])
+def test_missing_files(name):
+    harness.judge(reads_inner, {f"inner/{name}": json.dumps(MANIFEST).encode()})
+    harness.judge(reads_inner, {f"other/{name}": SHARD})
+
+
+def reads_inner(folder):
+    """As `reads`, of a folder that may not be there."""
+    return reads(folder / "inner")
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))

@@ -1,5 +1,7 @@
 """The files of the tasks, in each of their formats."""
 
+import gzip
+import json
 import re
 
 import pytest
@@ -255,6 +257,78 @@ def test_other_schemes(lines, letters):
         other.append(f"{word}\t{tag}" if line else "")
     files = {"bio.tsv": "\n".join(lines).encode(), "other.tsv": "\n".join(other).encode()}
     harness.judge(reads_schemes, files)
+
+
+def of_words():
+    """(format, file) in which one word is another of the file, or what may stand in a cell."""
+    seeds_of = {kind: entry[2] for kind, entry in TABLES.items()}
+    seeds_of |= {kind: json.dumps(entry[2]) for kind, entry in JSON.items()}
+    cells = ("", " ", "b|b", "1e999", "pair", "q1", "q3", "900", "-1", "S-X", "unknown")
+    return st.sampled_from(sorted(seeds_of)).flatmap(
+        lambda kind: st.tuples(st.just(kind), grammars.words_changed(seeds_of[kind], cells))
+    )
+
+
+@given(of_words())
+def test_other_words(found):
+    kind, data = found
+    harness.judge(reads, {f"{kind}/{READERS[kind][0]}": data})
+
+
+def reads_splits(folder):
+    """The files of a folder are found under their names, and go together; or are refused."""
+    paths = {x: task_files.find_split(str(folder), x, x == "dev") for x in task_files.SPLIT_NAMES}
+    kind = "multilabel" if "labels" in (folder / "kind").read_text() else "classification"
+    examples = {x: task_files.read_own_table(path, kind) for x, path in paths.items() if path}
+    task_files.check_splits(examples)
+    known = set(task_files.labels_of(examples["train"]))
+    assert all(known >= set(task_files.labels_of(found)) for found in examples.values())
+
+
+@st.composite
+def folders(draw):
+    """Three tables, some with columns exchanged, ids twice, or labels that training lacks."""
+    header = draw(st.sampled_from(["text\tlabel", "label\ttext", "text\tlabel\tid", ""]))
+    files = {}
+    for split in ("train", "dev", "test"):
+        rows = []
+        for number in range(draw(st.sampled_from([1, 2, 12]))):
+            cell = {"text": f"A text {number}", "id": str(number)}
+            cell["label"] = draw(st.sampled_from(["yes", "no", "no", "yes", "maybe", "a|b", " "]))
+            if draw(st.integers(0, 9)) == 0:
+                cell["id"], cell["text"] = "0", ""
+            rows.append("\t".join(cell[x] for x in (header or "text\tlabel").split("\t")))
+        text = "\n".join([header, *rows] if header else rows) + "\n"
+        name = draw(st.sampled_from(task_files.SPLIT_NAMES[split]))
+        for ending in draw(st.lists(st.sampled_from([".tsv", ".txt", ".tsv.gz"]), max_size=2)):
+            data = text.encode()
+            files[name + ending] = gzip.compress(data) if ending.endswith("gz") else data
+    return files | {"kind": draw(st.sampled_from([b"label", b"labels"]))}
+
+
+@given(folders())
+def test_splits(files):
+    harness.judge(reads_splits, files)
+
+
+def holds_out(folder):
+    """The questions for development are the last, and on no context that training has."""
+    (path,) = folder.glob("*.json")
+    questions = task_files.read_squad(str(path))
+    train, dev = task_files.hold_out(questions)
+    assert train + dev == questions and train and dev
+    assert not {x.context for x in train} & {x.context for x in dev}
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+@harness.few
+def test_held_out_questions(contexts):
+    questions = []
+    for number, context in enumerate(sorted(contexts)):
+        asked = {"id": f"q{number}", "question": "Who?", "answers": []}
+        questions.append({"context": f"context {context}", "qas": [asked]})
+    data = json.dumps({"data": [{"paragraphs": questions}]}).encode()
+    harness.judge(holds_out, {"train.json": data})
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))

@@ -185,6 +185,113 @@ def test_tokenizer_config_that_is_no_json(data):
     harness.judge(refuses_what_is_no_json, files)
 
 
+def writes_what_it_reads(folder):
+    """What is written for `transformers` gives the same ids, alone and in pairs."""
+    given = json.loads((folder / "given.json").read_text())
+    path = tokenization.find_vocabulary(folder)
+    encoder = tokenization.load_encoder(path, given["lower_case"])
+    hugging_face_tokenizer.write(folder / "out", path, **given, max_length=64)
+    other = tokenization.load_encoder(
+        tokenization.find_vocabulary(folder / "out"), given["lower_case"]
+    )
+    for one, two in zip(encoder([TEXT, "aspirin"]), other([TEXT, "aspirin"]), strict=True):
+        assert one.tolist() == two.tolist()
+    tokenizer = tokenization.load_tokenizer(path, given["lower_case"], segments=given["segments"])
+    for pair in (None, [5, 6]):
+        ids, segments = tokenizer.join([5], pair)
+        assert (
+            len(ids)
+            == len(segments)
+            == 1 + len(pair or ()) + tokenizer.special_tokens(pair=pair is not None)
+        )
+        assert max(segments) < max(1, given["segments"])
+
+
+KINDS = {
+    "vocab.txt": {"vocab.txt": VOCAB.encode()},
+    "vocab.json": {"vocab.json": BPE.encode(), "merges.txt": MERGES.encode()},
+    "unigram": {"vocab.model": SENTENCEPIECE["unigram"]},
+    "bpe": {"vocab.model": SENTENCEPIECE["bpe"]},
+    "both": {"vocab.txt": VOCAB.encode(), "vocab.model": SENTENCEPIECE["bpe"]},
+    "none": {"vocab.doc": b""},
+}
+
+
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.fixed_dictionaries(
+        {
+            "lower_case": st.booleans(),
+            "segments": st.sampled_from([1, 2]),
+            "of_words": st.booleans(),
+        }
+    ),
+)
+@harness.few
+def test_written_tokenizers(kind, given_):
+    files = KINDS[kind] | {"given.json": json.dumps(given_).encode()}
+    harness.judge(writes_what_it_reads, files)
+
+
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "do_lower_case": st.sampled_from([True, False, None, "x"]),
+            "strip_accents": st.sampled_from([True, False, None]),
+            "keep_accents": st.booleans(),
+            "add_prefix_space": st.booleans(),
+        },
+    ),
+    st.sampled_from([None, [], ["X"], ["BertForTokenClassification"], "X", [1]]),
+    st.sampled_from([VOCAB, VOCAB.upper(), VOCAB + "Aspirin\nThe\n"]),
+)
+def test_settings_of_tokenizers(kind, settings, architectures, vocab):
+    files = KINDS[kind] | {"tokenizer_config.json": json.dumps(settings).encode()}
+    if "vocab.txt" in files:
+        files["vocab.txt"] = vocab.encode()
+    files["config.json"] = json.dumps({"architectures": architectures}).encode()
+    harness.judge(reads_settings, files)
+
+
+@given(st.data())
+@harness.few
+def test_other_words_of_tokenizers(data):
+    seed = data.draw(st.sampled_from([TOKENIZER, UNIGRAM]))
+    small = {**seed, "normalizer": seed.get("normalizer")}
+    words = ("ByteLevel", "Lowercase", "Precompiled", "BertNormalizer", "null", "0", "99", "##")
+    changed = data.draw(grammars.words_changed(json.dumps(small), words))
+    harness.judge(reads, {"tokenizer.json": changed})
+    harness.judge(reads_settings, {"tokenizer.json": changed})
+
+
+def _byte_bpe():
+    """A tokenizer.json of byte-level BPE, as RoBERTa's is."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in KINDS["vocab.json"].items():
+            with open(f"{folder}/{name}", "wb") as stream:
+                stream.write(content)
+        hugging_face_tokenizer.write(folder, f"{folder}/vocab.json", False, 1, 64)
+        with open(f"{folder}/tokenizer.json", encoding="utf-8") as stream:
+            return json.load(stream)
+
+
+@given(grammars.json_files(_byte_bpe(), deep=False))
+@harness.few
+def test_mutated_byte_bpe_json(data):
+    harness.judge(reads, {"tokenizer.json": data})
+
+
+def test_what_is_no_vocabulary():
+    harness.judge(refuses_other_files, {"vocab.doc": b"x"})
+
+
+def refuses_other_files(folder):
+    """A file of another ending is refused under its name."""
+    return tokenization.load_encoder(folder / "vocab.doc")
+
+
 @pytest.mark.parametrize("case", harness.found(__file__))
 def test_found(case):
     harness.rerun(case, globals())

@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -99,6 +100,76 @@ def test_damaged_pytorch_files():
         harness.judge(reads, {"pytorch_model.bin": data})
 
     damaged()
+
+
+NOT_WEIGHTS = (
+    *(b"", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"<!DOCTYPE html><html>"),
+    *(b" <?xml version='1.0'?>", b"{}", b"PK\3\4", b"\x80\x02"),
+)
+
+
+@given(
+    st.sampled_from([NAME, "pytorch_model.bin", INDEX, "pytorch_model.bin.index.json"]),
+    st.sampled_from(NOT_WEIGHTS),
+)
+@harness.few
+def test_what_is_no_weights(name, data):
+    harness.judge(reads, {name: data})
+
+
+@given(st.data())
+@harness.few
+def test_shards(data):
+    """Some tensors in each of several files, in none, or in two of them under an old name."""
+    names = data.draw(st.lists(st.sampled_from(["a", "b", "../a", "x\0", ""]), max_size=3))
+    listed = [x and f"model-{x}.safetensors" if "/" not in x else x for x in names]
+    files = {}
+    for name in data.draw(st.lists(st.sampled_from(["a", "b"]), max_size=2)):
+        kept = data.draw(st.sampled_from([TENSORS, {"LayerNorm.weight": np.zeros(2, np.float32)}]))
+        files[f"model-{name}.safetensors"] = save(kept)
+    weight_map = {str(number): name for number, name in enumerate(listed)}
+    files[INDEX] = json.dumps({"weight_map": weight_map}).encode()
+    harness.judge(hashes, files)
+
+
+def hashes(folder):
+    """Files that are read have a hash, of which another follows where one byte is another."""
+    reads(folder)
+    before = weight_files.sha256_of(str(folder))
+    paths = weight_files._files(str(folder))
+    if not paths:
+        return  # an index without tensors
+    path = paths[0]
+    path.write_bytes(path.read_bytes() + b"x")
+    assert weight_files.sha256_of(str(folder)) != before
+
+
+def _states():
+    torch = pytest.importorskip("torch")
+    plain = torch.ones(2, 3)
+    return [
+        *([plain], plain, 7, "x", {}, {1: plain}, {"a": 7}, {"a": [plain]}),
+        *({"a": plain.to_sparse()}, {"a": plain[:1].expand(1000, 3)}, {"a": plain.T}),
+        *({"a": plain.bfloat16()}, {"a": plain.double()}, {"a": plain.bool()}),
+        *({"a": plain * float("nan")}, {"a": plain.to("meta")}, {"a": plain + 1j}),
+        {"LayerNorm.gamma": plain, "LayerNorm.weight": plain},
+    ]
+
+
+def test_pytorch_states():
+    torch = pytest.importorskip("torch")
+    for state in _states():
+        for is_zip in (True, False):
+            stream = io.BytesIO()
+            torch.save(state, stream, _use_new_zipfile_serialization=is_zip)
+            harness.judge(reads, {"pytorch_model.bin": stream.getvalue()})
+
+
+def test_a_zip_that_unpacks_to_more():
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(1_000_000))
+    harness.judge(reads, {"pytorch_model.bin": stream.getvalue()})
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))
