@@ -279,7 +279,7 @@ def run(
         )
         try:
             if isinstance(at, str):
-                while process.poll() is None and not any(folder.glob(at)):
+                while process.poll() is None and not _is_there(folder, at):
                     time.sleep(0.0005)
                 if process.poll() is None:
                     os.killpg(process.pid, sent)
@@ -294,6 +294,13 @@ def run(
             said.append(stream.read())
     lines = log.read_text("ascii").splitlines() if log.exists() else []
     return Done(code, *said, [line.rstrip() for line in lines])
+
+
+def _is_there(folder: Path, pattern: str) -> bool:
+    try:
+        return any(folder.glob(pattern))
+    except FileNotFoundError:  # a folder was renamed meanwhile
+        return False
 
 
 def sentence(done: Done, wanted: Sequence[int] = (1,)) -> str:
