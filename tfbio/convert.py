@@ -356,7 +356,17 @@ def main(argv: list[str]) -> None:
     paths.require_output("to", target)
     # Not the folder itself, which appears when it is complete.
     with storage.only_writer(target):
-        _convert(source, target)
+        try:
+            _convert(source, target)
+        except KeyboardInterrupt as interrupt:
+            if os.path.exists(target):
+                raise
+            raise KeyboardInterrupt(
+                "nothing is written, and the same command begins anew"
+            ) from interrupt
+        finally:
+            # As large as the model, and of no use where it did not become the target.
+            shutil.rmtree(f"{target.rstrip('/')}.unfinished", ignore_errors=True)
 
 
 def _convert(source: str, target: str) -> None:

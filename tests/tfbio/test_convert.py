@@ -4,8 +4,10 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -306,6 +308,21 @@ def test_weights_that_the_disk_has_no_room_for_are_named(pretrained, tmp_path, l
         convert.to_hugging_face(pretrained, str(tmp_path / "model"))
     assert error.value.filename == f"{tmp_path}/model.unfinished/model.safetensors"
     assert not (tmp_path / "model").exists()
+
+
+def test_ctrl_c_leaves_nothing(pretrained, tmp_path, running):
+    output = tmp_path / "out"
+    output.mkdir()
+    command = [sys.executable, "-m", "tfbio.convert", f"--from={pretrained}", f"--to={output}/x"]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        while not (output / "x.unfinished").exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+        assert process.returncode == 130
+    assert said == "interrupted: nothing is written, and the same command begins anew\n"
+    assert not list(output.iterdir())
 
 
 def test_the_tokenizer_goes_along(pretrained, sentences, tmp_path):
