@@ -82,6 +82,11 @@ def test_mistakes_in_what_has_no_setting_are_found(monkeypatch):
 def test_a_folder_that_is_no_recording_is_refused(tmp_path):
     with pytest.raises(parity.cli.UserError, match="expected the folder of a recording"):
         parity.find_kinds(tmp_path)
+    (tmp_path / "config.json").write_text('{"kinds": {"qa": {}, "pair": {}}}')
+    assert parity.find_kinds(tmp_path) == ["pair", "qa"]
+    assert parity.find_kinds(tmp_path, ["qa"]) == ["qa"]
+    with pytest.raises(parity.cli.UsageError, match="--kind=poems: .*; it has qa, pair"):
+        parity.find_kinds(tmp_path, ["poems"])
     (tmp_path / "config.json").write_text('{"kinds": {"poems": {}}}')
     with pytest.raises(parity.cli.UserError, match="the kind 'poems'"):
         parity.find_kinds(tmp_path)
