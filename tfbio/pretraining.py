@@ -30,7 +30,7 @@ from tfbio import (
     storage,
     tokenization,
 )
-from tfbio.cli import UserError
+from tfbio.cli import UsageError, UserError
 from tfbio.config import PretrainingConfig
 from tfbio.electra import Electra, ElectraMetrics
 from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
@@ -281,7 +281,7 @@ def pretrain(
             raise UserError(f"{folder} cannot be reached ({error.message}).") from error
     replicas, groups = strategy.num_replicas_in_sync, config.gradient_clip_groups
     if groups > 1 and groups % replicas:
-        raise UserError(
+        raise UsageError(
             f"gradient_clip_groups {groups} does not divide by {replicas} devices: give {replicas} "
             "(each clips the gradient of its examples), or 1 (that of all is clipped)."
         )
@@ -292,7 +292,7 @@ def pretrain(
     in_parts = math.prod(parts.values())  # over all devices where there are groups
     if config.train_batch_size % (in_parts if groups > 1 else replicas * in_parts):
         divided = " and ".join(f"{name}={number}" for name, number in parts.items())
-        raise UserError(
+        raise UsageError(
             f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
             + (f" with {divided}." if divided else ".")
         )

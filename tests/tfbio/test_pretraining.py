@@ -30,7 +30,7 @@ from tfbio import (
     tokenization,
 )
 from tfbio import encoder as encoders
-from tfbio.cli import Interrupted, UserError
+from tfbio.cli import Interrupted, UsageError, UserError
 from tfbio.electra import Electra
 from tfbio.masked_language_model import MaskedLanguageModel
 
@@ -822,19 +822,19 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
 
 def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_devices, tmp_path):
     odd = dataclasses.replace(settings, train_batch_size=15)
-    with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2 devices"):
+    with pytest.raises(UsageError, match="train_batch_size 15 does not divide by 2 devices"):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     run = dataclasses.replace(settings.run, gradient_accumulation_steps=3)
     odd = dataclasses.replace(settings, run=run)
-    with pytest.raises(UserError, match="16 does not divide by 2 devices with run.gradient_accum"):
+    with pytest.raises(UsageError, match="16 does not divide by 2 devices with run.gradient_accum"):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     odd = dataclasses.replace(settings, train_batch_size=15, gradient_clip_groups=5)
-    with pytest.raises(UserError, match="groups 5 does not divide by 2 devices: give 2 .*, or 1"):
+    with pytest.raises(UsageError, match="groups 5 does not divide by 2 devices: give 2 .*, or 1"):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     run = dataclasses.replace(settings.run, gradient_accumulation_steps=4)
     odd = dataclasses.replace(settings, gradient_clip_groups=8, run=run)
     said = "16 does not divide by 2 devices with run.gradient_acc.*=4 and gradient_clip_groups=8"
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UsageError, match=said):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     assert not (tmp_path / "model").exists()
 
