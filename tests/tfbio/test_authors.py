@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from scripts import parity
 from tests.parity import SHARED
@@ -77,6 +78,24 @@ def test_mistakes_in_what_has_no_setting_are_found(monkeypatch):
     with monkeypatch.context() as patch:  # absence is no output of its own
         patch.setattr(MultiLabel, "absent", lambda self, outputs: outputs[:, 1::2] <= 0.5)
         assert above("multilabel") == {"metrics, relative"}
+
+
+def test_gradients_are_compared_in_float64():
+    """Anything in float32 on the way would change a difference of two losses by percents."""
+    recorded = parity.Recorded(FOLDER, "pair")
+    part = recorded.part(recorded.train, recorded.batch(0))
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    with recorded.in_float64():
+        finetuner, seed, losses = recorded.finetuner, tf.constant([0, 0]), []
+        _, gradients = finetuner._gradients(batch, seed)
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        norm = float(tf.linalg.global_norm(gradients))
+        size = 1e-5 / norm
+        for factor in (size, -2 * size):
+            for variable, own in zip(finetuner.model.trainable_variables, gradients, strict=True):
+                variable.assign_add(factor * own)
+            losses.append(float(finetuner._gradients(batch, seed)[0]))
+    assert (losses[0] - losses[1]) / 2e-5 == pytest.approx(norm, rel=1e-5)
 
 
 def test_a_folder_that_is_no_recording_is_refused(tmp_path):
