@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -44,14 +45,21 @@ READERS = [
 
 
 def run_pytest(profile: str, *arguments: str, counts: str = "", coverage: bool = False) -> int:
-    """Runs tests in a process of their own; returns its exit code."""
+    """Runs tests in a process of their own; returns its exit code, 130 after Ctrl-C."""
     command = [sys.executable, *(["-m", "coverage", "run", "--branch"] if coverage else [])]
     command += [
         *["-m", "pytest", "-q", "--tb=line", "-W", "ignore", "-p", "no:cacheprovider"],
         *arguments,
     ]
     environment = {**os.environ, "FUZZ_PROFILE": profile, "FUZZ_COUNTS": counts}
-    return subprocess.run(command, env=environment).returncode
+    interrupted = []
+    # The tests get a Ctrl-C, too, and are let end with their counts.
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.append(True))
+    try:
+        code = subprocess.run(command, env=environment).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return 130 if interrupted else code
 
 
 def run_rounds(seconds: float, processes: int) -> int:
@@ -63,20 +71,27 @@ def run_rounds(seconds: float, processes: int) -> int:
         state = before
     else:
         counts.unlink(missing_ok=True)
-    while state["seconds"] < seconds:
+    code = 0
+    while state["seconds"] < seconds and code != 130:
         begun = time.monotonic()
         seed = f"--hypothesis-seed={state['rounds']}"
         code = run_pytest("hour", "tests/fuzz", seed, *_divided(processes), counts=str(counts))
         state["seconds"] += time.monotonic() - begun
-        state["rounds"] += 1
-        state["failed_rounds"] += code != 0
+        if code != 130:  # that round is run anew, with other inputs behind those it had
+            state["rounds"] += 1
+            state["failed_rounds"] += code != 0
         log.write_text(json.dumps(state) + "\n")
-    kept = sorted(path.as_posix() for path in Path("tests/fuzz/found").glob("*/*/*"))
-    print("\n".join(["Inputs that failed once:", *kept]))
-    print(
-        f"{sum(json.loads(counts.read_text()).values()):,} inputs in {state['rounds']} rounds and "
-        f"{state['seconds']:.0f} seconds; {state['failed_rounds']} rounds had failures."
-    )
+        total = sum(json.loads(counts.read_text()).values()) if counts.exists() else 0
+        print(
+            f"{total:,} inputs in {state['rounds']} rounds and {state['seconds']:.0f} of "
+            f"{seconds:.0f} seconds; {state['failed_rounds']} rounds had failures.",
+            flush=True,
+        )
+    if state["failed_rounds"]:
+        print("Every input that failed is in .fuzz/failed, the smallest in tests/fuzz/found.")
+    if code == 130:
+        print("interrupted: the same command goes on with these counts.", file=sys.stderr)
+        return code
     return int(state["failed_rounds"] > 0)
 
 

@@ -1,8 +1,8 @@
 """Judges what a reader makes of mutated files; every test of this folder goes through `judge`.
 
 A check is a function of a folder: it reads the files in it, and asserts what must hold of them. So
-an input on which a check failed can be kept as the files alone, in `found/MODULE/CHECK/`, and is
-checked again by every later run: `rerun`.
+an input on which a check failed can be kept as the files alone: each in `.fuzz/failed/`, and the
+smallest of each kind in `found/MODULE/CHECK/`, which every later run checks again: `rerun`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import hypothesis
 from tfbio import cli
 
 FOUND = Path(__file__).parent / "found"
+EVERY = Path(__file__).parents[2] / ".fuzz" / "failed"
 COMMON = {
     "database": None,  # `FOUND` has what failed
     "deadline": None,  # see `limits`
@@ -82,6 +83,8 @@ def judge(check: Check, files: Mapping[str, bytes]) -> object:
         try:
             with limits(), contextlib.redirect_stderr(said):
                 refused = cli.exit_code(lambda: found.append(check(folder)))
+            if refused == 128 + signal.SIGINT:
+                raise KeyboardInterrupt  # of whoever runs the tests, and no file's
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a panic of a library in Rust is no Exception
@@ -140,18 +143,23 @@ def _problem(said: str, folder: Path, files: Mapping[str, bytes]) -> str:
 
 
 def _keep(module: str, check: str, files: Mapping[str, bytes], error: BaseException) -> Path:
-    """Keeps the files of a failure; of one place in the code the last, which is the smallest."""
+    """Keeps the files of every failure in `EVERY`, and those of the last of one place in `FOUND`.
+
+    While Hypothesis makes them smaller, the last that fails is the smallest.
+    """
     trace = error.__traceback__ if error else None
     frames = [(f.filename.rpartition("/")[2], f.name) for f in traceback.extract_tb(trace)]
     place = hashlib.sha256(repr((type(error).__name__, frames)).encode()).hexdigest()[:8]
     kind = type(error).__name__ if error else "sentence"
     kept = FOUND / module / check / f"{kind}-{place}"
-    shutil.rmtree(kept, ignore_errors=True)
-    for path, content in files.items():
-        (kept / path).parent.mkdir(parents=True, exist_ok=True)
-        if len(content) > LARGE:
-            path, content = f"{path}.compressed", gzip.compress(content, mtime=0)
-        (kept / path).write_bytes(content)
+    content = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+    for folder in (kept, EVERY / module / check / f"{kind}-{place}" / content):
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, data in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            if len(data) > LARGE:
+                path, data = f"{path}.compressed", gzip.compress(data, mtime=0)
+            (folder / path).write_bytes(data)
     return kept
 
 
