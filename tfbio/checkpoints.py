@@ -419,6 +419,11 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
         tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
     try:
         tree.read(path).expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or not complete ({_first_line(error)}): copy it again, or take an "
+            "older checkpoint."
+        ) from error
     except (ValueError, AssertionError) as error:
         raise CheckpointError(f"{path} does not fit the settings: {_first_line(error)}") from error
 

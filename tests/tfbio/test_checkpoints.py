@@ -58,6 +58,14 @@ def test_a_checkpoint_of_another_shape_is_refused(saved, field):
         checkpoints.restore_encoder(str(folder), Encoder(other))
 
 
+def test_a_damaged_checkpoint_is_refused_by_its_prefix(saved):
+    model, folder = saved
+    path = folder / "ckpt-30.data-00000-of-00001"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="ckpt-30 is damaged or not complete"):
+        checkpoints.restore_model(str(folder / "ckpt-30"), model)
+
+
 def test_settings_newer_than_a_run_are_the_defaults(saved):
     """Also in a run of before they were there, which has a model of today's defaults."""
     _, folder = saved

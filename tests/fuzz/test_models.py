@@ -1,0 +1,237 @@
+"""Whole models: what is read of one form is written in another, with the same outputs."""
+
+import dataclasses
+import json
+import re
+
+import hypothesis
+import numpy as np
+import pytest
+import tf_keras as keras
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+from tests.fuzz import damage, grammars, harness, models
+from tfbio import checkpoints, convert, encoder, hugging_face, tensorflow1, tokenization
+from tfbio.electra import Electra
+from tfbio.masked_language_model import MaskedLanguageModel
+
+WORDS = ("0", "-1", "3", "16", "2000000000", "true", "null", '""', "gelu_new", "ckpt-1", "ckpt-9")
+WORDS += ("electra", "mlm", "bert", "roberta", "albert", "model_type", "1e30", "0.25", "[]", "{}")
+
+
+def to_hugging_face(folder):
+    """A model goes out as `transformers` has it, or is refused."""
+    convert.to_hugging_face(_source(folder), str(folder / "out"))
+    hugging_face.read_pretraining_settings(str(folder / "out"))
+
+
+def to_run(folder):
+    """A model goes out as a run, from which pretraining starts, or is refused."""
+    convert.to_tfbio(_source(folder), str(folder / "out"))
+    assert checkpoints.find_newest(str(folder / "out"))
+
+
+def to_original(folder):
+    """A model goes out as the original ELECTRA code has it, or is refused."""
+    convert.to_original_electra(_source(folder), str(folder / "out"))
+    assert tensorflow1.has_state(str(folder / "out"))
+
+
+def goes_on(folder):
+    """A run goes on from TensorFlow 1's state, or it is refused."""
+    source = _source(folder)
+    if not tensorflow1.has_state(source):
+        return None
+    step = tensorflow1.write_run(source, str(folder / "run"))
+    assert checkpoints.find_newest(str(folder / "run")).endswith(f"ckpt-{step}")
+    return step
+
+
+def tunes(folder):
+    """Fine-tuning starts from the encoder, also with more tokens, and a pooler; or is refused."""
+    source = _source(folder)
+    shape = checkpoints.read_encoder_config(source)
+    if shape.hidden_size * shape.num_hidden_layers > 10_000 or shape.vocab_size > 10_000:
+        return shape  # allowed by the weights beside it, but not fast
+    own = encoder.Encoder(shape)
+    checkpoints.restore_encoder(source, own)
+    wider = encoder.Encoder(dataclasses.replace(shape, vocab_size=shape.vocab_size + 2))
+    checkpoints.restore_encoder(source, wider, new_tokens=2)
+    for one, other in zip(own.variables, wider.variables, strict=True):
+        np.testing.assert_array_equal(one, other[: one.shape[0]])
+    pooler = keras.layers.Dense(shape.hidden_size)
+    pooler.build([None, shape.hidden_size])
+    checkpoints.restore_pooler(source, pooler)
+    assert all(np.isfinite(x.numpy()).all() for x in (*own.variables, *pooler.variables))
+    return shape
+
+
+def pretrains(folder):
+    """Pretraining starts from the weights, if they are of the model wanted; or they are refused."""
+    source = _source(folder)
+    said = json.loads((folder / "wanted.json").read_text())
+    vocab = tokenization.find_vocabulary(checkpoints.run_of(source))
+    own = {"lower_case": True, "vocab_sha256": tokenization.sha256_of(vocab)}
+    config = dataclasses.replace(models.SETTINGS[said["name"]], **said["settings"])
+    checkpoints.require_same_model(source, dataclasses.asdict(config) | own)
+    checkpoints.require_weights(source, config.encoder)
+    model = (Electra if config.objective == "electra" else MaskedLanguageModel)(config)
+    checkpoints.restore_model(source, model)
+    assert all(np.isfinite(x.numpy()).all() for x in model.variables)
+
+
+def continues(folder):
+    """A run goes on from its newest checkpoint that is there, which it then lists as such."""
+    source = _source(folder)
+    newest = checkpoints.find_newest(source)
+    if newest is not None:
+        assert checkpoints.newest_weights(source) == newest
+    return newest
+
+
+def _source(folder):
+    """The model in a folder, whose name says its form, or what a file says of where in it."""
+    (inner,) = (path for path in folder.iterdir() if "-" in path.name)
+    within = folder / "within"
+    return f"{inner}/{within.read_text()}" if within.exists() else str(inner)
+
+
+SOME = hypothesis.settings(max_examples=hypothesis.settings.default.max_examples // 6)
+CHECKS = {
+    "run": (to_hugging_face, to_original, tunes, pretrains, continues),
+    "hugging_face": (to_run, tunes, pretrains),
+    "tensorflow1": (to_run, to_hugging_face, to_original, goes_on, tunes, pretrains),
+    "trial": (tunes,),
+}
+# Form -> what may be given in place of the folder: the prefix of a checkpoint, or a trial.
+WITHIN = {
+    "run": ["", "", "ckpt-1", "ckpt-2"],
+    "hugging_face": [""],
+    "tensorflow1": ["", "model.ckpt-0", "model.ckpt-best"],
+    "trial": ["trial_0", "trial_0/model"],
+}
+
+
+# What folders happen to lack, or to say: names that are no longer there, and (file, old, new).
+EDITS = {
+    "run": [
+        *(("ckpt-2.index",), ("ckpt-1.index", "ckpt-2.index"), ("checkpoint",)),
+        ("checkpoint", "ckpt-1.index", "ckpt-2.index"),
+        *((("config.json", "true", "1"),), (("config.json", '"electra"', '"x"'),)),
+        *((("config.json", ": 8", ": 6"),), (("config.json", '_steps": ', '_steps": 1e9'),)),
+    ],
+    "hugging_face": [
+        ("generator/config.json",),
+        *((("config.json", '"electra"', '"xlnet"'),), (("config.json", ": 60", ": 61"),)),
+        *((("generator/config.json", x, y),) for x, y in ((": 60", ": 61"), (": 4", ": 80"))),
+        (("config.json", '"pad_token_id": 1', '"pad_token_id": -1'),),
+    ],
+    "tensorflow1": [
+        ("bert_config.json", "albert_config.json"),
+        *((("bert_config.json", x, y),) for x, y in (('"gelu"', '"relu"'), (": 8", ": 6"))),
+        (("bert_config.json", '"num_attention_heads": 2', '"x": 2'),),
+    ],
+    "trial": [("trial_0/model.index",), (("config.json", '"tanh"', '"gelu"'),)],
+}
+
+
+def _edited(files, edit):
+    for change in edit:
+        if isinstance(change, str):
+            files.pop(change, None)
+        elif change[0] in files:
+            path, old, new = change
+            files[path] = files[path].replace(old.encode(), new.encode(), 1)
+
+
+@st.composite
+def weights(draw, data):
+    """A file of safetensors, whose tensors have other names, shapes or numbers."""
+    tensors = load(data)
+    for _ in range(draw(st.integers(1, 2))):
+        name = draw(st.sampled_from(sorted(tensors)))
+        value = tensors[name]
+        kind = draw(st.sampled_from(["drop", "name", "twice", "prefix", "shape", "type", "number"]))
+        if kind == "drop":
+            del tensors[name]
+        elif kind == "name":
+            tensors[draw(st.sampled_from(["x", "LayerNorm.gamma", name + "_"]))] = tensors.pop(name)
+        elif kind == "twice":  # the head that scores words, as older files have it
+            words = next((x for x in tensors if x.endswith("word_embeddings.weight")), name)
+            head = draw(st.sampled_from([x.decoder for x in hugging_face.FAMILIES.values()]))
+            tensors[f"{head}.weight"] = tensors[words] + np.float32(draw(st.integers(0, 1)))
+        elif kind == "prefix":  # an encoder alone has none
+            tensors = {x.partition(".")[2] or x: y for x, y in tensors.items()}
+        elif kind == "shape":
+            tensors[name] = draw(st.sampled_from([value.T, value[:1], value.ravel()])).copy()
+        elif kind == "type":
+            tensors[name] = value.astype(draw(st.sampled_from([np.float16, np.float64, np.int8])))
+        else:
+            changed = value.copy()
+            changed.flat[0] = draw(st.sampled_from([np.nan, np.inf, 1e30, 0.5]))
+            tensors[name] = changed
+        if not tensors:
+            break
+    return save({name: np.ascontiguousarray(x) for name, x in tensors.items()})
+
+
+@st.composite
+def mutated(draw, form, check):
+    """The files of a model, of which a file is missing, from another model, or mutated."""
+    folders = models.folders()
+    name = draw(st.sampled_from(sorted(x for x in folders if x.startswith(form))))
+    files = dict(folders[name])
+    if draw(st.integers(0, 2)) == 0:
+        _edited(files, draw(st.sampled_from(EDITS[form])))
+    for _ in range(draw(st.integers(0, 2))):
+        path = draw(st.sampled_from(sorted(files)))
+        kind = draw(st.sampled_from(["drop", "other", "copy", *["grammar"] * 4, "damage"]))
+        if kind == "drop":
+            del files[path]
+        elif kind == "other":  # of the same form
+            others = sorted(x for x in folders if x.startswith(form))
+            other = folders[draw(st.sampled_from(others))]
+            path = draw(st.sampled_from(sorted(other)))
+            files[path] = other[path]
+        elif kind == "copy":  # a checkpoint with a higher number
+            number = draw(st.sampled_from(["-3", "-1000", "-x"]))
+            for old in list(files):
+                files[re.sub(r"(?<=ckpt)-\w+", number, old)] = files[old]
+        elif kind == "damage":
+            files[path] = draw(damage.damaged(st.just(files[path])))
+        elif path.endswith(".safetensors"):
+            files[path] = draw(weights(files[path]))
+        elif path.endswith(("config.json", "checkpoint")):
+            files[path] = draw(grammars.words_changed(files[path].decode(), WORDS))
+        elif path.endswith(".json"):
+            files[path] = draw(grammars.json_files(json.loads(files[path])))
+        elif path.endswith(".txt"):
+            files[path] = draw(grammars.lines(files[path].decode()))
+        if not files:
+            break
+    found = {f"{name}/{path}": data for path, data in files.items()}
+    if check is pretrains:
+        wanted = draw(st.sampled_from([name.partition("-")[2]] * 3 + sorted(models.SETTINGS)))
+        changed = draw(st.sampled_from([{}, {}, {"sequence_length": 8}]))
+        config = models.SETTINGS[wanted]
+        if config.has_generator and config.untied_generator and draw(st.booleans()):
+            changed = changed | {"generator_warmup_steps": 5}
+        said = {"name": wanted, "settings": changed}
+        found["wanted.json"] = json.dumps(said).encode()
+    if within := draw(st.sampled_from(WITHIN[form])):
+        found["within"] = within.encode()
+    return found
+
+
+@pytest.mark.parametrize("form, check", [(x, check) for x in CHECKS for check in CHECKS[x]])
+@given(st.data())
+@SOME
+def test_mutated_models(form, check, data):
+    harness.judge(check, data.draw(mutated(form, check)))
+
+
+@pytest.mark.parametrize("case", harness.found(__file__))
+def test_found(case):
+    harness.rerun(case, globals())
