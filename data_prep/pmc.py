@@ -34,7 +34,7 @@ import os
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
@@ -550,7 +550,7 @@ def _walk(
             first = len(found)
             _walk(child, section, kind, found, depth + 1)
             if child.tag in LEADS:
-                lead = " ".join([lead, *(p.text for p in found[first:])]).strip()
+                lead = " ".join([lead, _joined(found[first:], section)]).strip()
                 del found[first:]
             elif lead and len(found) > first:
                 found[first] = found[first]._replace(text=f"{lead}: {found[first].text}")
@@ -586,6 +586,17 @@ def _append(run: etree._Element, section: str, kind: str, found: list[Paragraph]
             found.append(Paragraph(section, kind, content))
 
 
+def _joined(paragraphs: Sequence[Paragraph], section: str) -> str:
+    """The text of paragraphs in one line, with the titles of sections that begin among them."""
+    words, before = [], section
+    for paragraph in paragraphs:
+        if paragraph.section not in (section, before):
+            words.append(paragraph.section.removeprefix(section).removeprefix(" > "))
+        words.append(paragraph.text)
+        before = paragraph.section
+    return " ".join(words)
+
+
 def _rows(table: etree._Element, section: str, found: list[Paragraph], depth: int) -> None:
     for row in table.iterdescendants("tr", "row"):
         if next(row.iterancestors("table", "array")) is not table:
@@ -594,7 +605,7 @@ def _rows(table: etree._Element, section: str, found: list[Paragraph], depth: in
         for cell in row:
             inside: list[Paragraph] = []
             _walk(cell, section, TABLE, inside, depth + 1)
-            cells.append(" ".join(paragraph.text for paragraph in inside))
+            cells.append(_joined(inside, section))
         content = " | ".join(filter(None, cells))
         if content:
             found.append(Paragraph(section, TABLE, content))

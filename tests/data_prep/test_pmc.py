@@ -382,6 +382,18 @@ def test_text_behind_a_title_is_kept(tmp_path):
     assert [p.text for p in found.abstract] == ["in short", "b"]
 
 
+def test_titles_of_sections_in_a_cell_or_a_term_are_kept(tmp_path):
+    body = (
+        "<table><tr><td>a</td><td><sec><title>T</title>b<p>c</p></sec>d</td></tr></table>"
+        "<def-list><def-item><term><sec><title>U</title>e</sec></term><def>f</def></def-item>"
+        "</def-list>"
+    )
+    assert [(p.section, p.kind, p.text) for p in read(tmp_path, body).body] == [
+        ("", "table", "a | T b c d"),
+        ("", "paragraph", "U e: f"),
+    ]
+
+
 def ids(**values):
     return "".join(
         f'<article-id pub-id-type="{kind}">{value}</article-id>' for kind, value in values.items()
