@@ -41,6 +41,8 @@ MAX_FILE_BYTES = 1 << 28  # far more than any file of these corpora has
 _UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
+# Half of a pair of surrogates, which JSON can hold, is no character.
+_HALVES = re.compile("[\ud800-\udfff]")
 
 # What of a release is in no split: (id, path of its file, reason) each.
 LeftOut = list[tuple[str, str, str]]
@@ -347,9 +349,10 @@ def write(
         with storage.only_writer(output), ExitStack() as stack:  # all appear when the block ends
             storage.at(output).mkdir(parents=True, exist_ok=True)
             for split, rows in splits.items():
-                content = "".join(
+                text = "".join(
                     "\t".join(column.translate(_BREAKS) for column in row) + "\n" for row in rows
-                ).encode()
+                )
+                content = _HALVES.sub("\ufffd", text).encode()
                 path = paths[split]
                 same = cut_short and path in there and path.read_bytes() == content
                 if path in there and not same and not overwrite:

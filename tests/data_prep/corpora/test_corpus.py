@@ -198,6 +198,11 @@ def test_splits_are_written_together_or_not_at_all(tmp_path):
         corpus.write(output / "dev.tsv", {"train": []}, overwrite=True)
 
 
+def test_half_of_a_surrogate_pair_is_written_as_an_unknown_character(tmp_path):
+    corpus.write(tmp_path, {"train": [("1", "a \ud800 b")]}, overwrite=False)
+    assert (tmp_path / "train.tsv").read_text(encoding="utf-8") == "1\ta \ufffd b\n"
+
+
 def test_a_run_that_was_killed_between_two_splits_is_made_again(tmp_path):
     splits = {"train": [("1", "a")], "dev": [("2", "b")], "test": [("3", "c")]}
     corpus.write(tmp_path, splits, overwrite=False)
