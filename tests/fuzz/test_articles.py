@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from hypothesis import given
@@ -234,6 +235,43 @@ def test_texts(text):
 @given(st.lists(MATHS | st.sampled_from(["qv", " w ", "<tex-math>z</tex-math>"]), max_size=3))
 def test_formulas(parts):
     harness.judge(reads_formulas, {"text.xml": f"<x>{''.join(parts)}</x>".encode()})
+
+
+def parts_headings(folder):
+    """A heading is a word of its own behind a sentence, and all that is seen is there."""
+    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
+    found, seen = markup.text(root), "".join(root.itertext())
+    assert found.replace(" ", "") == seen.replace(" ", "")
+    assert not re.search(r"[.?!)%](Aims|Methods and|Results)[.:]", found), found
+
+
+@given(
+    st.sampled_from(["Done.", "so?", "(a)", "5%", "We ", "x", ""]),
+    st.sampled_from(["Aims", "Methods and", "Results"]),
+    st.sampled_from([".", ":", ""]),
+    st.sampled_from(["We", " we", ": we", ".", ""]),
+)
+@harness.few
+def test_headings(before, heading, end, after):
+    text = f"<x>{before}<bold>{heading}{end}</bold>{after}</x>"
+    harness.judge(parts_headings, {"text.xml": text.encode()})
+
+
+def refuses_entities(folder):
+    """A name that is longer than any entity's is refused, wherever text may stand."""
+    with (folder / "text.xml").open("rb") as stream:
+        tree = etree.parse(markup.Entities(stream, None), etree.XMLParser(**markup.SAFE))
+    with pytest.raises(markup.BadFile, match="an XML entity that it does not declare"):
+        markup.text(tree.getroot())
+
+
+@given(st.integers(101, 3000), st.sampled_from([*ROWS, "mi", "mtext", ""]))
+@harness.few
+def test_long_names_of_entities(length, tag):
+    name = f"&{'n' * length};"
+    inner = _math(f"<mml:{tag}>a{name}</mml:{tag}>") if tag else f"a {name} b"
+    text = f'<!DOCTYPE x PUBLIC "-//NLM//x" "x.dtd"><x>{inner}</x>'
+    harness.judge(refuses_entities, {"text.xml": text.encode()})
 
 
 def test_what_is_no_file():
