@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -73,7 +74,8 @@ def pretrains(folder):
     source = _source(folder)
     said = json.loads((folder / "wanted.json").read_text())
     vocab = tokenization.find_vocabulary(checkpoints.run_of(source))
-    own = {"lower_case": True, "vocab_sha256": tokenization.sha256_of(vocab)}
+    sha = said.get("vocab_sha256") or tokenization.sha256_of(vocab)
+    own = {"lower_case": True, "vocab_sha256": sha}
     config = dataclasses.replace(models.SETTINGS[said["name"]], **said["settings"])
     checkpoints.require_same_model(source, dataclasses.asdict(config) | own)
     checkpoints.require_weights(source, config.encoder)
@@ -85,6 +87,8 @@ def pretrains(folder):
 def continues(folder):
     """A run goes on from its newest checkpoint that is there, which it then lists as such."""
     source = _source(folder)
+    checkpoints.remove_half_written(source)
+    assert not list(Path(source).glob("*_temp")) + list(Path(source).glob("checkpoint.tmp*"))
     newest = checkpoints.find_newest(source)
     if newest is not None:
         assert checkpoints.newest_weights(source) == newest
@@ -114,12 +118,14 @@ WITHIN = {
 }
 
 
-# What folders happen to lack, or to say: names that are no longer there, and (file, old, new).
+# What folders happen to lack, or to say: names that are no longer there, (name, new name), and
+# (file, old, new).
 EDITS = {
     "run": [
         *(("ckpt-2.index",), ("ckpt-1.index", "ckpt-2.index"), ("checkpoint",)),
         ("checkpoint", "ckpt-1.index", "ckpt-2.index"),
         *((("config.json", "true", "1"),), (("config.json", '"electra"', '"x"'),)),
+        (("config.json", '"lower_case": true', '"lower_case": 1'),),
         *((("config.json", ": 8", ": 6"),), (("config.json", '_steps": ', '_steps": 1e9'),)),
     ],
     "hugging_face": [
@@ -132,6 +138,7 @@ EDITS = {
         ("bert_config.json", "albert_config.json"),
         *((("bert_config.json", x, y),) for x, y in (('"gelu"', '"relu"'), (": 8", ": 6"))),
         (("bert_config.json", '"num_attention_heads": 2', '"x": 2'),),
+        (("bert_config.json", "config.json"), ("config.json", '"hidden_size"', '"x"')),
     ],
     "trial": [("trial_0/model.index",), (("config.json", '"tanh"', '"gelu"'),)],
 }
@@ -141,6 +148,8 @@ def _edited(files, edit):
     for change in edit:
         if isinstance(change, str):
             files.pop(change, None)
+        elif len(change) == 2:
+            files |= {change[1]: files.pop(change[0])} if change[0] in files else {}
         elif change[0] in files:
             path, old, new = change
             files[path] = files[path].replace(old.encode(), new.encode(), 1)
@@ -211,6 +220,8 @@ def mutated(draw, form, check):
             files[path] = draw(grammars.lines(files[path].decode()))
         if not files:
             break
+    if check is continues and draw(st.booleans()):  # what TensorFlow leaves when it is killed
+        files |= {"ckpt-3_temp/part-00000-of-00001": b"x", "checkpoint.tmp01": b""}
     found = {f"{name}/{path}": data for path, data in files.items()}
     if check is pretrains:
         wanted = draw(st.sampled_from([name.partition("-")[2]] * 3 + sorted(models.SETTINGS)))
@@ -230,6 +241,37 @@ def mutated(draw, form, check):
 @SOME
 def test_mutated_models(form, check, data):
     harness.judge(check, data.draw(mutated(form, check)))
+
+
+@pytest.mark.parametrize("form, edit", [(form, edit) for form in EDITS for edit in EDITS[form]])
+def test_edits(form, edit):
+    name = next(x for x in models.folders() if x.startswith(form))
+    files = dict(models.folders()[name])
+    _edited(files, edit)
+    harness.judge(tunes, {f"{name}/{path}": data for path, data in files.items()})
+
+
+def test_without_pooler():
+    files = dict(models.folders()["hugging_face-bert"])
+    tensors = {x: y for x, y in load(files["model.safetensors"]).items() if "pooler" not in x}
+    files["model.safetensors"] = save(tensors)
+    harness.judge(tunes, {f"hugging_face-bert/{path}": data for path, data in files.items()})
+
+
+@given(st.data())
+@SOME
+def test_other_models_wanted(data):
+    folders = models.folders()
+    runs = sorted(x for x in folders if x.startswith(("run-", "hugging_face-", "tensorflow1-")))
+    name = data.draw(st.sampled_from(runs))
+    wanted = data.draw(st.sampled_from(sorted(models.SETTINGS)))
+    changed = {}
+    if models.SETTINGS[wanted].has_generator and models.SETTINGS[wanted].untied_generator:
+        changed = data.draw(st.sampled_from([{}, {"generator_warmup_steps": 5}]))
+    said = {"name": wanted, "settings": changed, "vocab_sha256": data.draw(st.sampled_from("  0"))}
+    said["vocab_sha256"] = said["vocab_sha256"].strip()
+    files = {f"{name}/{path}": content for path, content in folders[name].items()}
+    harness.judge(pretrains, files | {"wanted.json": json.dumps(said).encode()})
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))
