@@ -1,4 +1,4 @@
-"""What the benchmarks share as commands: a mistake ends as docs/commands.md says."""
+"""Runs a benchmark as a command: a mistake ends as docs/commands.md says."""
 
 from __future__ import annotations
 

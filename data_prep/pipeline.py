@@ -277,7 +277,7 @@ def run(
 
 
 def _of_system(error: BaseException) -> OSError | None:
-    """What an operating system refused a worker, of which Beam raises the traceback as text."""
+    """Finds an operating system's refusal in the text of a traceback, which Beam raises."""
     line = r"^\w+Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'"
     found = re.findall(line, str(error), re.MULTILINE)
     if not isinstance(error, RuntimeError) or not found:

@@ -241,7 +241,7 @@ def _tagged(word: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """How a command ended, and the changes of files that it had begun."""
+    """Tells how a command ended, and which changes of files it had begun."""
 
     code: int
     stdout: str
@@ -519,7 +519,7 @@ def _mount(folder: Path, size: int) -> None:
 
 
 def may_mount() -> bool:
-    """Whether a tmpfs can be mounted here."""
+    """Returns whether a tmpfs can be mounted here."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             _mount(Path(folder), PAGE)

@@ -208,7 +208,7 @@ class Recorded:
 
     @property
     def task(self) -> str:
-        """What we call the task."""
+        """Returns our name of the task."""
         return TASKS.get(self.own["task"], self.own["task"].replace("-", "_"))
 
     def _settings(self, given: dict) -> dict:
@@ -242,7 +242,7 @@ class Recorded:
         return np.flatnonzero(self[f"{split}/task_id"] == 0)
 
     def written(self, when: str) -> dict[str, dict[str, object]]:
-        """What the authors' scorer wrote of each question, after the steps of "eval0" or so."""
+        """Reads what the authors' scorer wrote of each question, as of "eval0"."""
         return self._answers[f"after_{when.removeprefix('eval')}_steps"]
 
     def _examples(self) -> list:
@@ -303,7 +303,7 @@ class Recorded:
         ]
 
     def has_zero_gradient(self, name: str) -> bool:
-        """Whether a gradient is 0 but for rounding: a softmax does not see what all get."""
+        """Returns whether a gradient is 0 but for rounding: a softmax ignores what all get."""
         of_head = [f"{self.head}{own}/bias" for own in ("dense", "dense_1")]
         return name.endswith("self/key/bias") or (self.name == "qa" and name in of_head)
 

@@ -19,7 +19,7 @@ _at, _signal = int(os.environ["KILLS_AT"]), int(os.environ["KILLS_SIGNAL"])
 
 
 def _paths(event: str, arguments: tuple) -> tuple:
-    """What an event that changes files changes."""
+    """Returns the files that an event changes."""
     if event == "open":
         path, _, flags = arguments
         return (path,) if isinstance(flags, int) and flags & _WRITES else ()
