@@ -323,7 +323,7 @@ class Recorded:
 
 
 def _shared_settings() -> dict:
-    """What all configurations of the authors have in common."""
+    """Reads what all configurations of the authors have in common."""
     first, *others = (
         vars(config.load(FinetuningConfig, str(path)))
         for path in (config.PROTOCOLS / "authors").glob("*.json")
@@ -553,14 +553,14 @@ def _compare_answers(recorded: Recorded, largest: Largest, when: str) -> None:
 def _as_they_write(
     recorded: Recorded, question: task_files.Question, predicted: answers.Answers
 ) -> set[str]:
-    """What their scorer may write for the best answer, or for others that are as good."""
+    """Lists what their scorer may write: the best answer, or others that are as good."""
     shares = zip(predicted.texts, predicted.probabilities, strict=True)
     best = [text for text, share in shares if share > predicted.probabilities[0] - 1e-5]
     return {x for text in best for x in _whole_words(recorded, question, text)}
 
 
 def _whole_words(recorded: Recorded, question: task_files.Question, text: str) -> set[str]:
-    """What their scorer writes for a part of the context, wherever that stands.
+    """Gives what their scorer writes for a part of the context, wherever that stands.
 
     It looks for the answer's tokens in the tokens of its words, and gives the words as a whole
     where it does not find them, as with [UNK] (`finetune/qa/qa_metrics.py:get_final_text`).
@@ -626,7 +626,7 @@ def _compare_metrics(recorded: Recorded, largest: Largest, when: str) -> None:
 
 
 def _scores(recorded: Recorded) -> dict[str, float]:
-    """What a run would write of the development set, under the names of the recording."""
+    """Scores the development set as a run does, under the names of the recording."""
     kind, pieces, examples = recorded.kind, recorded.dev, recorded.examples
     part = recorded.part(pieces, np.arange(len(pieces.input_ids)))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}

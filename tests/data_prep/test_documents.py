@@ -420,7 +420,7 @@ def undisturbed(command, pubmed_slice, documents_folder, files_of, tmp_path_fact
 
 
 def test_what_a_worker_cannot_write_is_one_sentence(pubmed_slice, tmp_path, fails_in_one_sentence):
-    """Where no file may be so large, as on a disk that is full."""
+    """Fails where no file may be so large, as on a disk that is full."""
     command = (
         f"ulimit -f 30; exec {sys.executable} -m data_prep.documents --workers=2 "
         f"--input={pubmed_slice} --output={tmp_path / 'documents'}"

@@ -66,7 +66,7 @@ ORIGINALS = ("electra", "tied", "uniform", "own_embeddings")
 
 
 def _vocabulary(folder: Path, name: str) -> Path:
-    """Of the kind that the family has; returns its file."""
+    """Writes a vocabulary of the kind that the family has; returns its file."""
     if name == "roberta":
         vocab, merges = vocabulary.train_byte_bpe(["aspirin and ibuprofen interact"] * 9, BYTES)
         tokens = json.loads(vocab)

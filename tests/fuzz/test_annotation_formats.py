@@ -197,7 +197,7 @@ def test_written_texts(text):
 
 
 def writes_again(folder):
-    """What is written as PubTator has the texts, and brat's folder has two files for each."""
+    """Writes PubTator, which has the texts, and brat, whose folder has two files for each."""
     documents = reads(folder)
     entities = [[Entity("a b", 0, min(9, len(x.text)), None)] * bool(x.text) for x in documents]
     for _ in range(2):  # the second time over the first

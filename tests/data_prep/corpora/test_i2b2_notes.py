@@ -79,7 +79,7 @@ def test_events_of_2012(command, tmp_path):
 
 
 def test_a_larger_part_of_the_patients_for_development(command, tmp_path):
-    """With all notes of each."""
+    """Holds all notes of a patient in one part."""
     train = {f"{patient}-0{n}": note(BODY, "") for patient in "12345" for n in (1, 2)}
     release(tmp_path, "2014", train, {"9-01": note(BODY, "")})
     flags = ("--year=2014", "--dev_fraction=0.4", f"--input={tmp_path}", f"--output={tmp_path}/out")
