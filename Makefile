@@ -29,7 +29,7 @@ fuzz: .venv/installed-test  ## Mutated inputs for every reader: PROFILE=ci (minu
 fuzz-coverage: .venv/installed-test  ## The branches of each reader that those inputs reach (minutes)
 	@$(BIN)/python scripts/fuzz.py --coverage
 
-kills: .venv/installed  ## Kills each stage as it writes, and fills its disk (half an hour)
+kills: .venv/installed  ## Kills each stage as it writes, and fills its disk
 	@TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/kills.py
 
 lint: .venv/installed-test  ## ruff, without changing anything
