@@ -194,6 +194,7 @@ def mutated(draw, form, check):
     files = dict(folders[name])
     if draw(st.integers(0, 2)) == 0:
         _edited(files, draw(st.sampled_from(EDITS[form])))
+    whole = {*files.values(), *(data for folder in folders.values() for data in folder.values())}
     for _ in range(draw(st.integers(0, 2))):
         path = draw(st.sampled_from(sorted(files)))
         kind = draw(st.sampled_from(["drop", "other", "copy", *["grammar"] * 4, "damage"]))
@@ -208,7 +209,7 @@ def mutated(draw, form, check):
             number = draw(st.sampled_from(["-3", "-1000", "-x"]))
             for old in list(files):
                 files[re.sub(r"(?<=ckpt)-\w+", number, old)] = files[old]
-        elif kind == "damage":
+        elif kind == "damage" or files[path] not in whole:  # changed before
             files[path] = draw(damage.damaged(st.just(files[path])))
         elif path.endswith(".safetensors"):
             files[path] = draw(weights(files[path]))
