@@ -7,6 +7,8 @@ FOLDER of --data has the files of each task in a folder of the task's name: ncbi
 bc5cdr_chem, hoc, chemprot. Both ways start from MiniLM's weights and take 500 steps of 32 texts of
 at most 128 tokens; what differs is what `--hparams=authors` sets besides (docs/finetuning.md).
 
+ChemProt's trials are in bfloat16, the others in float32.
+
 Each way is tried with three learning rates and the seed 0; the best on the development set is run
 with the seeds 1 and 2 as well. Each finished trial leaves its scores in benchmarks/protocols/, so
 the same command continues an interrupted comparison, and one that was begun elsewhere. At the end,
@@ -37,6 +39,8 @@ WAYS = {"default": [], "authors": ["--hparams=authors"]}
 LEARNING_RATES = ("1e-4", "2e-4", "4e-4")
 SEEDS = (0, 1, 2)
 STEPS, BATCH, LENGTH = 500, 32, 128
+# ChemProt has 27,000 sentences to score, twice as fast in bfloat16 on a CPU with AMX.
+PRECISION = {"chemprot": "bfloat16"}
 SCORES = Path(__file__).parent / "protocols"
 
 
@@ -84,6 +88,7 @@ def run(flags: argparse.Namespace, task: str, way: str, learning_rate: str, seed
         f"learning_rate={learning_rate}",
         f"seed={seed}",
         "num_trials=1",
+        f"run.precision={PRECISION.get(task, 'float32')}",
     ):
         command += ["--set", setting]
     subprocess.run(command, check=True)
