@@ -417,15 +417,7 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
     if optimizer is not None:
         optimizer._create_all_weights(model.trainable_variables)
         tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    try:
-        tree.read(path).expect_partial().assert_existing_objects_matched()
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        raise CheckpointError(
-            f"{path} is damaged or not complete ({_first_line(error)}): copy it again, or take an "
-            "older checkpoint."
-        ) from error
-    except (ValueError, AssertionError) as error:
-        raise CheckpointError(f"{path} does not fit the settings: {_first_line(error)}") from error
+    _read(path, tree, "the settings")
 
 
 def restore_encoder(
@@ -462,17 +454,7 @@ def restore_encoder(
     # The tree by which the trainers save: Checkpoint(model=Electra), or that of a TaskModel.
     parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
     tree = tf.train.Checkpoint(model=tf.train.Checkpoint(**parts))
-    try:
-        tree.read(path).expect_partial().assert_existing_objects_matched()
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        raise CheckpointError(
-            f"{path} is damaged or not complete ({_first_line(error)}): copy it again, or take an "
-            "older checkpoint."
-        ) from error
-    except (ValueError, AssertionError) as error:
-        raise CheckpointError(
-            f"{path} does not fit an encoder of {encoder.config}: {_first_line(error)}"
-        ) from error
+    _read(path, tree, f"an encoder of {encoder.config}")
 
 
 def restore_pooler(folder: str, pooler: tf.Module) -> None:
@@ -483,6 +465,9 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
         of TensorFlow 1, in a pretraining run with `sentence_pair_head`, and in a trial that had
         `text_head` "tanh".
       pooler: of a `TaskModel` with that, whose encoder was restored from there.
+
+    Raises:
+      CheckpointError: its weights are damaged, or of another shape.
     """
     reader = reader_of(folder)
     if reader is not None:
@@ -493,8 +478,29 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
         model = tf.train.Checkpoint(sentence_pair_head=model)
     elif settings.get("text_head") != "tanh":
         return
-    tree = tf.train.Checkpoint(model=model)
-    tree.read(newest_weights(folder)).expect_partial().assert_existing_objects_matched()
+    _read(newest_weights(folder), tf.train.Checkpoint(model=model), "the pooler")
+
+
+def _read(path: str, tree: tf.train.Checkpoint, what: str) -> None:
+    """Gives everything in `tree` the weights of a checkpoint, which may have more.
+
+    Args:
+      path: the checkpoint, without ".index".
+      tree: of the objects by which it was saved.
+      what: named where the weights are those of something else.
+
+    Raises:
+      CheckpointError: it is damaged, or has other weights.
+    """
+    try:
+        tree.read(path).expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or not complete ({_first_line(error)}): copy it again, or take an "
+            "older checkpoint."
+        ) from error
+    except (ValueError, AssertionError) as error:
+        raise CheckpointError(f"{path} does not fit {what}: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:

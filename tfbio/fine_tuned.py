@@ -183,7 +183,7 @@ def restore(trial: str, model: TaskModel) -> None:
     weights = os.path.join(trial, checkpoints.TRIAL_WEIGHTS)
     try:
         tf.train.Checkpoint(model=model).read(weights).assert_consumed()
-    except (tf.errors.OpError, AssertionError, ValueError) as error:
+    except (tf.errors.OpError, RuntimeError, IndexError, AssertionError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"the weights {weights} cannot be read: {reason}") from error
 
