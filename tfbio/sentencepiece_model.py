@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 if TYPE_CHECKING:
@@ -121,13 +122,37 @@ def _own_normalizers(model: ModelProto) -> list[tokenizers.normalizers.Normalize
     charsmap = model.normalizer_spec.precompiled_charsmap
     if not charsmap:
         return []
-    # It begins with the size of its first part, for which the library takes memory unseen.
-    if int.from_bytes(charsmap[:4], "little") > len(charsmap) - 4:
+    if not _is_whole(charsmap):
         raise ValueError("has a normalizer that is damaged or cut short")
     try:
         return [normalizers.Precompiled(charsmap)]
     except Exception as error:  # the library raises nothing more exact
         raise ValueError(f"has a normalizer that is damaged ({error})") from error
+
+
+def _is_whole(charsmap: bytes) -> bool:
+    """Tells whether the library can follow every way through a normalizer; else it may panic.
+
+    A normalizer is the size of a trie, the trie, and the texts that replace others, each with a
+    zero byte behind it (`Normalizer::DecodePrecompiledCharsMap` in google/sentencepiece). The trie
+    is an array of units of 32 bits (`DoubleArrayUnit` in s-yata/darts-clone): a leaf has its
+    highest bit set, and the place of a text; any other leads to up to 256 units, one for each byte.
+    """
+    size = int.from_bytes(charsmap[:4], "little")
+    if not size or size % 4 or size > len(charsmap) - 4:
+        return False
+    units = np.frombuffer(charsmap, "<u4", size // 4, offset=4).astype(np.int64)
+    texts = np.frombuffer(charsmap, np.uint8, offset=4 + size)
+    begins = np.concatenate([[True], texts[:-1] == 0])[: len(texts)]
+    is_leaf = units >> 31 == 1
+    places = units[is_leaf] & 0x7FFFFFFF
+    # Of the units behind one, the first is its leaf, if it has one.
+    first = np.arange(len(units)) ^ (units >> 10 << ((units & 1 << 9) >> 6))
+    inside = is_leaf | (first | 0xFF < len(units))
+    if not (inside.all() and (places < len(texts)).all()):
+        return False
+    with_leaf = ~is_leaf & (units >> 8 & 1 == 1)
+    return bool(begins[places].all() and is_leaf[first[with_leaf]].all())
 
 
 def normalizer_to_bytes(model: ModelProto) -> bytes:

@@ -505,3 +505,33 @@ def test_other_sentencepiece_models_are_refused(sentences, tmp_path, settings, w
     path.write_bytes(model.getvalue())
     with pytest.raises(tokenization.VocabularyError, match=f"a.model {words}, which cannot"):
         tokenization.load_tokenizer(path)
+
+
+def test_a_normalizer_is_read_whole_or_refused(vocabularies):
+    # Damaged here, the library builds it, and panics at a character that leads to the damage.
+    from tokenizers import normalizers
+
+    read = sentencepiece_model.ModelProto.FromString
+    model = read(Path(vocabularies["unigram"]).read_bytes())
+    spec, draw = model.normalizer_spec, np.random.default_rng(0)
+    charsmap = spec.precompiled_charsmap
+    assert sentencepiece_model.folds_case(model)
+    texts = [chr(code) for code in range(0x20, 0x3400)]
+    panics = 0
+    for place in draw.integers(4, len(charsmap), 60):
+        damaged = bytearray(charsmap)
+        damaged[place] ^= draw.integers(1, 256)
+        spec.precompiled_charsmap = bytes(damaged)
+        try:
+            sentencepiece_model.folds_case(model)
+            refused = False
+        except ValueError:
+            refused = True
+        try:
+            own = normalizers.Precompiled(spec.precompiled_charsmap)
+            for text in texts:
+                own.normalize_str(text)
+        except BaseException as error:  # a panic of a library in Rust is no Exception
+            assert refused, error
+            panics += 1
+    assert panics
