@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from tfbio import cli, config, cost, paths, storage, sweep, tasks
+from tfbio.finetuning_config import FinetuningConfig, find_protocol
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -180,9 +181,9 @@ def _train() -> None:
         if name == "num_trials" and FLAGS.seeds:
             raise cli.UsageError("num_trials has a --set, and --seeds, which is the same.")
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
-    hparams = config.find_protocol(FLAGS.hparams, FLAGS.task)
+    hparams = find_protocol(FLAGS.hparams, FLAGS.task)
     settings = [
-        config.load(config.FinetuningConfig, hparams, [*changes, *chosen], task.settings)
+        config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
     if FLAGS.dry_run and swept:
@@ -248,7 +249,7 @@ def _make_strategy() -> tf.distribute.Strategy:
 
 def _predict() -> None:
     for text in FLAGS.set:  # each by itself: the others are the model's
-        config.load(config.FinetuningConfig, "", [text])
+        config.load(FinetuningConfig, "", [text])
     from tfbio import predict
 
     predict.predict(
@@ -263,5 +264,5 @@ def _predict() -> None:
 
 
 if __name__ == "__main__":
-    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(config.FinetuningConfig)
-    cli.run(main, settings=config.names(config.FinetuningConfig))
+    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(FinetuningConfig)
+    cli.run(main, settings=config.names(FinetuningConfig))

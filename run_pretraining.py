@@ -23,6 +23,7 @@ import contextlib
 from absl import flags
 
 from tfbio import cli, config, cost, paths, pretraining_cost, records, storage
+from tfbio.pretraining_config import PretrainingConfig
 
 FLAGS = flags.FLAGS
 cli.define_list("examples", [], "Folder made by data_prep.examples, one for each sequence length.")
@@ -58,7 +59,7 @@ cli.define_device_flags()
 
 def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
-    settings = config.load(config.PretrainingConfig, FLAGS.hparams, FLAGS.set)
+    settings = config.load(PretrainingConfig, FLAGS.hparams, FLAGS.set)
     cli.check_devices(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
@@ -152,5 +153,5 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
 
 
 if __name__ == "__main__":
-    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(config.PretrainingConfig)
-    cli.run(main, settings=config.names(config.PretrainingConfig))
+    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(PretrainingConfig)
+    cli.run(main, settings=config.names(PretrainingConfig))

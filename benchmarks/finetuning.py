@@ -33,7 +33,7 @@ import numpy as np
 from benchmarks.command import Parser, count, require, run
 from tfbio import config, metrics, task_files, tasks
 from tfbio.cli import UserError
-from tfbio.config import FinetuningConfig
+from tfbio.finetuning_config import FinetuningConfig
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn

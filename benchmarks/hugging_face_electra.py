@@ -16,7 +16,8 @@ import torch
 import transformers
 
 from tfbio import tokenization
-from tfbio.config import EncoderConfig, PretrainingConfig
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 
 class Masked(NamedTuple):

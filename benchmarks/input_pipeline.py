@@ -24,6 +24,7 @@ from pathlib import Path
 from benchmarks.command import Parser, count, run
 from benchmarks.pretraining import ROOT, prepare
 from tfbio import config, cost, records
+from tfbio.pretraining_config import PretrainingConfig
 
 TPU = "tpu-v3-8"
 HOSTS = 16
@@ -87,7 +88,7 @@ def main() -> None:
     parser.add_argument("--folder", help="keep the examples that are made, or find them here")
     flags = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
-    settings = config.load(config.PretrainingConfig, flags.hparams)
+    settings = config.load(PretrainingConfig, flags.hparams)
     device = cost.DEVICES[TPU]
     peak = device.count * device.bfloat16
     with tempfile.TemporaryDirectory() as temporary:

@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.command import Parser, count, require, run
 from tfbio import config, records, storage, tokenization
 from tfbio.cli import UsageError, UserError
-from tfbio.config import PretrainingConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("tfbio", "hugging_face")

@@ -41,7 +41,7 @@ import numpy as np
 from benchmarks.command import Parser, count, require, run
 from tfbio import config, cost
 from tfbio.cli import UserError
-from tfbio.config import PretrainingConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PARALLEL_PARTS = 2  # of tfbio: one on each of the machine's cores

@@ -40,8 +40,9 @@ from tfbio import (
     tokenization,
     weight_names,
 )
-from tfbio.config import EncoderConfig, FinetuningConfig
+from tfbio.encoder_config import EncoderConfig
 from tfbio.finetuner import Finetuner
+from tfbio.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
 from tfbio.packing import NO_TARGET
 from tfbio.task_files import LabelledText, TaggedSentence
 from tfbio.task_model import TaskModel
@@ -220,8 +221,8 @@ class Recorded:
             own["max_query_length"] = min(own["max_query_length"], longest)
             settings = _shared_settings() | own
         else:
-            path = config.find_protocol("authors", self.task)
-            settings = vars(config.load(config.FinetuningConfig, path))
+            path = find_protocol("authors", self.task)
+            settings = vars(config.load(FinetuningConfig, path))
         return {
             **settings,
             "gradient_clip_groups": 1,  # one core
@@ -326,7 +327,7 @@ def _shared_settings() -> dict:
     """Reads what all configurations of the authors have in common."""
     first, *others = (
         vars(config.load(FinetuningConfig, str(path)))
-        for path in (config.PROTOCOLS / "authors").glob("*.json")
+        for path in (PROTOCOLS / "authors").glob("*.json")
     )
     return {x: v for x, v in first.items() if all(own[x] == v for own in others)}
 

@@ -31,6 +31,8 @@ from types import SimpleNamespace
 from absl import flags
 
 from tfbio import cli, config, cost, hlo_cost, paths, pretraining_cost, tpu_cost
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
@@ -72,7 +74,7 @@ def main(argv: list[str]) -> None:
         raise cli.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
     if FLAGS.hparams and FLAGS.draws:
         raise cli.UsageError("--draws goes without --hparams: it draws the settings.")
-    recipes = {x: config.load(config.PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
+    recipes = {x: config.load(PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
     paths.require_output("results", FLAGS.results)
     if not os.path.exists(FLAGS.compiler):
         raise cli.UserError(
@@ -91,7 +93,7 @@ def main(argv: list[str]) -> None:
                     print(line(f"{name}, {length}", tpu, result), flush=True)
 
 
-def draw(number: int) -> tuple[str, config.PretrainingConfig, str]:
+def draw(number: int) -> tuple[str, PretrainingConfig, str]:
     """Draws settings at random, always the same for a number.
 
     Returns:
@@ -99,7 +101,7 @@ def draw(number: int) -> tuple[str, config.PretrainingConfig, str]:
     """
     generator = random.Random(number)
     hidden = 128 * generator.randint(2, 8)
-    encoder = config.EncoderConfig(
+    encoder = EncoderConfig(
         embedding_size=hidden,
         hidden_size=hidden,
         num_hidden_layers=generator.randint(4, 24),
@@ -108,7 +110,7 @@ def draw(number: int) -> tuple[str, config.PretrainingConfig, str]:
     )
     length = 64 * generator.randint(2, 8)
     batch, tpu = generator.randint(4, 64), generator.choice(list(TOPOLOGIES))
-    settings = config.PretrainingConfig(
+    settings = PretrainingConfig(
         encoder=encoder,
         generator_hidden_fraction=1 / generator.choice([1, 2]),
         sequence_length=length,
@@ -117,7 +119,7 @@ def draw(number: int) -> tuple[str, config.PretrainingConfig, str]:
     return f"{encoder.num_hidden_layers} layers of {hidden}, {length}", settings, tpu
 
 
-def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_core: int = 0) -> dict:
+def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int = 0) -> dict:
     """Compiles one phase of a recipe, in as many parts as it needs to fit.
 
     Args:
@@ -152,7 +154,7 @@ def check(recipe: config.PretrainingConfig, length: int, tpu: str, batch_per_cor
         parts *= 2
 
 
-def _compiled(settings: config.PretrainingConfig, tpu: str, parts: int) -> dict:
+def _compiled(settings: PretrainingConfig, tpu: str, parts: int) -> dict:
     run = dataclasses.replace(
         settings.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
     )
@@ -168,7 +170,7 @@ def _compiled(settings: config.PretrainingConfig, tpu: str, parts: int) -> dict:
     return json.loads(path.read_text())
 
 
-def _lower(settings: config.PretrainingConfig, cores: int) -> str:
+def _lower(settings: PretrainingConfig, cores: int) -> str:
     """Gives the StableHLO of a core's step."""
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     import tensorflow as tf
@@ -190,7 +192,7 @@ def _lower(settings: config.PretrainingConfig, cores: int) -> str:
 PACKED = ("input_ids", "input_mask", "segment_ids", "document_ids", "position_ids")
 
 
-def _compile(text: str, settings: config.PretrainingConfig, tpu: str) -> dict:
+def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
     """Runs the compiler, in a process of its own, and reads the program that it wrote."""
     device = cost.DEVICES[f"tpu-{tpu}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +225,7 @@ def _compile(text: str, settings: config.PretrainingConfig, tpu: str) -> dict:
     return {
         "tpu": tpu,
         "compiler": COMPILER,
-        "settings": _changed(settings, config.PretrainingConfig()),
+        "settings": _changed(settings, PretrainingConfig()),
         "length": settings.sequence_length,
         "batch_per_core": batch,
         "parts": settings.run.gradient_accumulation_steps,
@@ -251,7 +253,7 @@ HEAD = """\
 def line(name: str, tpu: str, result: dict) -> str:
     """Gives a line of the table."""
     memory = cost.DEVICES[f"tpu-{tpu}"].memory / 1e9
-    settings = config.load(config.PretrainingConfig, json.dumps(result["settings"]))
+    settings = config.load(PretrainingConfig, json.dumps(result["settings"]))
     planned = result["batch_per_core"] * tpu_cost.example_flops(settings, result["length"])
     start = f"| {name} | {tpu} | {result['batch_per_core']} | {result['parts']} |"
     if "error" in result:
@@ -270,4 +272,4 @@ def line(name: str, tpu: str, result: dict) -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main, define_flags, settings=config.names(config.PretrainingConfig))
+    cli.run(main, define_flags, settings=config.names(PretrainingConfig))

@@ -5,16 +5,18 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
-from tfbio import config, finetuner, kinds, packing, tokenization
+from tfbio import finetuner, kinds, packing, tokenization
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.task_files import LabelledText, Question, TaggedSentence
 
-SETTINGS = config.FinetuningConfig(
+SETTINGS = FinetuningConfig(
     sequence_length=32,
     train_batch_size=8,
     learning_rate=3e-3,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
-    run=config.FinetuningRun(eval_batch_size=16),
+    run=FinetuningRun(eval_batch_size=16),
 )
 
 
@@ -75,10 +77,10 @@ BY_TYPE = [
 def make_finetuner(
     name: str,
     strategy: tf.distribute.Strategy,
-    shape: config.EncoderConfig,
+    shape: EncoderConfig,
     vocabulary: str,
     sentences: list[str],
-    settings: config.FinetuningConfig = SETTINGS,
+    settings: FinetuningConfig = SETTINGS,
 ) -> tuple[finetuner.Finetuner, packing.Pieces]:
     """A Finetuner for one of `TASK_TYPES`, and pieces to train on.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tfbio import records
-from tfbio.config import EncoderConfig
+from tfbio.encoder_config import EncoderConfig
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfbio import config, tpu_cost
+from tfbio.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))
@@ -48,7 +49,7 @@ def test_a_step_compiles_for_a_tpu(tpu, tmp_path):
     # The settings are kept whole.
     assert result["settings"]["run"] == {"precision": "bfloat16", "optimize_for": "tpu"}
     kept, given = (
-        config.load(config.PretrainingConfig, json.dumps(each))
+        config.load(PretrainingConfig, json.dumps(each))
         for each in (result["settings"], {**TINY, "run": result["settings"]["run"]})
     )
     assert kept == given

@@ -11,9 +11,11 @@ import tensorflow as tf
 
 from tfbio import cost, hugging_face, storage, tensorflow1, tokenization, weight_files
 from tfbio.cli import UserError
-from tfbio.config import TRAINING_ONLY, ConfigError, EncoderConfig, PretrainingConfig, build
+from tfbio.config import ConfigError, build
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import TRAINING_ONLY, EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 # What the weights of a run can be used for depends on these settings; not on how it was trained.
 MODEL_SETTINGS = (

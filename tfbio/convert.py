@@ -46,6 +46,7 @@ from absl import flags
 
 from tfbio import cli, config, paths, storage
 from tfbio.cli import UsageError, UserError
+from tfbio.pretraining_config import PretrainingConfig
 
 FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
@@ -206,7 +207,7 @@ def to_original_electra(source: str, target: str) -> str:
       ConversionError: the run is not ELECTRA's, or its encoders are not that code's.
     """
     from tfbio import checkpoints, optimization, tensorflow1, tokenization
-    from tfbio.config import EncoderConfig
+    from tfbio.encoder_config import EncoderConfig
 
     settings = _settings(source)
     if settings.get("objective") != "electra":
@@ -385,7 +386,7 @@ def _convert(source: str, target: str) -> None:
             settings = None
             if given:
                 overrides = flags.FLAGS["set"].value
-                settings = config.load(config.PretrainingConfig, flags.FLAGS.hparams, overrides)
+                settings = config.load(PretrainingConfig, flags.FLAGS.hparams, overrides)
             step = tensorflow1.write_run(source, target, settings)
             print(f"{target}: run_pretraining.py with this --model_dir goes on at step {step}.")
             return
@@ -409,4 +410,4 @@ def _convert(source: str, target: str) -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main, define_flags, settings=config.names(config.PretrainingConfig))
+    cli.run(main, define_flags, settings=config.names(PretrainingConfig))

@@ -15,7 +15,8 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from tfbio.config import EncoderConfig, PretrainingConfig
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 # The share of a device's peak that a whole run reaches, all that is no product included.
 # Calibrated on BERT-large by You et al. (2020), "Large Batch Optimization for Deep Learning:

@@ -13,7 +13,6 @@ import tf_keras as keras
 from tfbio import accumulation, gradients, randomness, target
 from tfbio.accumulation import Part
 from tfbio.activations import ACTIVATIONS
-from tfbio.config import PretrainingConfig
 from tfbio.encoder import Dense, Encoder
 from tfbio.masked_language_model import (
     MaskedLanguageModelHead,
@@ -22,6 +21,7 @@ from tfbio.masked_language_model import (
     share_of_mean,
 )
 from tfbio.masking import MaskedBatch, replace_tokens
+from tfbio.pretraining_config import PretrainingConfig
 
 SAMPLING_BLOCK = 128
 

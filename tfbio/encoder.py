@@ -17,7 +17,7 @@ import tf_keras as keras
 
 from tfbio import target, tpu_layers
 from tfbio.activations import ACTIVATIONS
-from tfbio.config import EncoderConfig
+from tfbio.encoder_config import EncoderConfig
 from tfbio.randomness import dropout, split
 
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.

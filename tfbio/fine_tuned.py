@@ -35,7 +35,9 @@ from tfbio import (
     weight_names,
 )
 from tfbio.cli import UserError
-from tfbio.config import EncoderConfig, FinetuningConfig, load
+from tfbio.config import load
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel
 

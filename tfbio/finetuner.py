@@ -17,7 +17,8 @@ import tf_keras as keras
 
 from tfbio import checkpoints, distribution, fixed_shapes, optimization, packing, randomness
 from tfbio.cli import UserError
-from tfbio.config import EncoderConfig, FinetuningConfig
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.kinds import Kind
 from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel

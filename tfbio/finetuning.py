@@ -40,8 +40,10 @@ from tfbio import (
 )
 from tfbio.classification import MultiLabel
 from tfbio.cli import UserError
-from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
+from tfbio.config import ConfigError
+from tfbio.encoder_config import EncoderConfig
 from tfbio.finetuner import Finetuner, has_fixed_shapes, training_order
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.tagging import Tagging
 from tfbio.tasks import SPLITS, Example, Task
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from tfbio import cost, fixed_shapes, packing, tpu_cost
 from tfbio.cli import UsageError
-from tfbio.config import EncoderConfig, FinetuningConfig
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 
 # Batches from which the padding of a run is estimated.
 SAMPLE = 200

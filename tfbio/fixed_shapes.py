@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tfbio import packing
-from tfbio.config import FinetuningConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.packing import Pieces, Places
 
 # Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three

@@ -22,10 +22,12 @@ from tfbio import (
     weight_names,
 )
 from tfbio.cli import UserError
-from tfbio.config import HIDDEN_ACTS, ConfigError, EncoderConfig, PretrainingConfig, build
+from tfbio.config import ConfigError, build
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import HIDDEN_ACTS, EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio.pretraining_config import PretrainingConfig
 from tfbio.task_model import TaskModel
 
 # The folder in that of an ELECTRA model in which its generator is.

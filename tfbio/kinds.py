@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from tfbio import answers
 from tfbio.classification import Classification, MultiLabel, Regression
-from tfbio.config import ConfigError, FinetuningConfig
+from tfbio.config import ConfigError
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.spans import Spans
 from tfbio.tagging import Tagging
 

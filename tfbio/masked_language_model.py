@@ -13,9 +13,10 @@ import tf_keras as keras
 from tfbio import accumulation, gradients
 from tfbio.accumulation import Part
 from tfbio.activations import ACTIVATIONS
-from tfbio.config import EncoderConfig, PretrainingConfig
 from tfbio.encoder import Dense, Encoder, LayerNorm
+from tfbio.encoder_config import EncoderConfig
 from tfbio.masking import MaskedBatch
+from tfbio.pretraining_config import PretrainingConfig
 
 
 class MaskedLanguageModelOutput(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio import randomness
-from tfbio.config import PretrainingConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 # SpanBERT (Joshi et al., 2020), section 3.1: a span has l words, l drawn from a geometric
 # distribution with p = 0.2, at most 10.

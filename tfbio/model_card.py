@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tfbio
 from tfbio import checkpoints, fine_tuned, records, storage
-from tfbio.config import FinetuningConfig
+from tfbio.finetuning_config import FinetuningConfig
 
 # What a model of a class is for, in the hub's words.
 _PIPELINES = {

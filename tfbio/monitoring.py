@@ -12,7 +12,7 @@ import tensorflow as tf
 import tqdm
 
 from tfbio import cli, cost
-from tfbio.config import PretrainingConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 # Seconds between two lines of progress, where there is no terminal.
 SHOW_EVERY = 10.0

@@ -31,9 +31,9 @@ from tfbio import (
     tokenization,
 )
 from tfbio.cli import UsageError, UserError
-from tfbio.config import PretrainingConfig
 from tfbio.electra import Electra, ElectraMetrics
 from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
+from tfbio.pretraining_config import PretrainingConfig
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from tfbio import cost, tpu_cost
 from tfbio.cli import UsageError
-from tfbio.config import EncoderConfig, PretrainingConfig
 from tfbio.cost import DEVICES, SHARE_OF_PEAK, Device, precision_on
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 if TYPE_CHECKING:
     from tfbio.records import Manifest

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from tfbio import records, storage
 from tfbio.cli import UsageError, UserError
-from tfbio.config import FinetuningConfig
+from tfbio.finetuning_config import FinetuningConfig
 
 
 def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:

@@ -8,8 +8,8 @@ import tf_keras as keras
 from tfbio import randomness, relations
 from tfbio.activations import gelu
 from tfbio.bi_lstm import BiLSTM
-from tfbio.config import EncoderConfig
 from tfbio.encoder import Encoder, precise_dtype, shape_of
+from tfbio.encoder_config import EncoderConfig
 from tfbio.span_head import SpanHead, TrainingLogits
 
 

@@ -36,17 +36,12 @@ from tfbio import (
     weight_names,
 )
 from tfbio.cli import UserError
-from tfbio.config import (
-    HIDDEN_ACTS,
-    TRAINING_ONLY,
-    ConfigError,
-    EncoderConfig,
-    PretrainingConfig,
-    build,
-)
+from tfbio.config import ConfigError, build
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import HIDDEN_ACTS, TRAINING_ONLY, EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio.pretraining_config import PretrainingConfig
 
 # What that code's optimizer calls its averages, behind the name of the variable -> what ours does.
 SLOTS = {"adam_m": "m", "adam_v": "v"}

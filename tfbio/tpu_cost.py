@@ -13,7 +13,8 @@ import math
 from typing import NamedTuple
 
 from tfbio import cost
-from tfbio.config import EncoderConfig, PretrainingConfig
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 LANES = 128
 BFLOAT16, FLOAT32 = 2, 4

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tfbio import layer_loop
 from tfbio.activations import ACTIVATIONS
-from tfbio.config import EncoderConfig
+from tfbio.encoder_config import EncoderConfig
 from tfbio.layer_loop import Keep
 from tfbio.randomness import dropout
 

@@ -13,10 +13,11 @@ import tf_keras as keras
 
 from data_prep import vocabulary
 from tfbio import checkpoints, convert, optimization, tensorflow1, tokenization
-from tfbio.config import EncoderConfig, PretrainingConfig
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio.pretraining_config import PretrainingConfig
 
 WORDS = 60
 SHAPE = EncoderConfig(

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.fuzz import damage, grammars, harness
 from tfbio import config
+from tfbio.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
+from tfbio.pretraining_config import PretrainingConfig
 
-CLASSES = (config.PretrainingConfig, config.FinetuningConfig)
+CLASSES = (PretrainingConfig, FinetuningConfig)
 FILES = [(0, name) for name in ("small", "quickstart", "large")]
 FILES += [(1, f"finetuning/{name}") for name in ("sentence_roles",)]
 
@@ -57,7 +59,7 @@ def reads(folder):
         # An inline object and an override are called by their flag.
         assert "--" in str(error) or "hparams.json" in str(error), str(error)
         raise
-    if isinstance(settings, config.PretrainingConfig):
+    if isinstance(settings, PretrainingConfig):
         # What a run makes of them.
         if settings.has_generator:
             assert settings.generator.hidden_size > 0
@@ -73,7 +75,7 @@ def reads(folder):
 def refuses_names_twice(folder):
     """A setting that a file has twice is refused."""
     with pytest.raises(config.ConfigError):
-        config.load(config.PretrainingConfig, str(folder / "hparams.json"))
+        config.load(PretrainingConfig, str(folder / "hparams.json"))
 
 
 def _numbers(settings):
@@ -161,11 +163,11 @@ def finds_protocols(folder):
     hparams, task = (folder / "flags").read_text().split(" ")
     if hparams == "folder":
         hparams = str(folder)
-    path = config.find_protocol(hparams, task)
-    return config.load(config.FinetuningConfig, path)
+    path = find_protocol(hparams, task)
+    return config.load(FinetuningConfig, path)
 
 
-PROTOCOL_NAMES = sorted(path.name for path in config.PROTOCOLS.iterdir() if path.is_dir())
+PROTOCOL_NAMES = sorted(path.name for path in PROTOCOLS.iterdir() if path.is_dir())
 
 
 @given(

@@ -12,7 +12,10 @@ import tf_keras as keras
 
 from data_prep import sentence_roles, vocabulary
 from tests import task_types
-from tfbio import config, kinds, pretraining, records, target, task_model, tokenization
+from tfbio import kinds, pretraining, records, target, task_model, tokenization
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -51,8 +54,8 @@ def bfloat16():
 def pretrained(examples_folder, cpu, tmp_path_factory):
     """The folder of a pretraining run of two steps."""
     words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
-    settings = config.PretrainingConfig(
-        encoder=config.EncoderConfig(
+    settings = PretrainingConfig(
+        encoder=EncoderConfig(
             vocab_size=words,
             embedding_size=32,
             hidden_size=48,
@@ -66,7 +69,7 @@ def pretrained(examples_folder, cpu, tmp_path_factory):
         train_batch_size=8,
         num_train_steps=2,
         num_warmup_steps=1,
-        run=config.PretrainingRun(num_eval_batches=1),
+        run=PretrainingRun(num_eval_batches=1),
     )
     folder = str(tmp_path_factory.mktemp("pretrained") / "model")
     pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
@@ -121,7 +124,7 @@ def characters():
 def small_shape(vocab_file):
     """Of an encoder that needs no training."""
     size = len(tokenization.read_vocab(vocab_file))
-    return config.EncoderConfig(size, 24, 32, 2, 4, 64, 64)
+    return EncoderConfig(size, 24, 32, 2, 4, 64, 64)
 
 
 @pytest.fixture(scope="session")
@@ -144,7 +147,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
     def make(kind, labels, known, null_threshold=None, vocabulary=vocab_file, **changes):
         size = tokenization.load_tokenizer(vocabulary).vocab_size
         shape = dataclasses.replace(small_shape, vocab_size=size)
-        settings = config.FinetuningConfig(**{"sequence_length": 48, **changes})
+        settings = FinetuningConfig(**{"sequence_length": 48, **changes})
         made = kinds.make(kind, labels, settings)
         head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
         head += (settings.text_head, settings.beam_size * (settings.span_head == "electra"))

@@ -8,13 +8,15 @@ import pytest
 import tensorflow as tf
 
 from tests.hugging_face import save_model, small_model
-from tfbio import checkpoints, config, fine_tuned, weight_names
+from tfbio import checkpoints, fine_tuned, weight_names
 from tfbio.checkpoints import CheckpointError
 from tfbio.cli import UserError
 from tfbio.electra import Electra
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
-SHAPE = config.EncoderConfig(
+SHAPE = EncoderConfig(
     vocab_size=50,
     embedding_size=8,
     hidden_size=16,
@@ -25,9 +27,7 @@ SHAPE = config.EncoderConfig(
 )
 
 
-SETTINGS = config.PretrainingConfig(
-    encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5
-)
+SETTINGS = PretrainingConfig(encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5)
 
 
 @pytest.fixture

@@ -11,15 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import (
-    config,
-    distribution,
-    pretraining,
-    pretraining_data,
-    records,
-    tokenization,
-    tpu_program,
-)
+from tfbio import distribution, pretraining, pretraining_data, records, tokenization, tpu_program
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 ROOT = Path(__file__).parents[2]
 # JAX and TensorFlow do not go into one environment: they want other versions of NumPy.
@@ -37,7 +31,7 @@ LIMITS = {
 }
 OBJECTIVES = {
     "electra": {},
-    "electra_accumulated": {"run": config.PretrainingRun(gradient_accumulation_steps=2)},
+    "electra_accumulated": {"run": PretrainingRun(gradient_accumulation_steps=2)},
     "mlm": {"objective": "mlm"},
     "generator_alone": {"generator_warmup_steps": 100},
 }
@@ -59,7 +53,7 @@ def data(examples_folder):
 def make_trainer(data, objective, strategy, **changes):
     """Makes a trainer that goes on at the highest learning rate, without dropout."""
     encoder, _ = data
-    shape = config.EncoderConfig(
+    shape = EncoderConfig(
         vocab_size=encoder.vocab_size,
         embedding_size=16,
         hidden_size=24,
@@ -70,7 +64,7 @@ def make_trainer(data, objective, strategy, **changes):
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    settings = config.PretrainingConfig(
+    settings = PretrainingConfig(
         encoder=shape,
         generator_hidden_fraction=0.5,
         sequence_length=64,

@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from tfbio import config, finetuner, kinds, tasks
-from tfbio.config import (
-    ConfigError,
-    FinetuningConfig,
-    PretrainingConfig,
-    find_protocol,
-    load,
-)
+from tfbio.config import ConfigError, load
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig, FinetuningRun, find_protocol
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 HPARAMS = Path(__file__).parents[2] / "hparams"
 FILES = [
@@ -147,11 +144,11 @@ def test_positions_before_the_first_hold_no_token():
 
 def test_as_many_words_are_scored_as_in_the_original_code():
     """int((mask_prob + 0.005) * max_seq_length), of the largest rate where it grows."""
-    settings = config.PretrainingConfig(mask_prob=0.15)
+    settings = PretrainingConfig(mask_prob=0.15)
     assert [settings.max_predictions(length) for length in (5, 64, 128, 512)] == [0, 9, 19, 79]
-    growing = config.PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
+    growing = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
     assert growing.max_predictions(128) == 32
-    assert config.PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
+    assert PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
 
 
 def test_fine_tuning_defaults_are_bioelectras():
@@ -512,10 +509,10 @@ def test_mistakes_in_the_authors_settings_are_named(settings, said):
 @pytest.mark.parametrize(
     "kind",
     [
-        config.EncoderConfig,
-        config.PretrainingRun,
+        EncoderConfig,
+        PretrainingRun,
         PretrainingConfig,
-        config.FinetuningRun,
+        FinetuningRun,
         FinetuningConfig,
     ],
 )

@@ -19,7 +19,6 @@ from tests.conftest import ROOT
 from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tfbio import (
     checkpoints,
-    config,
     convert,
     electra,
     fine_tuned,
@@ -35,7 +34,10 @@ from tfbio import (
 )
 from tfbio.cli import UserError
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.masking import MaskedBatch
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 
 def read(folder):
@@ -51,14 +53,14 @@ def plain(examples_folder, cpu, tmp_path_factory):
 
     def pretrain(embedding_size):
         folder = str(tmp_path_factory.mktemp("plain") / "model")
-        shape = config.EncoderConfig(words, embedding_size, 48, 2, 4, 96, 64)
-        settings = config.PretrainingConfig(
+        shape = EncoderConfig(words, embedding_size, 48, 2, 4, 96, 64)
+        settings = PretrainingConfig(
             objective="mlm",
             encoder=shape,
             sequence_length=64,
             train_batch_size=8,
             num_train_steps=2,
-            run=config.PretrainingRun(num_eval_batches=1),
+            run=PretrainingRun(num_eval_batches=1),
         )
         pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
         return folder
@@ -203,7 +205,7 @@ def test_what_no_class_can_hold_is_refused(tmp_path):
     def run(**settings):
         folder = tmp_path / "run"
         folder.mkdir(exist_ok=True)
-        settings = config.PretrainingConfig(sequence_length=8, **settings)
+        settings = PretrainingConfig(sequence_length=8, **settings)
         kind = electra.Electra
         if settings.objective == "mlm":
             kind = masked_language_model.MaskedLanguageModel
@@ -221,7 +223,7 @@ def test_what_no_class_can_hold_is_refused(tmp_path):
             convert.to_hugging_face(source, str(target))
         assert not target.exists()
 
-    shape = config.EncoderConfig(60, 12, 24, 1, 4, 48, 16)
+    shape = EncoderConfig(60, 12, 24, 1, 4, 48, 16)
     offset = dataclasses.replace(shape, position_offset=2)
     shared = dataclasses.replace(shape, share_layers=True)
     tanh = dataclasses.replace(shape, hidden_act="gelu_new")
@@ -443,7 +445,7 @@ def test_fine_tuned_models_compute_what_ours_do(
         (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
     out = tmp_path / "out"
     finetuning.finetune(
-        config.FinetuningConfig(
+        FinetuningConfig(
             sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
         ),
         task=tasks.find(name, str(tmp_path)),
@@ -485,7 +487,7 @@ def test_fine_tuned_models_compute_what_ours_do(
 def test_one_layer_is_the_same_as_two_with_gelu_between(outputs):
     import torch
 
-    shape = config.EncoderConfig(9, 8, 64, 1, 4, 16, 8)
+    shape = EncoderConfig(9, 8, 64, 1, 4, 16, 8)
     model = task_model.TaskModel(shape, outputs, False, 0.0)
     rng = np.random.default_rng(0)
     model.head.bias.assign(rng.normal(0, 1, outputs))
@@ -502,9 +504,7 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(TAGGED)
     finetuning.finetune(
-        config.FinetuningConfig(
-            sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"
-        ),
+        FinetuningConfig(sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"),
         task=tasks.find("ner", str(tmp_path)),
         data_dir=str(tmp_path),
         init_checkpoint=pretrained,

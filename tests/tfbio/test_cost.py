@@ -9,11 +9,13 @@ import tensorflow as tf
 
 from tfbio import config, cost, distribution, pretraining, pretraining_cost
 from tfbio.electra import Electra
+from tfbio.encoder_config import EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).parents[2]
 
-SHAPE = config.EncoderConfig(
+SHAPE = EncoderConfig(
     vocab_size=300,
     embedding_size=32,
     hidden_size=64,
@@ -27,11 +29,11 @@ WIDE = dataclasses.replace(SHAPE, embedding_size=64)
 
 def settings(**options):
     options = {"encoder": SHAPE, "generator_hidden_fraction": 0.5} | options
-    return config.PretrainingConfig(sequence_length=40, **options)
+    return PretrainingConfig(sequence_length=40, **options)
 
 
 def recipe(name):
-    return config.load(config.PretrainingConfig, str(ROOT / "hparams" / f"{name}.json"))
+    return config.load(PretrainingConfig, str(ROOT / "hparams" / f"{name}.json"))
 
 
 OPTIONS = {

@@ -9,6 +9,8 @@ import tensorflow as tf
 from tests.parity import FOLDER, Recording, needs_recording, recorded_config
 from tests.tfbio.test_encoder import assert_drawn
 from tfbio import config, electra, optimization, randomness, tensorflow1, weight_names
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
 NO_SEED = tf.constant([0, 0])
 
@@ -229,7 +231,7 @@ def test_parameter_counts_are_hugging_faces_and_the_published_ones():
 
     for size, published in (("small", 14e6), ("base", 110e6), ("large", 335e6)):
         settings = config.load(
-            config.PretrainingConfig, f"hparams/{size}.json", ["encoder.vocab_size=30522"]
+            PretrainingConfig, f"hparams/{size}.json", ["encoder.vocab_size=30522"]
         )
         ours = count_without_memory(settings)
         shape = settings.encoder
@@ -253,9 +255,9 @@ def test_parameter_counts_are_hugging_faces_and_the_published_ones():
 
 def test_the_last_layer_starts_as_in_the_original_code():
     """With TensorFlow's default, Glorot's uniform, as do both projections; all else as BERT."""
-    shape = config.EncoderConfig(vocab_size=500, hidden_size=1024, num_hidden_layers=1)
+    shape = EncoderConfig(vocab_size=500, hidden_size=1024, num_hidden_layers=1)
     tf.keras.utils.set_random_seed(1)
-    model = electra.Electra(config.PretrainingConfig(encoder=shape))
+    model = electra.Electra(PretrainingConfig(encoder=shape))
     for uniform, layers in (
         (True, (model.discriminator_output, model.generator.projection, model.encoder.projection)),
         (False, (model.discriminator_dense, model.generator_head.dense)),

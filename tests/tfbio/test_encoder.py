@@ -9,7 +9,7 @@ import tf_keras as keras
 
 from tests.hugging_face import hugging_face_state
 from tfbio import encoder as encoders
-from tfbio.config import EncoderConfig
+from tfbio.encoder_config import EncoderConfig
 
 CONFIG = EncoderConfig(
     vocab_size=500,

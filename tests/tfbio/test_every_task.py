@@ -9,6 +9,7 @@ import pytest
 
 from data_prep.corpora import corpus, pubmedqa
 from tfbio import answers, config, finetuning, kinds, task_files, tasks, tokenization
+from tfbio.finetuning_config import FinetuningConfig
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
 FOLDERS = {
@@ -165,7 +166,7 @@ def test_trains_scores_and_predicts(name, data_of, run, tmp_path):
     task, folder = tasks.TASKS[name], data_of(name)
     changes = {"sequence_length": 64, "num_trials": 1, "train_batch_size": 8}
     settings = dataclasses.replace(
-        config.load(config.FinetuningConfig, defaults=task.settings),
+        config.load(FinetuningConfig, defaults=task.settings),
         **changes,
         max_train_examples=24,
         num_train_epochs=1.0,
@@ -207,7 +208,7 @@ def written(label, task):
 
 def gold_fed_back(task, examples, tokenizer, length):
     """The predictions of a model that is sure of the targets."""
-    kind = kinds.make(task.kind, task.labels, config.FinetuningConfig())
+    kind = kinds.make(task.kind, task.labels, FinetuningConfig())
     sure = {
         "tagging": lambda target: np.maximum(target, 0),
         "classification": lambda target: np.eye(len(task.labels))[target],
@@ -264,7 +265,7 @@ def test_heads_and_schemes_are_scored_in_bio(
     head, scheme, label_all_tokens, data_of, run, tmp_path
 ):
     task, folder = tasks.TASKS["ncbi_disease"], data_of("ncbi_disease")
-    settings = config.FinetuningConfig(
+    settings = FinetuningConfig(
         sequence_length=64,
         train_batch_size=8,
         num_trials=1,

@@ -13,7 +13,6 @@ from scipy.special import softmax
 
 from tfbio import (
     checkpoints,
-    config,
     convert,
     fine_tuned,
     finetuner,
@@ -25,6 +24,7 @@ from tfbio import (
 )
 from tfbio.classification import Classification
 from tfbio.cli import UserError
+from tfbio.finetuning_config import FinetuningConfig
 
 WORDS = "the a of in and is not works cell drug il - 2 . ( ) , ##s ##ed protein binds give it"
 VOCABULARY = [*tokenization.SPECIAL_TOKENS, *WORDS.split()]
@@ -285,7 +285,7 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(LABELLED)
     finetuning.finetune(
-        config.FinetuningConfig(
+        FinetuningConfig(
             sequence_length=16,
             train_batch_size=2,
             num_trials=1,
@@ -330,7 +330,7 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
     if architecture.endswith("SequenceClassification"):
         convert.to_tfbio(folder, str(tmp_path / "b"))
         places.append(str(tmp_path / "b" / "trial_0"))
-    settings = config.FinetuningConfig(text_head="tanh", sequence_length=16)
+    settings = FinetuningConfig(text_head="tanh", sequence_length=16)
     shape = checkpoints.read_encoder_config(folder)
     made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 4, cpu)
     for place in places:
@@ -511,7 +511,7 @@ def test_fine_tuning_goes_on(cpu, tmp_path):
     convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
     trial = str(tmp_path / "b" / "trial_0")
     shape = checkpoints.read_encoder_config(trial)
-    settings = dataclasses.replace(config.FinetuningConfig(), sequence_length=16)
+    settings = dataclasses.replace(FinetuningConfig(), sequence_length=16)
     made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 4, cpu)
     made.initialize(0, trial)
     expected = fine_tuned.read(str(tmp_path / "a")).model.encoder.get_weights()

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import checkpoints, config, finetuner, packing, tasks, tokenization
+from tfbio import checkpoints, finetuner, packing, tasks, tokenization
 from tfbio.classification import Classification
 from tfbio.cli import UserError
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.tagging import Tagging
 from tfbio.task_files import TaggedSentence
 from tfbio.task_model import TaskModel
 
-SETTINGS = config.FinetuningConfig(
+SETTINGS = FinetuningConfig(
     sequence_length=32,
     train_batch_size=16,
     num_train_epochs=1.0,
@@ -70,7 +72,7 @@ def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request
     [("bioelectra", 13, 12), ("electra", 14, 13)],
 )
 def test_a_step_moves_each_of_twelve_layers_by_its_own_rate(exponent, embeddings, lowest, cpu):
-    shape = config.EncoderConfig(
+    shape = EncoderConfig(
         vocab_size=11,
         embedding_size=4,
         hidden_size=4,

@@ -17,7 +17,6 @@ import tensorflow as tf
 from data_prep import examples as pretraining_examples
 from tfbio import (
     checkpoints,
-    config,
     curves,
     finetuner,
     finetuning,
@@ -31,9 +30,12 @@ from tfbio import (
 )
 from tfbio.classification import Classification
 from tfbio.cli import UserError
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.task_model import TaskModel
 
-SETTINGS = config.FinetuningConfig(
+SETTINGS = FinetuningConfig(
     sequence_length=32,
     train_batch_size=16,
     num_train_epochs=1.0,
@@ -167,7 +169,7 @@ def test_a_trial_does_not_depend_on_those_before_it(finished, run, tmp_path):
 @pytest.mark.slow
 def test_nor_where_shapes_are_fixed(run, tmp_path):
     """Dropout is drawn by the shape: the shapes are no trial's own."""
-    settings = dataclasses.replace(SETTINGS, run=config.FinetuningRun(fixed_shapes="always"))
+    settings = dataclasses.replace(SETTINGS, run=FinetuningRun(fixed_shapes="always"))
     run(tmp_path / "both", settings)
     check_alone(tmp_path / "both", run, settings, tmp_path / "alone")
 
@@ -191,7 +193,7 @@ def test_a_run_with_fixed_shapes_scores_as_one_without(run, tmp_path):
             eval_every_steps=2,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
-            run=config.FinetuningRun(fixed_shapes=choice, predict_train=True),
+            run=FinetuningRun(fixed_shapes=choice, predict_train=True),
         )
         (trial,) = run(tmp_path / choice, settings)["trials"]
         written = {
@@ -410,7 +412,7 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     with pytest.raises(UserError, match=r"tagging_segment 2 needs more than the 2 segment\(s\)"):
         finetuning.check_settings(
             dataclasses.replace(SETTINGS, tagging_segment=2),
-            config.EncoderConfig(),
+            EncoderConfig(),
             "folder",
             two_devices,
         )
@@ -468,7 +470,7 @@ def test_a_last_update_that_is_not_finite_gives_no_score(run, tmp_path, fixed_sh
     """The loss of its step is, and no step comes after."""
     settings = dataclasses.replace(
         SETTINGS,
-        run=config.FinetuningRun(fixed_shapes=fixed_shapes),
+        run=FinetuningRun(fixed_shapes=fixed_shapes),
         num_train_epochs=0.02,
         # Whose last rate is not 0, as that of the linear schedule is.
         schedule="slanted_triangular",
@@ -504,7 +506,7 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
     own = tasks.find("ner", str(tmp_path)).read
 
     def pieces(data="0", vocab="0", **settings):
-        data_sha256, shape = (data,) * 3, config.FinetuningConfig(**settings)
+        data_sha256, shape = (data,) * 3, FinetuningConfig(**settings)
         tokenizer = finetuning._tokenizer(vocab_file, vocab, True, (), 2)
         return finetuning._pieces(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
 
@@ -536,13 +538,13 @@ def other_run(request, documents_folder, vocabularies, cpu, tmp_path_factory):
     pretraining_examples.make_examples(
         documents_folder, vocab, examples, shards=1, workers=1, **made
     )
-    settings = config.PretrainingConfig(
+    settings = PretrainingConfig(
         objective="mlm",
-        encoder=config.EncoderConfig(1500, 48, 48, 2, 4, 96, 64),
+        encoder=EncoderConfig(1500, 48, 48, 2, 4, 96, 64),
         sequence_length=64,
         train_batch_size=8,
         num_train_steps=2,
-        run=config.PretrainingRun(num_eval_batches=1),
+        run=PretrainingRun(num_eval_batches=1),
     )
     pretraining.pretrain(settings, [str(examples)], model, cpu)
     names = {"byte_bpe": {"vocab.json", "merges.txt"}, "albert": {"vocab.model"}}
@@ -574,7 +576,7 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
     model, files = other_run
     for split in tasks.SPLITS:
         (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
-    settings = config.FinetuningConfig(
+    settings = FinetuningConfig(
         sequence_length=32,
         train_batch_size=2,
         num_trials=1,
@@ -605,7 +607,7 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
     paragraph["qas"].append({"id": "2", "question": "Who fails to?", "answers": []})
     for split in tasks.SPLITS:
         (tmp_path / f"{split}.json").write_text(json.dumps(asked))
-    settings = config.FinetuningConfig(
+    settings = FinetuningConfig(
         sequence_length=32,
         train_batch_size=2,
         num_trials=1,
@@ -642,7 +644,7 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
 def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, True)
     labels = ("O", "B", "I")
-    kind = kinds.make("tagging", labels, config.FinetuningConfig(tagging_early_cut=True))
+    kind = kinds.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
     long = ("B", "O", *["B"] * 10)
     examples = [
         task_files.TaggedSentence("1", ("the",) * 12, long),
@@ -659,12 +661,12 @@ def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file
     assert scores["bioelectra_code_precision"] == pytest.approx(3 / 4)
     assert scores["bioelectra_code_recall"] == 1
     assert scores["bioelectra_code_f1"] == pytest.approx(6 / 7)
-    whole = kinds.make("tagging", labels, config.FinetuningConfig())
+    whole = kinds.make("tagging", labels, FinetuningConfig())
     assert not finetuning.bioelectra_code_scores(whole, score, examples, predicted, pieces, outputs)
 
 
 def test_outputs_of_absence_count_in_the_authors_scores():
-    settings = config.FinetuningConfig(absent_outputs=True)
+    settings = FinetuningConfig(absent_outputs=True)
     kind = kinds.make("multilabel", ("a", "b"), settings)
     examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
     # Absence and presence of a, then of b; a's contradict each other in the first example.
@@ -687,7 +689,7 @@ def test_outputs_of_absence_count_in_the_authors_scores():
 def test_steps_may_be_counted_in_whole_batches():
     """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
     pieces = SimpleNamespace(input_ids=range(450))
-    settings = config.FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
+    settings = FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
     assert finetuning._num_steps(settings, pieces) == 281
     settings = dataclasses.replace(settings, count_whole_batches=True)
     assert finetuning._num_steps(settings, pieces) == 300

@@ -6,11 +6,13 @@ import re
 import numpy as np
 import pytest
 
-from tfbio import config, cost, finetuning, finetuning_cost, tasks
+from tfbio import cost, finetuning, finetuning_cost, tasks
 from tfbio.cli import UserError
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.packing import Pieces
 
-SHAPE = config.EncoderConfig(
+SHAPE = EncoderConfig(
     vocab_size=1000,
     embedding_size=64,
     hidden_size=64,
@@ -19,7 +21,7 @@ SHAPE = config.EncoderConfig(
     intermediate_size=256,
     max_position_embeddings=64,
 )
-SETTINGS = config.FinetuningConfig(sequence_length=64, train_batch_size=16, num_trials=3)
+SETTINGS = FinetuningConfig(sequence_length=64, train_batch_size=16, num_trials=3)
 
 
 def make_pieces(lengths):
@@ -80,7 +82,7 @@ def test_memory_is_that_of_parameters_and_tokens():
 
 def test_a_dry_run_reads_the_task_and_trains_nothing(pretrained, roles_folder):
     task = tasks.TASKS["sentence_roles"]
-    settings = config.FinetuningConfig(sequence_length=64, max_train_examples=50)
+    settings = FinetuningConfig(sequence_length=64, max_train_examples=50)
     said = finetuning.dry_run(
         settings, task=task, data_dir=roles_folder, init_checkpoint=pretrained, device="t4"
     )

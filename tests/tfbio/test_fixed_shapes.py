@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
-from tfbio import config, finetuner, fixed_shapes, kinds, tasks, tokenization
+from tfbio import finetuner, fixed_shapes, kinds, tasks, tokenization
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.fixed_shapes import Shape
 from tfbio.packing import NO_TARGET, Pieces
 
@@ -317,7 +318,7 @@ def padding(packer, batches):
 )
 def test_little_of_the_batches_is_padding(name, size, length, most, replicas, shared):
     task = tasks.TASKS[name]
-    settings = config.FinetuningConfig(train_batch_size=size, sequence_length=length)
+    settings = FinetuningConfig(train_batch_size=size, sequence_length=length)
     tokenizer = tokenization.load_tokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
     kind = kinds.make(task.kind, task.labels, settings)
     examples = task.examples(str(shared / "data" / name / "blurb"))

@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.hugging_face import dense, hugging_face_state, norm
-from tfbio import config, masked_language_model
+from tfbio import masked_language_model
+from tfbio.encoder_config import EncoderConfig
 from tfbio.masking import MaskedBatch
+from tfbio.pretraining_config import PretrainingConfig
 
 NO_SEED = tf.constant([0, 0])
 
@@ -18,7 +20,7 @@ def test_equals_hugging_face(embedding_size):
     import torch
     import transformers
 
-    shape = config.EncoderConfig(
+    shape = EncoderConfig(
         vocab_size=300,
         embedding_size=embedding_size,
         hidden_size=64,
@@ -28,7 +30,7 @@ def test_equals_hugging_face(embedding_size):
         max_position_embeddings=40,
         initializer_range=0.1,
     )
-    settings = config.PretrainingConfig(objective="mlm", encoder=shape, sequence_length=40)
+    settings = PretrainingConfig(objective="mlm", encoder=shape, sequence_length=40)
     model = masked_language_model.MaskedLanguageModel(settings)
     for variable in model.trainable_variables:
         variable.assign_add(tf.random.normal(variable.shape, stddev=0.05, seed=1))

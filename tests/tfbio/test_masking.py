@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import config, masking
+from tfbio import masking
+from tfbio.pretraining_config import MASK_UNITS, PretrainingConfig
 
 PAD, CLS, SEP, MASK, WORDS, VOCABULARY = 0, 2, 3, 4, 5, 1000
 # Tokens from here on continue a word.
@@ -33,7 +34,7 @@ def hide(batch, seed=(0, 1), mask_prob=0.15, mask_token_prob=0.85, **options):
         *batch,
         special_ids=[CLS, SEP, PAD],
         mask_id=MASK,
-        limit=config.PretrainingConfig(mask_prob=mask_prob).max_predictions(batch[0].shape[1]),
+        limit=PretrainingConfig(mask_prob=mask_prob).max_predictions(batch[0].shape[1]),
         mask_prob=mask_prob,
         mask_token_prob=mask_token_prob,
         vocab_size=VOCABULARY,
@@ -82,7 +83,7 @@ def test_counts_are_exact_and_no_token_is_hidden_twice(batch, unit):
         assert (positions[weights == 0] == 0).all()
 
 
-@pytest.mark.parametrize("unit", config.MASK_UNITS)
+@pytest.mark.parametrize("unit", MASK_UNITS)
 def test_special_tokens_are_never_hidden_and_nothing_else_changes(batch, unit):
     ids = batch[0].numpy()
     for seed in range(5):
@@ -255,17 +256,17 @@ def test_ids_for_one_place_are_averaged_as_the_original_code_does():
 
 
 def test_the_share_grows_in_stages():
-    settings = config.PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25, num_train_steps=1000)
+    settings = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25, num_train_steps=1000)
     steps = [0, 199, 200, 400, 600, 800, 999]
     shares = [float(masking.scheduled_prob(settings, tf.constant(n, tf.int64))) for n in steps]
     np.testing.assert_allclose(shares, [0.05, 0.05, 0.1, 0.15, 0.2, 0.25, 0.25], rtol=1e-6)
-    constant = config.PretrainingConfig(mask_prob=0.2)
+    constant = PretrainingConfig(mask_prob=0.2)
     assert float(masking.scheduled_prob(constant, tf.constant(5, tf.int64))) == np.float32(0.2)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"unit": unit} for unit in config.MASK_UNITS]
+    [{"unit": unit} for unit in MASK_UNITS]
     + [{"with_replacement": True}, {"mask_token_prob": 0.8, "random_token_prob": 0.1}],
     ids=str,
 )
@@ -284,7 +285,7 @@ def test_a_function_of_the_seed(batch):
     assert differ[first.weights.numpy() > 0].mean() > 0.9
 
 
-@pytest.mark.parametrize("unit", config.MASK_UNITS)
+@pytest.mark.parametrize("unit", MASK_UNITS)
 def test_the_same_masks_on_any_number_of_replicas(batch, two_devices, unit):
     single = hide(batch, unit=unit)
     dataset = tf.data.Dataset.from_tensors(batch).unbatch().batch(ROWS)

@@ -5,12 +5,13 @@ import io
 import pytest
 import tensorflow as tf
 
-from tfbio import config, cost, monitoring
+from tfbio import cost, monitoring
+from tfbio.pretraining_config import PretrainingConfig
 
 
 @pytest.fixture
 def settings():
-    return config.PretrainingConfig(train_batch_size=32, num_train_steps=50)
+    return PretrainingConfig(train_batch_size=32, num_train_steps=50)
 
 
 @pytest.fixture

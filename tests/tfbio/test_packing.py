@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio import packing
-from tfbio.config import EncoderConfig
+from tfbio.encoder_config import EncoderConfig
 from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel
 

@@ -26,7 +26,6 @@ import tfbio.predictor
 from data_prep import documents, sentences
 from tfbio import (
     annotation_formats,
-    config,
     finetuning,
     monitoring,
     packing,
@@ -38,9 +37,10 @@ from tfbio import (
 )
 from tfbio.annotation_formats import Document, Passage
 from tfbio.cli import UserError
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.predictor import Predictor, words_of
 
-SETTINGS = config.FinetuningConfig(
+SETTINGS = FinetuningConfig(
     sequence_length=48, max_train_examples=64, num_train_epochs=1.0, num_trials=1
 )
 
@@ -57,7 +57,7 @@ def fine_tuned(pretrained, cpu, tmp_path_factory):
     def run(name, data_dir, **changes):
         folder = str(tmp_path_factory.mktemp(name) / "out")
         finetuning.finetune(
-            config.FinetuningConfig(**{**vars(SETTINGS), **changes}),
+            FinetuningConfig(**{**vars(SETTINGS), **changes}),
             task=tasks.find(name, str(data_dir)),
             data_dir=str(data_dir),
             init_checkpoint=pretrained,

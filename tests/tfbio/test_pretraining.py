@@ -19,7 +19,6 @@ from data_prep import examples, vocabulary
 from tests import emulated_tpu
 from tfbio import (
     checkpoints,
-    config,
     convert,
     distribution,
     monitoring,
@@ -32,14 +31,16 @@ from tfbio import (
 from tfbio import encoder as encoders
 from tfbio.cli import Interrupted, UsageError, UserError
 from tfbio.electra import Electra
+from tfbio.encoder_config import EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 
 @pytest.fixture(scope="module")
 def settings(examples_folder):
     words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
-    return config.PretrainingConfig(
-        encoder=config.EncoderConfig(
+    return PretrainingConfig(
+        encoder=EncoderConfig(
             vocab_size=words,
             embedding_size=32,
             hidden_size=48,
@@ -54,7 +55,7 @@ def settings(examples_folder):
         num_train_steps=8,
         num_warmup_steps=2,
         learning_rate=1e-3,
-        run=config.PretrainingRun(
+        run=PretrainingRun(
             steps_per_loop=2, save_checkpoints_steps=4, eval_every_steps=4, num_eval_batches=2
         ),
     )

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from tests.tfbio.test_cost import SHAPE, recipe, settings
-from tfbio import config, cost, pretraining_cost, records
+from tfbio import cost, pretraining_cost, records
 from tfbio.cli import UserError
+from tfbio.pretraining_config import PretrainingRun
 
 
 def test_parts_of_a_batch_take_the_memory_of_one():
@@ -31,7 +32,7 @@ def test_groups_of_a_device_take_the_memory_of_one():
         )
     # Of eight groups of eight examples none has sixteen parts.
     assert pretraining_cost.parts_that_fit(grouped, "t4") == 1
-    too_many = config.PretrainingRun(gradient_accumulation_steps=16)
+    too_many = PretrainingRun(gradient_accumulation_steps=16)
     odd = dataclasses.replace(grouped, run=too_many)
     assert pretraining_cost.parts_that_fit(odd, "t4") is None
 
@@ -43,8 +44,8 @@ def test_bioelectra_took_five_days():
 
 def test_days_follow_the_precision():
     base = recipe("base")
-    half = dataclasses.replace(base, run=config.PretrainingRun(precision="bfloat16"))
-    single = dataclasses.replace(base, run=config.PretrainingRun(precision="float32"))
+    half = dataclasses.replace(base, run=PretrainingRun(precision="bfloat16"))
+    single = dataclasses.replace(base, run=PretrainingRun(precision="float32"))
     assert pretraining_cost.days(single, "a100") == 2 * pretraining_cost.days(half, "a100")
     for device in ("a100", "tpu-v4-8"):  # which have bfloat16
         assert pretraining_cost.days(base, device) == pretraining_cost.days(half, device)
@@ -73,7 +74,7 @@ def test_what_is_too_much_is_said_with_its_remedy():
     assert parts > 1 and row.endswith(f"fits with run.gradient_accumulation_steps={parts}")
 
     def fits(parts):
-        run = config.PretrainingRun(gradient_accumulation_steps=parts)
+        run = PretrainingRun(gradient_accumulation_steps=parts)
         needed = pretraining_cost.needed_memory(dataclasses.replace(made, run=run), "tpu-v3-8")
         return needed <= cost.DEVICES["tpu-v3-8"].memory
 

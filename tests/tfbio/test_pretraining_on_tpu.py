@@ -7,11 +7,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests import emulated_tpu
-from tfbio import config, distribution, pretraining, pretraining_data, records, tokenization
+from tfbio import distribution, pretraining, pretraining_data, records, tokenization
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 OBJECTIVES = {
     "electra": {},
-    "electra_accumulated": {"run": config.PretrainingRun(gradient_accumulation_steps=4)},
+    "electra_accumulated": {"run": PretrainingRun(gradient_accumulation_steps=4)},
     "mlm_of_whole_words": {"objective": "mlm", "mask_unit": "word"},
     "generator_alone": {"generator_warmup_steps": 4},
     "clipped_in_groups": {"gradient_clip_groups": 16},
@@ -26,7 +28,7 @@ class Run:
 
     def __init__(self, objective, folder, batch_size):
         manifest = records.read_manifest(folder, "examples")
-        encoder = config.EncoderConfig(
+        encoder = EncoderConfig(
             vocab_size=manifest.settings["vocab_size"],
             embedding_size=16,
             hidden_size=24,
@@ -37,7 +39,7 @@ class Run:
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
         )
-        self.settings = config.PretrainingConfig(
+        self.settings = PretrainingConfig(
             encoder=encoder,
             generator_hidden_fraction=0.5,
             sequence_length=64,

@@ -12,6 +12,7 @@ from tests.tfbio.test_packing import SHAPE
 from tfbio import checkpoints, config, finetuning, packing, predict, relations, tasks, tokenization
 from tfbio import encoder as encoders
 from tfbio.classification import Classification
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.task_files import LabelledText, TaskFileError
 from tfbio.task_model import TaskModel
 
@@ -158,7 +159,7 @@ def marked(shared):
 )
 def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path):
     corpus.write(tmp_path / "ddi", marked, False)
-    settings = config.load(config.FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
+    settings = config.load(FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
     settings = dataclasses.replace(
         settings,
         sequence_length=64,

@@ -18,7 +18,6 @@ from data_prep import sentences as splitters
 from tfbio import (
     annotation_formats,
     checkpoints,
-    config,
     convert,
     hugging_face,
     saved_model,
@@ -28,6 +27,7 @@ from tfbio import (
     words,
 )
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import EncoderConfig
 from tfbio.monitoring import Count
 from tfbio.predictor import Predictor
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_written_is_named(encoder_folder, pretrained, tmp_path, m
 
 def test_an_encoder_with_sentencepiece(vocabularies, sentences, tmp_path):
     """Whose own normalizer folds case; of a folder as ALBERT's."""
-    shape = config.EncoderConfig(1500, 24, 32, 2, 4, 64, 64, share_layers=True)
+    shape = EncoderConfig(1500, 24, 32, 2, 4, 64, 64, share_layers=True)
     model, folder = Encoder(shape), str(tmp_path / "albert")
     names = weight_names.of_encoder(model, "albert")
     hugging_face.write(folder, "AlbertModel", shape, names, vocabularies["unigram"], True)
@@ -200,7 +200,7 @@ def test_roberta_and_albert_give_what_transformers_gives(
     sources = []
     for family, kind, segments in (("roberta", "byte_bpe", 1), ("albert", "albert", 2)):
         size = tokenization.load_tokenizer(vocabularies[kind]).vocab_size
-        shape = config.EncoderConfig(
+        shape = EncoderConfig(
             size, 24, 32, 2, 4, 64, 512, share_layers=family == "albert", type_vocab_size=segments
         )
         if family == "roberta":

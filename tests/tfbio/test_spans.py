@@ -22,6 +22,7 @@ from tfbio import (
     tasks,
     tokenization,
 )
+from tfbio.finetuning_config import FinetuningConfig, FinetuningRun
 
 KIND = spans.Spans()
 FILES = ("cs224n_half_dev-v2.0.json.gz", "xquad.en.json.gz")
@@ -337,7 +338,7 @@ def test_the_gradient_is_finite_and_none_of_padding(tokenizer):
 
 # --- Training ------------------------------------------------------------------------------------
 
-SETTINGS = config.FinetuningConfig(
+SETTINGS = FinetuningConfig(
     sequence_length=32,
     train_batch_size=16,
     learning_rate=3e-3,
@@ -354,7 +355,7 @@ def own(pretrained):
 
 
 def trained(own, pretrained, strategy, steps, pack=True):
-    settings = dataclasses.replace(SETTINGS, run=config.FinetuningRun(pack=pack))
+    settings = dataclasses.replace(SETTINGS, run=FinetuningRun(pack=pack))
     shape = checkpoints.read_encoder_config(pretrained)
     made = finetuner.Finetuner(settings, shape, KIND, 0, 200, strategy)
     made.initialize(0, pretrained)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import config, finetuner, sweep
+from tfbio import finetuner, sweep
 from tfbio.cli import UserError
+from tfbio.finetuning_config import FinetuningConfig
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +66,7 @@ def fake_finetune(calls, diverging=()):
 
 
 def settings_of(rates):
-    return [config.FinetuningConfig(learning_rate=rate) for rate in rates]
+    return [FinetuningConfig(learning_rate=rate) for rate in rates]
 
 
 def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(tmp_path, capsys):

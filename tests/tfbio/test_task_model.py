@@ -6,7 +6,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio import kinds
-from tfbio.config import ConfigError, EncoderConfig, FinetuningConfig
+from tfbio.config import ConfigError
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 from tfbio.task_model import TaskModel
 
 SHAPE = EncoderConfig(11, 8, 8, 1, 2, 16, 8, 2, 0.0, 0.0)

@@ -8,6 +8,7 @@ import pytest
 from data_prep import sentence_roles
 from tfbio import answers, config, metrics, task_files, tasks
 from tfbio.cli import UsageError, UserError
+from tfbio.finetuning_config import FinetuningConfig
 
 HEADER = "id\tlabel\tsentence\n"
 
@@ -197,7 +198,7 @@ def test_the_settings_are_the_published_ones():
         assert settings["eval_every_steps"] == (200 if name == "euadr" else 500)
     assert published.keys() | bio_lm.keys() == tasks.TASKS.keys() - {"sentence_roles"}
     for name, expected in (published | bio_lm).items():
-        made = config.load(config.FinetuningConfig, defaults=tasks.TASKS[name].settings)
+        made = config.load(FinetuningConfig, defaults=tasks.TASKS[name].settings)
         assert expected == (
             made.learning_rate,
             made.train_batch_size,
@@ -212,9 +213,7 @@ def test_the_settings_are_the_published_ones():
 
 def test_flags_come_before_the_tasks_settings():
     settings = tasks.TASKS["biosses"].settings
-    made = config.load(
-        config.FinetuningConfig, '{"num_trials": 2}', ["learning_rate=1e-3"], settings
-    )
+    made = config.load(FinetuningConfig, '{"num_trials": 2}', ["learning_rate=1e-3"], settings)
     assert (made.num_trials, made.learning_rate, made.train_batch_size) == (2, 1e-3, 16)
 
 

@@ -29,10 +29,10 @@ from tfbio import (
     tokenization,
 )
 from tfbio.cli import UserError
-from tfbio.config import PretrainingConfig, PretrainingRun
 from tfbio.encoder import Encoder
 from tfbio.masked_language_model import MaskedLanguageModel
 from tfbio.masking import MaskedBatch
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.task_model import TaskModel
 from tfbio.tensorflow1 import TensorFlow1Error
 

@@ -9,6 +9,7 @@ import pytest
 from scripts import tpu_check
 from tests.tfbio.test_cost import ROOT, recipe, settings
 from tfbio import config, cost, pretraining_cost, tpu_cost
+from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 COMPILED = sorted((ROOT / "benchmarks" / "tpu").glob("*.json"))
 each_program = pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.stem)
@@ -17,7 +18,7 @@ each_program = pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.s
 def read(path):
     """Returns the settings of a program, its device, and what the compiler says of it."""
     result = json.loads(path.read_text())
-    made = config.load(config.PretrainingConfig, json.dumps(result["settings"]))
+    made = config.load(PretrainingConfig, json.dumps(result["settings"]))
     return made, cost.DEVICES[f"tpu-{result['tpu']}"], result
 
 
@@ -79,7 +80,7 @@ def test_lengths_are_padded_to_128():
 
 def test_parts_take_less_memory():
     device, made = cost.DEVICES["tpu-v3-8"], recipe("base")
-    run = config.PretrainingRun(gradient_accumulation_steps=4)
+    run = PretrainingRun(gradient_accumulation_steps=4)
     parts = dataclasses.replace(made, run=run)
     quarter = dataclasses.replace(made, train_batch_size=made.train_batch_size // 4)
     of_sum = 4 * cost.parameters(made).all
@@ -100,7 +101,7 @@ def test_the_least_days_are_those_of_both_phases():
     days = (900_000 * short + 100_000 * long) / 86400
     assert pretraining_cost.least_days(base, "tpu-v3-8") == pytest.approx(days)
     assert pretraining_cost.least_days(base, "a100") is None
-    half = dataclasses.replace(base, run=config.PretrainingRun(precision="float32"))
+    half = dataclasses.replace(base, run=PretrainingRun(precision="float32"))
     assert pretraining_cost.least_days(half, "tpu-v3-8") is None
     text = pretraining_cost.report(base, "tpu-v3-8")
     assert "at least" in text and f"{days:.2g}" in text

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import config, encoder, pretraining, tokenization
+from tfbio import encoder, pretraining, tokenization
+from tfbio.encoder_config import EncoderConfig
+from tfbio.pretraining_config import PretrainingConfig
 
-SHAPE = config.EncoderConfig(
+SHAPE = EncoderConfig(
     vocab_size=60,
     embedding_size=32,
     hidden_size=32,
@@ -129,7 +131,7 @@ def test_the_layers_dropout_is_the_same_forward_and_backward(for_tpu):
 @pytest.mark.parametrize("objective", ["electra", "mlm"])
 def test_a_step_for_a_tpu_has_the_losses_of_one_for_a_cpu(objective, vocab_file, cpu, for_tpu):
     tokens = tokenization.load_encoder(vocab_file)
-    settings = config.PretrainingConfig(
+    settings = PretrainingConfig(
         objective=objective,
         encoder=dataclasses.replace(SHAPE, vocab_size=tokens.vocab_size),
         generator_hidden_fraction=0.5,

@@ -15,18 +15,11 @@ import safetensors.torch
 import torch
 import transformers
 
-from tfbio import (
-    checkpoints,
-    config,
-    convert,
-    finetuning,
-    pretraining,
-    tasks,
-    tokenization,
-    weight_files,
-)
+from tfbio import checkpoints, convert, finetuning, pretraining, tasks, tokenization, weight_files
 from tfbio.cli import UserError
 from tfbio.encoder import Encoder
+from tfbio.encoder_config import EncoderConfig
+from tfbio.finetuning_config import FinetuningConfig
 
 SHAPE = {
     "vocab_size": 50,
@@ -72,7 +65,7 @@ def read(folder):
 def refusal(folder):
     """The sentence that refuses a folder; no weight has changed, and no memory was taken."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    encoder = Encoder(config.EncoderConfig(embedding_size=24, **SHAPE))
+    encoder = Encoder(EncoderConfig(embedding_size=24, **SHAPE))
     old = [variable.numpy() for variable in encoder.variables]
     with pytest.raises(UserError) as error:
         checkpoints.read_encoder_config(str(folder))
@@ -405,7 +398,7 @@ def test_fine_tuning_starts_from_no_such_files(folder, cpu, tmp_path):
 
     def finetune(**more):
         finetuning.finetune(
-            config.FinetuningConfig(sequence_length=8, num_trials=1, num_train_epochs=1.0),
+            FinetuningConfig(sequence_length=8, num_trials=1, num_train_epochs=1.0),
             task=tasks.find("ner", str(tmp_path)),
             data_dir=str(tmp_path),
             init_checkpoint=str(folder),
