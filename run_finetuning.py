@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio import cli, config, cost, paths, storage, sweep, tasks
+from tfbio import cli, config, devices, paths, storage, sweep, tasks
 from tfbio.finetuning_config import FinetuningConfig, find_protocol
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ flags.DEFINE_boolean(
     "device, the share of padding, memory and time. Neither trains nor writes.",
 )
 flags.DEFINE_enum(
-    "estimate_for", None, list(cost.DEVICES), "With --dry_run: the hardware. Default: all of them."
+    "estimate_for",
+    None,
+    list(devices.DEVICES),
+    "With --dry_run: the hardware. Default: all of them.",
 )
 cli.define_device_flags()
 flags.DEFINE_bool(

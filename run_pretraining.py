@@ -22,7 +22,7 @@ import contextlib
 
 from absl import flags
 
-from tfbio import cli, config, cost, paths, pretraining_cost, records, storage
+from tfbio import cli, config, devices, paths, pretraining_cost, records, storage
 from tfbio.pretraining_config import PretrainingConfig
 
 FLAGS = flags.FLAGS
@@ -46,7 +46,10 @@ flags.DEFINE_boolean(
     "--examples, how often they are read. Neither trains nor writes.",
 )
 flags.DEFINE_enum(
-    "estimate_for", None, list(cost.DEVICES), "With --dry_run: the hardware. Default: all of them."
+    "estimate_for",
+    None,
+    list(devices.DEVICES),
+    "With --dry_run: the hardware. Default: all of them.",
 )
 flags.DEFINE_string(
     "profile_steps",

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.command import Parser, count, run
 from benchmarks.pretraining import ROOT, prepare
-from tfbio import config, cost, records
+from tfbio import config, devices, objective_cost, records
 from tfbio.pretraining_config import PretrainingConfig
 
 TPU = "tpu-v3-8"
@@ -89,7 +89,7 @@ def main() -> None:
     flags = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
     settings = config.load(PretrainingConfig, flags.hparams)
-    device = cost.DEVICES[TPU]
+    device = devices.DEVICES[TPU]
     peak = device.count * device.bfloat16
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary)
@@ -101,12 +101,12 @@ def main() -> None:
         )
         print(
             f"| length | one core | one core of a host of {HOSTS} | {TPU} at "
-            f"{cost.SHARE_OF_PEAK:.0%} of its peak | at all of it |"
+            f"{devices.SHARE_OF_PEAK:.0%} of its peak | at all of it |"
         )
         print("|--:|--:|--:|--:|--:|")
         for examples in flags.examples or [str(folder / f"examples_{n}") for n in (128, 512)]:
             length = records.read_manifest(examples, "examples").settings["sequence_length"]
-            most = peak / cost.example_flops(settings, length)
+            most = peak / objective_cost.example_flops(settings, length)
             alone, one_of_many = (
                 sequences_per_core_second(
                     examples, flags.batch_size, hosts, flags.batches, flags.rounds
@@ -115,7 +115,7 @@ def main() -> None:
             )
             print(
                 f"| {length} | {alone:,.0f} | {one_of_many:,.0f} | "
-                f"{most * cost.SHARE_OF_PEAK:,.0f} | {most:,.0f} |",
+                f"{most * devices.SHARE_OF_PEAK:,.0f} | {most:,.0f} |",
                 flush=True,
             )
 

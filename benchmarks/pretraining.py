@@ -39,7 +39,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.command import Parser, count, require, run
-from tfbio import config, cost
+from tfbio import config, objective_cost
 from tfbio.cli import UserError
 from tfbio.pretraining_config import PretrainingConfig
 
@@ -250,7 +250,7 @@ def compare(name: str, folder: Path, rounds: int) -> None:
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     base = medians["hugging_face"]
     peak = max(turn[3] for turns in measured.values() for turn in turns)
-    flops = cost.example_flops(shape.config(vocab_size), shape.sequence_length)
+    flops = objective_cost.example_flops(shape.config(vocab_size), shape.sequence_length)
     for engine, (sequences, tokens, megabytes, _) in medians.items():
         # Shorter sequences cost less, so of "dynamic" the share is not known.
         known = engine in ("tfbio", "hugging_face")

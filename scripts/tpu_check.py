@@ -30,7 +30,7 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from tfbio import cli, config, cost, hlo_cost, paths, pretraining_cost, tpu_cost
+from tfbio import cli, config, devices, hlo_cost, paths, pretraining_cost, tpu_cost
 from tfbio.encoder_config import EncoderConfig
 from tfbio.pretraining_config import PretrainingConfig
 
@@ -114,7 +114,7 @@ def draw(number: int) -> tuple[str, PretrainingConfig, str]:
         encoder=encoder,
         generator_hidden_fraction=1 / generator.choice([1, 2]),
         sequence_length=length,
-        train_batch_size=batch * cost.DEVICES[f"tpu-{tpu}"].count,
+        train_batch_size=batch * devices.DEVICES[f"tpu-{tpu}"].count,
     )
     return f"{encoder.num_hidden_layers} layers of {hidden}, {length}", settings, tpu
 
@@ -134,7 +134,7 @@ def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int 
     Raises:
       UserError: the batch does not divide.
     """
-    device = cost.DEVICES[f"tpu-{tpu}"]
+    device = devices.DEVICES[f"tpu-{tpu}"]
     batch = batch_per_core * device.count or recipe.train_batch_size
     settings = dataclasses.replace(
         recipe, sequence_length=length, final_sequence_length=0, train_batch_size=batch
@@ -161,7 +161,7 @@ def _compiled(settings: PretrainingConfig, tpu: str, parts: int) -> dict:
     settings = dataclasses.replace(settings, run=run, comment="")
     # In a process of its own: TensorFlow keeps each traced step in memory until its process ends.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        text = pool.submit(_lower, settings, cost.DEVICES[f"tpu-{tpu}"].count).result()
+        text = pool.submit(_lower, settings, devices.DEVICES[f"tpu-{tpu}"].count).result()
     key = hashlib.sha256(f"{COMPILER} {TOPOLOGIES[tpu]} {text}".encode()).hexdigest()[:16]
     path = Path(FLAGS.results) / f"{key}.json"
     if not path.exists():
@@ -194,7 +194,7 @@ PACKED = ("input_ids", "input_mask", "segment_ids", "document_ids", "position_id
 
 def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
     """Runs the compiler, in a process of its own, and reads the program that it wrote."""
-    device = cost.DEVICES[f"tpu-{tpu}"]
+    device = devices.DEVICES[f"tpu-{tpu}"]
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "step.mlir"), Path(folder, "step.hlo")
         source.write_text(text)
@@ -252,7 +252,7 @@ HEAD = """\
 
 def line(name: str, tpu: str, result: dict) -> str:
     """Gives a line of the table."""
-    memory = cost.DEVICES[f"tpu-{tpu}"].memory / 1e9
+    memory = devices.DEVICES[f"tpu-{tpu}"].memory / 1e9
     settings = config.load(PretrainingConfig, json.dumps(result["settings"]))
     planned = result["batch_per_core"] * tpu_cost.example_flops(settings, result["length"])
     start = f"| {name} | {tpu} | {result['batch_per_core']} | {result['parts']} |"

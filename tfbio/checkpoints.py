@@ -9,7 +9,7 @@ from types import ModuleType
 
 import tensorflow as tf
 
-from tfbio import cost, hugging_face, storage, tensorflow1, tokenization, weight_files
+from tfbio import encoder_cost, hugging_face, storage, tensorflow1, tokenization, weight_files
 from tfbio.cli import UserError
 from tfbio.config import ConfigError, build
 from tfbio.electra import Electra
@@ -152,7 +152,7 @@ def require_weights(folder: str, shape: EncoderConfig) -> None:
     else:
         paths = storage.find(f"{glob.escape(newest_weights(folder))}.data-*")
     # No number takes less than float16's 2 bytes.
-    if 2 * cost.encoder_parameters(shape) > sum(map(storage.size, paths)):
+    if 2 * encoder_cost.encoder_parameters(shape) > sum(map(storage.size, paths)):
         if reader is None:
             find_newest(folder, repair=False)  # which names what is damaged, and the remedy
         raise CheckpointError(

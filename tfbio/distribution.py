@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import cost, target
+from tfbio import devices, target
 from tfbio.cli import Interrupted, UsageError, UserError, check_devices
 
 # For `strategy.run`: a TPU pads a batch whose shape is not known. This makes it fail instead; other
@@ -244,7 +244,7 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
     """FLOP/s that all devices of a strategy can do in matrix products, as far as it is known.
 
     GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
-    Google sets on some machines; see `cost.DEVICES`. That of a machine's CPU is measured.
+    Google sets on some machines; see `devices.DEVICES`. That of a machine's CPU is measured.
 
     Args:
       strategy: where the run computes.
@@ -252,13 +252,13 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
-        device = cost.DEVICES.get(name.replace("v5litepod", "v5e"))
+        device = devices.DEVICES.get(name.replace("v5litepod", "v5e"))
         return device and device.count * getattr(device, precision)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
-        device = next((cost.DEVICES[word] for word in words if word in cost.DEVICES), None)
+        device = next((devices.DEVICES[word] for word in words if word in devices.DEVICES), None)
         return device and strategy.num_replicas_in_sync * getattr(device, precision)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None  # the other machines' may be faster or slower

@@ -193,7 +193,7 @@ def dry_run(
     """Describes what `finetune` would take, by the arguments that it has; writes nothing.
 
     Args:
-      device: one of `cost.DEVICES`; "": all.
+      device: one of `devices.DEVICES`; "": all.
 
     Raises:
       UserError: see `finetune`; or there is no such device.

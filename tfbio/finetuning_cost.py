@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfbio import cost, fixed_shapes, packing, tpu_cost
+from tfbio import devices, encoder_cost, fixed_shapes, objective_cost, packing, tpu_cost
 from tfbio.cli import UsageError
 from tfbio.encoder_config import EncoderConfig
 from tfbio.finetuning_config import FinetuningConfig
@@ -69,12 +69,12 @@ def memory(
     """
     if name.startswith("tpu") and precision == "bfloat16":
         activations = tpu_cost.encoder_memory(shape, row_length, tokens / row_length)
-        return cost.BYTES_OF_PARAMETER * cost.encoder_parameters(shape) + activations
+        return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
     size = {"float32": 4, "bfloat16": 2}[precision]
     of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
     of_token += 3 * shape.num_attention_heads * row_length
     activations = size * shape.num_hidden_layers * tokens * of_token
-    return cost.BYTES_OF_PARAMETER * cost.encoder_parameters(shape) + activations
+    return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
 
 
 def report(
@@ -100,8 +100,8 @@ def report(
     Raises:
       UserError: there is no device of this name.
     """
-    if name and name not in cost.DEVICES:
-        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(cost.DEVICES)}.")
+    if name and name not in devices.DEVICES:
+        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(devices.DEVICES)}.")
     lines = []
     for split, count in examples.items():
         lengths = pieces[split].lengths
@@ -118,23 +118,23 @@ def report(
         evaluations = math.ceil(num_steps / config.eval_every_steps)
         scored += evaluations * pieces["dev"].lengths.sum()
     # Rows of attention are about as long as a window may be.
-    of_token = cost.encoder_flops(shape, config.sequence_length) / config.sequence_length
+    of_token = encoder_cost.encoder_flops(shape, config.sequence_length) / config.sequence_length
     flops = of_token * (3 * num_steps * tokens + scored)
     lines += [
-        f"parameters: {cost.encoder_parameters(shape) / 1e6:,.1f} M in the encoder",
+        f"parameters: {encoder_cost.encoder_parameters(shape) / 1e6:,.1f} M in the encoder",
         f"the run: {config.num_trials} trials of {num_steps:,} steps of {config.train_batch_size} "
         f"windows and {evaluations} evaluations, {flops:.2e} FLOP each without padding",
         f"{'on':9}  {'in':8}  {'padding':>7}  {'GB of memory each':>17}  {'minutes a trial':>15}",
     ]
-    for each in [name] if name else cost.DEVICES:
-        device = cost.DEVICES[each]
+    for each in [name] if name else devices.DEVICES:
+        device = devices.DEVICES[each]
         choice = config.run.fixed_shapes
         fixed = choice == "always" or (choice == "auto" and each.startswith("tpu"))
         mean, most, row_length = batch_slots(trained, config, device.count, fixed)
-        precision = cost.precision_on(config, each)
+        precision = objective_cost.precision_on(config, each)
         needed = memory(shape, most / device.count, row_length, precision, each)
         peak = device.count * getattr(device, precision)
-        seconds = of_token * (3 * num_steps * mean + scored) / (peak * cost.SHARE_OF_PEAK)
+        seconds = of_token * (3 * num_steps * mean + scored) / (peak * devices.SHARE_OF_PEAK)
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
         padding = f"{1 - tokens / mean:.1%}"
         note = "" if needed <= device.memory else "  too much"
@@ -144,7 +144,7 @@ def report(
             f"{each:9}  {precision:8}  {padding:>7}  {sizes:>17}  {seconds / 60:>15,.2g}{note}"
         )
     lines.append(
-        f"Minutes at {cost.SHARE_OF_PEAK:.0%} of the peak, which small batches do not reach, and "
-        "without compilation: a lower bound. Memory is an estimate."
+        f"Minutes at {devices.SHARE_OF_PEAK:.0%} of the peak, which small batches do not reach, "
+        "and without compilation: a lower bound. Memory is an estimate."
     )
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 import tqdm
 
-from tfbio import cli, cost
+from tfbio import cli, objective_cost
 from tfbio.pretraining_config import PretrainingConfig
 
 # Seconds between two lines of progress, where there is no terminal.
@@ -64,7 +64,7 @@ class Progress:
         output["examples_per_second"] = steps * self.batch_size / seconds
         output["tokens_per_second"] = output.pop("tokens") / seconds
         if self.peak:
-            flops = cost.run_flops(self.config, self.step, step)
+            flops = objective_cost.run_flops(self.config, self.step, step)
             output["share_of_peak"] = flops / (seconds * self.peak)
         self.time, self.step = now, step
         skipped = int(output["skipped_steps"])

@@ -10,10 +10,11 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from tfbio import cost, tpu_cost
+from tfbio import devices, objective_cost, tpu_cost
 from tfbio.cli import UsageError
-from tfbio.cost import DEVICES, SHARE_OF_PEAK, Device, precision_on
+from tfbio.devices import DEVICES, SHARE_OF_PEAK, Device
 from tfbio.encoder_config import EncoderConfig
+from tfbio.objective_cost import precision_on
 from tfbio.pretraining_config import PretrainingConfig
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
         return examples * max(of_encoder, of_generator)
 
     largest = max(activations(length) for length, _ in config.phases())
-    return cost.BYTES_OF_PARAMETER * cost.parameters(config).all + largest
+    return devices.BYTES_OF_PARAMETER * objective_cost.parameters(config).all + largest
 
 
 def needed_memory(config: PretrainingConfig, name: str) -> int:
@@ -79,7 +80,7 @@ def days(config: PretrainingConfig, name: str) -> float:
     """Estimates the days of a whole run on one of `DEVICES`, all of its devices together."""
     device = DEVICES[name]
     peak = device.count * getattr(device, precision_on(config, name))
-    return cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
+    return objective_cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
 
 
 def least_days(config: PretrainingConfig, name: str) -> float | None:
@@ -109,18 +110,18 @@ def report(
     """
     if name and name not in DEVICES:
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
-    count, batch = cost.parameters(config), config.train_batch_size
+    count, batch = objective_cost.parameters(config), config.train_batch_size
     kept = f"{_short(count.encoder)} in the encoder"
     if count.generator:
         kept += f", {_short(count.generator)} in the generator alone"
     lines = [
         f"parameters: {kept}, {_short(count.all)} trained",
         f"the run: {config.num_train_steps:,} steps of {batch:,} examples, "
-        f"{cost.run_flops(config):.2e} FLOP",
+        f"{objective_cost.run_flops(config):.2e} FLOP",
     ]
     phase_start = 0
     for length, phase_end in config.phases():
-        steps, flops = phase_end - phase_start, cost.example_flops(config, length)
+        steps, flops = phase_end - phase_start, objective_cost.example_flops(config, length)
         lines.append(
             f"  {steps:,} steps at length {length}: {_short(batch * flops)}FLOP each, "
             f"{_short(flops)}FLOP an example"

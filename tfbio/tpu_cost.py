@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tfbio import cost
+from tfbio import devices, encoder_cost, objective_cost
 from tfbio.encoder_config import EncoderConfig
 from tfbio.pretraining_config import PretrainingConfig
 
@@ -46,7 +46,7 @@ def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
     return Arrays(hidden * tokens, inner, hidden * examples * padded, scores)
 
 
-def memory(config: PretrainingConfig, device: cost.Device) -> float:
+def memory(config: PretrainingConfig, device: devices.Device) -> float:
     """Estimates the bytes that a step takes on each device of a TPU.
 
     Of each parameter the weight and Adam's averages are there all the time, in float32, and the sum
@@ -57,9 +57,9 @@ def memory(config: PretrainingConfig, device: cost.Device) -> float:
     """
     parts = config.turns(device.count)
     examples = math.ceil(config.train_batch_size / (device.count * parts))
-    count = cost.parameters(config).all
-    of_layers = cost.layer_parameters(config.encoder)
-    of_generator = cost.layer_parameters(config.generator) if config.has_generator else 0
+    count = objective_cost.parameters(config).all
+    of_layers = encoder_cost.layer_parameters(config.encoder)
+    of_generator = encoder_cost.layer_parameters(config.generator) if config.has_generator else 0
 
     def largest(length: int) -> float:
         scored = examples * config.max_predictions(length)
@@ -97,7 +97,7 @@ def encoder_memory(
     of = arrays(shape, length, examples)
     kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
     working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
-    return kept + max(working, scores) + 2 * BFLOAT16 * cost.layer_parameters(shape)
+    return kept + max(working, scores) + 2 * BFLOAT16 * encoder_cost.layer_parameters(shape)
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
@@ -109,10 +109,10 @@ def example_flops(config: PretrainingConfig, length: int) -> int:
     if config.has_generator:
         shapes.append(config.generator)
     again = sum(2 * shape.num_hidden_layers * length**2 * shape.hidden_size for shape in shapes)
-    return cost.example_flops(config, length) + again
+    return objective_cost.example_flops(config, length) + again
 
 
-def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) -> float:
+def step_seconds(config: PretrainingConfig, device: devices.Device, length: int) -> float:
     """Estimates the least time of a step: each operation at the peak, or as fast as memory.
 
     The operations are those of the compiled program: products, with what the compiler makes part of
@@ -170,21 +170,21 @@ def step_seconds(config: PretrainingConfig, device: cost.Device, length: int) ->
     seconds = config.encoder.num_hidden_layers * layer(config.encoder)
     scores = 0.0
     if config.objective == "mlm":
-        scores = 3 * cost.word_flops(config.encoder, scored)
+        scores = 3 * encoder_cost.word_flops(config.encoder, scored)
     elif config.has_generator:
         seconds += config.generator.num_hidden_layers * layer(config.generator)
-        scores = 3 * cost.word_flops(config.generator, scored)
+        scores = 3 * encoder_cost.word_flops(config.generator, scored)
     seconds += scores / device.bfloat16
     if scores:
         copy = _off_chip(FLOAT32 * scored * config.encoder.vocab_size, device)
         seconds += 12 * copy / device.bandwidth
-    count = cost.parameters(config).all
+    count = objective_cost.parameters(config).all
     exchanged = 2 * (device.count - 1) / device.count * FLOAT32 * count
     of_parameter = 52 + (12 * parts if parts > 1 else 0)
     moved = of_parameter * count / device.bandwidth
     return parts * seconds + moved + exchanged / device.interconnect
 
 
-def _off_chip(size: float, device: cost.Device) -> float:
+def _off_chip(size: float, device: devices.Device) -> float:
     """Returns what an array takes of a device's memory: nothing if it fits beside the products."""
     return size if size > device.on_chip / 2 else 0.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tfbio import config, cost, distribution, pretraining, pretraining_cost
+from tfbio import config, devices, distribution, objective_cost, pretraining, pretraining_cost
 from tfbio.electra import Electra
 from tfbio.encoder_config import EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
@@ -61,7 +61,7 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_parameters_are_those_of_the_model(options):
     made = settings(**options)
-    found = cost.parameters(made)
+    found = objective_cost.parameters(made)
     model = MaskedLanguageModel(made) if made.objective == "mlm" else Electra(made)
     assert found.encoder == pretraining.count_parameters(model.encoder)
     assert found.all == pretraining.count_parameters(model)
@@ -111,40 +111,40 @@ def test_flops_are_what_pytorch_counts_in_hugging_face(options):
     expected = sum(
         hugging_face_flops(shape, 40, hidden_tokens, head=head) for shape, head in shapes
     )
-    assert cost.example_flops(made, 40) == expected
+    assert objective_cost.example_flops(made, 40) == expected
 
 
 def test_flops_of_the_published_sizes():
     """As counted before, with another program: 9.0, 45 and 78 GFLOP an example."""
     small, base = recipe("small"), recipe("base")
-    assert cost.example_flops(small, 128) == pytest.approx(9.0e9, rel=0.01)
-    assert cost.example_flops(small, 512) == pytest.approx(45e9, rel=0.01)
-    assert cost.example_flops(base, 128) == pytest.approx(78e9, rel=0.01)
+    assert objective_cost.example_flops(small, 128) == pytest.approx(9.0e9, rel=0.01)
+    assert objective_cost.example_flops(small, 512) == pytest.approx(45e9, rel=0.01)
+    assert objective_cost.example_flops(base, 128) == pytest.approx(78e9, rel=0.01)
 
 
 def test_a_run_is_the_sum_of_its_steps():
     made = dataclasses.replace(settings(), final_sequence_length=48, num_train_steps=100)
-    short, long = (128 * cost.example_flops(made, length) for length in (40, 48))
-    assert cost.run_flops(made) == 90 * short + 10 * long
-    assert cost.run_flops(made, 0, 7) == 7 * short
-    assert cost.run_flops(made, 88, 93) == 2 * short + 3 * long
-    assert cost.run_flops(made, 95) == 5 * long
+    short, long = (128 * objective_cost.example_flops(made, length) for length in (40, 48))
+    assert objective_cost.run_flops(made) == 90 * short + 10 * long
+    assert objective_cost.run_flops(made, 0, 7) == 7 * short
+    assert objective_cost.run_flops(made, 88, 93) == 2 * short + 3 * long
+    assert objective_cost.run_flops(made, 95) == 5 * long
 
 
 def test_a_generator_that_learns_alone_takes_no_backward_pass_of_the_discriminator():
     made = settings(num_train_steps=100, generator_warmup_steps=30)
-    step = 128 * cost.example_flops(made, 40)
+    step = 128 * objective_cost.example_flops(made, 40)
     # All but the generator, forward and backward: the latter is two thirds.
-    discriminator = 128 * cost.example_flops(settings(uniform_generator=True), 40)
+    discriminator = 128 * objective_cost.example_flops(settings(uniform_generator=True), 40)
     alone = step - discriminator * 2 // 3
-    assert cost.run_flops(made) == 30 * alone + 70 * step
-    assert cost.run_flops(made, 28, 33) == 2 * alone + 3 * step
-    assert cost.run_flops(made, 50, 60) == 10 * step
+    assert objective_cost.run_flops(made) == 30 * alone + 70 * step
+    assert objective_cost.run_flops(made, 28, 33) == 2 * alone + 3 * step
+    assert objective_cost.run_flops(made, 50, 60) == 10 * step
     assert "in the first 30 the generator learns alone" in pretraining_cost.report(made, "v100")
     assert "alone" not in pretraining_cost.report(settings(uniform_generator=True), "v100")
 
 
-V2, V3 = (2 * cost.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
+V2, V3 = (2 * devices.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
 PHASES = {"sequence_length": 128, "final_sequence_length": 512}
 ONLY_512 = {"sequence_length": 512}
 BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
@@ -158,7 +158,7 @@ BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
             {**BERT, **PHASES, "encoder": recipe("large").encoder},
             76 / 1440,
             1024 * V3,
-            cost.SHARE_OF_PEAK,
+            devices.SHARE_OF_PEAK,
         ),
         # Devlin et al. (2019), appendix A.2.
         ({**BERT, **PHASES, "train_batch_size": 256}, 4, 16 * V2, 0.096),
@@ -179,7 +179,7 @@ BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
 def test_shares_of_peak_of_published_runs(options, days, peak, share):
     """Those in docs/pretraining.md; the first is what `SHARE_OF_PEAK` stands for."""
     made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
-    assert cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)
+    assert objective_cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)
 
 
 def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):

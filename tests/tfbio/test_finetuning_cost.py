@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tfbio import cost, finetuning, finetuning_cost, tasks
+from tfbio import encoder_cost, finetuning, finetuning_cost, tasks
 from tfbio.cli import UserError
 from tfbio.encoder_config import EncoderConfig
 from tfbio.finetuning_config import FinetuningConfig
@@ -38,7 +38,7 @@ def report(settings=SETTINGS, lengths=(16,) * 320, name="", num_steps=100):
 
 def test_flops_are_those_of_the_windows():
     """Three forward passes for a step, one for each window of dev and test."""
-    of_token = cost.encoder_flops(SHAPE, 64) / 64
+    of_token = encoder_cost.encoder_flops(SHAPE, 64) / 64
     said = re.search(r"3 trials of 100 steps of 16 windows and 0 evaluations, (\S+) FLOP", report())
     assert float(said[1]) == pytest.approx(of_token * 16 * (300 * 16 + 100), rel=0.01)
     often = dataclasses.replace(SETTINGS, eval_every_steps=30)
@@ -73,7 +73,7 @@ def test_memory_is_that_of_parameters_and_tokens():
     def memory(tokens, name):
         return finetuning_cost.memory(SHAPE, tokens, 128, "bfloat16", name)
 
-    assert memory(0, "h100") == 16 * cost.encoder_parameters(SHAPE)
+    assert memory(0, "h100") == 16 * encoder_cost.encoder_parameters(SHAPE)
     of_token = (memory(100, "h100") - memory(0, "h100")) / 100
     assert of_token == 2 * 3 * (10 * 64 + 3 * 256 + 3 * 4 * 128)
     # On a TPU the backward pass computes again what is cheap.

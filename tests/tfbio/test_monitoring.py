@@ -5,7 +5,7 @@ import io
 import pytest
 import tensorflow as tf
 
-from tfbio import cost, monitoring
+from tfbio import monitoring, objective_cost
 from tfbio.pretraining_config import PretrainingConfig
 
 
@@ -35,7 +35,7 @@ def line(settings, monkeypatch):
 
 
 def test_progress_shows_speed_share_of_peak_and_what_is_left(settings, line):
-    done = 10 * 32 * cost.example_flops(settings, 128)
+    done = 10 * 32 * objective_cost.example_flops(settings, 128)
     text, output = line(peak=done)  # in one second what was done in four
     assert text == (
         "step 20/50 | loss 12.500 | 80.0 examples/s | 9,000 tokens/s | 25 % of peak | "

@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 from tests.tfbio.test_cost import SHAPE, recipe, settings
-from tfbio import cost, pretraining_cost, records
+from tfbio import devices, objective_cost, pretraining_cost, records
 from tfbio.cli import UserError
 from tfbio.pretraining_config import PretrainingRun
 
 
 def test_parts_of_a_batch_take_the_memory_of_one():
-    device, made = cost.DEVICES["t4"], settings(train_batch_size=64)
+    device, made = devices.DEVICES["t4"], settings(train_batch_size=64)
     run = dataclasses.replace(made.run, gradient_accumulation_steps=4)
     parted = dataclasses.replace(made, run=run)
     quarter = dataclasses.replace(made, train_batch_size=16)
@@ -54,8 +54,8 @@ def test_days_follow_the_precision():
 
 def test_memory_follows_the_batch_and_the_devices():
     made = settings(train_batch_size=64)
-    one, two = (cost.Device(count, 1e12, 1e12, 1e9) for count in (1, 2))
-    parameters = 16 * cost.parameters(made).all
+    one, two = (devices.Device(count, 1e12, 1e12, 1e9) for count in (1, 2))
+    parameters = 16 * objective_cost.parameters(made).all
     activations = pretraining_cost.memory(made, one, "float32") - parameters
     assert pretraining_cost.memory(made, two, "float32") - parameters == activations / 2
     assert pretraining_cost.memory(made, one, "bfloat16") - parameters == activations / 2
@@ -76,7 +76,7 @@ def test_what_is_too_much_is_said_with_its_remedy():
     def fits(parts):
         run = PretrainingRun(gradient_accumulation_steps=parts)
         needed = pretraining_cost.needed_memory(dataclasses.replace(made, run=run), "tpu-v3-8")
-        return needed <= cost.DEVICES["tpu-v3-8"].memory
+        return needed <= devices.DEVICES["tpu-v3-8"].memory
 
     assert fits(parts) and not fits(parts // 2)
     assert pretraining_cost.parts_that_fit(recipe("small"), "tpu-v3-8") == 1
@@ -85,7 +85,7 @@ def test_what_is_too_much_is_said_with_its_remedy():
 def test_memory_of_the_generator_where_its_scores_are_many():
     """The larger of the two models counts; its scores are in float32 at any precision."""
     made = settings(train_batch_size=64, encoder=dataclasses.replace(SHAPE, vocab_size=30_000))
-    one, parameters = cost.Device(1, 1e12, 1e12, 1e9), 16 * cost.parameters(made).all
+    one, parameters = devices.Device(1, 1e12, 1e12, 1e9), 16 * objective_cost.parameters(made).all
     scores = 2 * 4 * 64 * made.max_predictions(40) * 30_000
     single, half = (
         pretraining_cost.memory(made, one, x) - parameters for x in ("float32", "bfloat16")
@@ -107,13 +107,13 @@ def test_a_report_says_what_the_numbers_are(examples_folder):
     everything = manifest.counts["tokens"] + manifest.counts["special_tokens"]
     tokens = 16_000 * everything / manifest.counts["examples"]
     for words in (
-        f"{cost.parameters(made).all / 1e3:.1f} k trained",
+        f"{objective_cost.parameters(made).all / 1e3:.1f} k trained",
         "1,000 steps of 16 examples",
         f"{train:,} training examples, {16_000 / train:,.3g} epochs, {tokens:,.3g} tokens",
     ):
         assert words in text
     (row,) = [line for line in text.splitlines() if line.startswith("tpu-v3-8")]
     assert "bfloat16" in row and "v100" not in text
-    assert all(name in pretraining_cost.report(made) for name in cost.DEVICES)
+    assert all(name in pretraining_cost.report(made) for name in devices.DEVICES)
     with pytest.raises(UserError, match="--estimate_for=tpu: expected one of tpu-v2-8, tpu-v3-8"):
         pretraining_cost.report(made, "tpu")

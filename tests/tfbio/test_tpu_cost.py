@@ -8,7 +8,7 @@ import pytest
 
 from scripts import tpu_check
 from tests.tfbio.test_cost import ROOT, recipe, settings
-from tfbio import config, cost, pretraining_cost, tpu_cost
+from tfbio import config, devices, objective_cost, pretraining_cost, tpu_cost
 from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
 
 COMPILED = sorted((ROOT / "benchmarks" / "tpu").glob("*.json"))
@@ -19,7 +19,7 @@ def read(path):
     """Returns the settings of a program, its device, and what the compiler says of it."""
     result = json.loads(path.read_text())
     made = config.load(PretrainingConfig, json.dumps(result["settings"]))
-    return made, cost.DEVICES[f"tpu-{result['tpu']}"], result
+    return made, devices.DEVICES[f"tpu-{result['tpu']}"], result
 
 
 def test_recipes_and_drawn_settings_are_all_compiled():
@@ -79,24 +79,24 @@ def test_lengths_are_padded_to_128():
 
 
 def test_parts_take_less_memory():
-    device, made = cost.DEVICES["tpu-v3-8"], recipe("base")
+    device, made = devices.DEVICES["tpu-v3-8"], recipe("base")
     run = PretrainingRun(gradient_accumulation_steps=4)
     parts = dataclasses.replace(made, run=run)
     quarter = dataclasses.replace(made, train_batch_size=made.train_batch_size // 4)
-    of_sum = 4 * cost.parameters(made).all
+    of_sum = 4 * objective_cost.parameters(made).all
     assert tpu_cost.memory(parts, device) == tpu_cost.memory(quarter, device) + of_sum
 
 
 def test_parameters_take_16_bytes_at_least():
-    device, made = cost.DEVICES["tpu-v3-8"], recipe("base")
+    device, made = devices.DEVICES["tpu-v3-8"], recipe("base")
     one = dataclasses.replace(made, train_batch_size=8, final_sequence_length=0)
-    parameters = 16 * cost.parameters(one).all + tpu_cost.PROGRAM
+    parameters = 16 * objective_cost.parameters(one).all + tpu_cost.PROGRAM
     assert parameters <= tpu_cost.memory(one, device) < 1.05 * parameters
     assert tpu_cost.memory(made, device) > 2 * parameters
 
 
 def test_the_least_days_are_those_of_both_phases():
-    device, base = cost.DEVICES["tpu-v3-8"], recipe("base")
+    device, base = devices.DEVICES["tpu-v3-8"], recipe("base")
     short, long = (tpu_cost.step_seconds(base, device, length) for length in (128, 512))
     days = (900_000 * short + 100_000 * long) / 86400
     assert pretraining_cost.least_days(base, "tpu-v3-8") == pytest.approx(days)
