@@ -40,10 +40,10 @@ from tfbio import (
     tokenization,
     weight_names,
 )
+from tfbio.batches import NO_TARGET
 from tfbio.encoder_config import EncoderConfig
 from tfbio.finetuner import Finetuner
 from tfbio.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
-from tfbio.packing import NO_TARGET
 from tfbio.task_files import LabelledText, TaggedSentence
 from tfbio.task_model import TaskModel
 

@@ -45,7 +45,7 @@ from lxml.builder import E
 from data_prep import bioc, markup, pmc, pubmed
 from tfbio import storage, task_files
 from tfbio.cli import UserError
-from tfbio.predictions import Entity
+from tfbio.entities import Entity
 
 ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
 FORMATS = ("jsonl", "bioc", "pubtator", "brat")

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio import relations, tokenization
+from tfbio.batches import ENTITY_POOLINGS
 from tfbio.packing import Pieces
 from tfbio.task_files import LabelledText
 
@@ -80,7 +81,7 @@ class Classification:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
-        if self.pooling not in relations.POOLINGS and self.entity_markers:
+        if self.pooling not in ENTITY_POOLINGS and self.entity_markers:
             return encode(examples, targets, tokenizer, length)
         found = [relations.find(x, self.pooling, self.entity_markers) for x in examples]
         examples = [
@@ -88,7 +89,7 @@ class Classification:
             for example, (text, _) in zip(examples, found, strict=True)
         ]
         pieces = encode(examples, targets, tokenizer, length)
-        if self.pooling not in relations.POOLINGS:
+        if self.pooling not in ENTITY_POOLINGS:
             return pieces
         encoded = tokenizer.encode([text for text, _ in found])
         entities = [

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfbio.packing import NO_TARGET
+from tfbio.batches import NO_TARGET
 
 IMPOSSIBLE = -1e9
 

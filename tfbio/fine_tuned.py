@@ -29,8 +29,8 @@ from tfbio import (
     hugging_face_tokenizer,
     kinds,
     records,
+    run_folders,
     storage,
-    sweep,
     tokenization,
     weight_names,
 )
@@ -108,7 +108,7 @@ def find_trial(model: str) -> str:
     Raises:
       UserError: there is no model.
     """
-    folder = sweep.chosen(os.path.abspath(model))
+    folder = run_folders.chosen(os.path.abspath(model))
     is_trial = os.path.isfile(os.path.join(folder, f"{checkpoints.TRIAL_WEIGHTS}.index"))
     if is_trial or hugging_face.is_one(folder):
         return folder

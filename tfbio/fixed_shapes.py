@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from tfbio import packing
+from tfbio.batches import NO_TARGET
 from tfbio.finetuning_config import FinetuningConfig
 from tfbio.packing import Pieces, Places
 
@@ -232,7 +232,7 @@ class Packer:
         }
         arrays["first"][replica, number] = first
         if pieces.of_tokens:
-            arrays["targets"] = of_tokens(_joined(pieces.targets, chosen), packing.NO_TARGET)
+            arrays["targets"] = of_tokens(_joined(pieces.targets, chosen), NO_TARGET)
         else:
             like = pieces.targets[0]
             arrays["targets"] = np.zeros([self.replicas, self.count, *like.shape], like.dtype)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The target of a token that has none, such as [CLS] and all but the first of a word's.
-NO_TARGET = -1
+from tfbio.batches import NO_TARGET
+
 # Rows are of a multiple of so many tokens. Longer rows leave less unused at their ends, shorter
 # ones need less attention.
 ROW_UNIT = 128

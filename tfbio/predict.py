@@ -18,8 +18,8 @@ from tfbio import (
     hugging_face_tokenizer,
     predictions,
     records,
+    run_folders,
     storage,
-    sweep,
     task_files,
 )
 from tfbio.annotation_formats import Annotated
@@ -122,7 +122,7 @@ def _trained_on(model: str) -> dict:
     Raises:
       UserError: there is no such folder, or a `config.json` cannot be read.
     """
-    folder = sweep.chosen(os.path.abspath(model))
+    folder = run_folders.chosen(os.path.abspath(model))
     if not os.path.isdir(folder):
         raise UserError(
             f"--model={model} holds no trial of a fine-tuned model: give the --output_dir of a "

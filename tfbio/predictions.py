@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 from tfbio import answers, metrics, records, storage
+from tfbio.entities import Entity
 from tfbio.task_files import (
     HOC_HEADER,
     Example,
@@ -22,23 +22,6 @@ from tfbio.task_files import (
     hoc_labels,
     labels_between_bars,
 )
-
-
-class Entity(NamedTuple):
-    """A mention: its type, its first character in a text, and the one behind its last.
-
-    `score` is the product of the probabilities of its words' tags, each that of the tag which the
-    model chose; None where it is not known.
-    """
-
-    type: str
-    start: int
-    end: int
-    score: float | None = None
-
-    def as_dict(self) -> dict[str, str | int | float]:
-        """By name; without a score that is not known."""
-        return {name: x for name, x in self._asdict().items() if x is not None}
 
 
 def entities(

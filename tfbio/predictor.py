@@ -24,11 +24,11 @@ from tfbio import (
     words,
 )
 from tfbio.annotation_formats import Document
+from tfbio.entities import Entity
 from tfbio.fine_tuned import finetuning_config, restore
 from tfbio.finetuner import Finetuner
 from tfbio.monitoring import Count
 from tfbio.packing import Pieces
-from tfbio.predictions import Entity
 from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
 
 # Characters of the texts that are in memory at once; 1,000 of PubMed's abstracts have so many.

@@ -34,6 +34,7 @@ from tfbio.cli import UsageError, UserError
 from tfbio.electra import Electra, ElectraMetrics
 from tfbio.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
 from tfbio.pretraining_config import PretrainingConfig
+from tfbio.progress import Progress, without_orbit_lines
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
@@ -336,9 +337,7 @@ def pretrain(
     shares = counts[counts > 0] / counts.sum()
     frequencies_loss = -float(np.sum(shares * np.log(shares)))
     peak = distribution.peak(strategy, precision)
-    progress = monitoring.Progress(
-        config, trainer.global_step, frequencies_loss, peak, silent=not is_chief
-    )
+    progress = Progress(config, trainer.global_step, frequencies_loss, peak, silent=not is_chief)
 
     def save() -> None:
         """Unless this step is saved already."""
@@ -365,7 +364,7 @@ def pretrain(
                 "--model_dir, a lower learning_rate or a longer warm-up."
             )
 
-    with monitoring.without_orbit_lines():
+    with without_orbit_lines():
         controller = orbit.Controller(
             global_step=trainer.global_step,
             trainer=trainer,
@@ -489,7 +488,7 @@ def _train_phase(
     trainer.eval_dataset = distribution.distribute_dataset(strategy, held_out)
     every, loop = config.run.eval_every_steps, config.run.steps_per_loop
     save_every = config.run.save_checkpoints_steps
-    with monitoring.without_orbit_lines():
+    with without_orbit_lines():
         while step < phase_end and not preemption.sent:
             end = min(phase_end, (step // every + 1) * every)
             borders = (step + loop, end, config.generator_warmup_steps, *profile.borders)

@@ -16,8 +16,6 @@ from tfbio.task_files import Example, LabelledText, TaskFileError
 
 # Each is a token of its own, whose embedding means nothing at first.
 MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")
-# What `pooling` may be where a text's vector is that of its entities.
-POOLINGS = ("mention", "entity_start")
 
 DUMMY = re.compile(r"@[A-Za-z-]+\$")
 _MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio import metrics, predictions, storage, sweep, tasks, test_sets, trivial
+from tfbio import metrics, predictions, run_folders, storage, tasks, test_sets, trivial
 from tfbio.cli import UserError
 from tfbio.task_files import Example
 
@@ -233,7 +233,7 @@ def find(argument: str) -> list[Run]:
     if os.path.isdir(pattern):
         return [read(pattern, name)]
     folders = sorted(filter(os.path.isdir, glob.glob(pattern)))
-    finished = [x for x in folders if Path(sweep.chosen(x), "scores.json").exists()]
+    finished = [x for x in folders if Path(run_folders.chosen(x), "scores.json").exists()]
     unfinished = [folder for folder in folders if folder not in finished]
     if unfinished:
         print(f"Left out, with no scores.json: {', '.join(unfinished)}.", flush=True)
@@ -256,7 +256,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
       ResultsError: there are no scores, or the predictions give others.
       TaskFileError: predictions cannot be read.
     """
-    folder = sweep.chosen(str(folder))
+    folder = run_folders.chosen(str(folder))
     path = Path(folder) / "scores.json"
     try:
         scores = json.loads(path.read_text(encoding="utf-8"))

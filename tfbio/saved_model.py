@@ -55,11 +55,11 @@ from tfbio import (
     graph_words,
     kinds,
     packing,
-    relations,
     task_files,
     tokenization,
     words,
 )
+from tfbio.batches import ENTITY_POOLINGS, NO_TARGET
 from tfbio.cli import UserError
 from tfbio.encoder import Encoder
 
@@ -285,7 +285,7 @@ class _Task:
         config = fine_tuned.finetuning_config(tuned.settings)
         self.known = tuned.settings["trained_on"]
         markers = self.known.get("markers") or not config.entity_markers
-        if markers or config.pooling in relations.POOLINGS:
+        if markers or config.pooling in ENTITY_POOLINGS:
             raise SavedModelError(
                 f"{tuned.folder} sees relations by markers of their entities (pooling "
                 f"{config.pooling}, entity_markers {str(config.entity_markers).lower()}): a "
@@ -416,7 +416,7 @@ class _Task:
             size = tf.cast(tf.reduce_prod(shape), tf.int64)
             ones = tf.ones_like(places, tf.int32)
             has = tf.reshape(tf.scatter_nd(places[:, tf.newaxis], ones, [size]), shape) > 0
-        return tf.where(has, 0, packing.NO_TARGET)
+        return tf.where(has, 0, NO_TARGET)
 
     def _bio(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """For each label O, B or I; the rest of it, "-Chemical" or ""; and the entities' type."""

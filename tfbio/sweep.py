@@ -45,15 +45,6 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     return names, [list(chosen) for chosen in itertools.product(*choices)]
 
 
-def chosen(folder: str) -> str:
-    """Of a sweep's `output_dir` the folder that was chosen, of another folder itself."""
-    path = os.path.join(folder, "sweep.json")
-    if not os.path.isfile(path):
-        return folder
-    with open(path, encoding="utf-8") as file:
-        return os.path.join(folder, json.load(file)["chosen"])
-
-
 def run(
     swept: Sequence[str],
     settings: Sequence[FinetuningConfig],

@@ -17,9 +17,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio import crf
+from tfbio.batches import NO_TARGET
 from tfbio.config import ConfigError
 from tfbio.encoder import shape_of
-from tfbio.packing import NO_TARGET, Pieces
+from tfbio.packing import Pieces
 from tfbio.task_files import TaggedSentence
 from tfbio.tokenization import Tokenizer
 

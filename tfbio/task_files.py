@@ -35,20 +35,7 @@ from typing import Any, Literal, TextIO
 
 from tfbio import storage
 from tfbio.cli import UserError
-
-# The labels of HoC in the order of the digits in its files, from the scripts that wrote them.
-HALLMARKS = (
-    "activating invasion and metastasis",
-    "avoiding immune destruction",
-    "cellular energetics",
-    "enabling replicative immortality",
-    "evading growth suppressors",
-    "genomic instability and mutation",
-    "inducing angiogenesis",
-    "resisting cell death",
-    "sustaining proliferative signaling",
-    "tumor promoting inflammation",
-)
+from tfbio.label_sets import HALLMARKS
 
 HOC_HEADER = ("labels", "sentence", "index")
 

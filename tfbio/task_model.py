@@ -5,8 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio import randomness, relations
+from tfbio import randomness
 from tfbio.activations import gelu
+from tfbio.batches import ENTITY_POOLINGS
 from tfbio.bi_lstm import BiLSTM
 from tfbio.encoder import Encoder, precise_dtype, shape_of
 from tfbio.encoder_config import EncoderConfig
@@ -70,7 +71,7 @@ class TaskModel(keras.layers.Layer):
             self.head = SpanHead(encoder_config.hidden_size, beam_size)
         else:
             self.head = keras.layers.Dense(num_outputs, name="head", dtype=precise_dtype())
-            of_entities = not of_tokens and pooling in relations.POOLINGS
+            of_entities = not of_tokens and pooling in ENTITY_POOLINGS
             self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
         self.transitions = None
         if tagging_head == "crf":
@@ -129,7 +130,7 @@ class TaskModel(keras.layers.Layer):
         """[tokens, size] -> [texts, size], or [texts, 2 * size]."""
         if "entity_ids" in batch:
             return _pool_entities(vectors, batch)
-        if self.pooling in relations.POOLINGS:
+        if self.pooling in ENTITY_POOLINGS:
             entities = tf.reduce_max(tf.gather(vectors, batch["entities"]), axis=2)
             return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
         if self.pooling == "first":

@@ -13,20 +13,10 @@ from functools import partial
 
 from tfbio import answers, metrics, task_files
 from tfbio.cli import UsageError, UserError
+from tfbio.label_sets import HALLMARKS, I2B2_CONCEPTS, I2B2_EVENTS, I2B2_PHI
 from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
 
 SPLITS = ("train", "dev", "test")
-
-# The types of entities in the sets that have several.
-I2B2_CONCEPTS = ("problem", "test", "treatment")
-I2B2_EVENTS = ("CLINICAL_DEPT", "EVIDENTIAL", "OCCURRENCE", "PROBLEM", "TEST", "TREATMENT")
-# Protected health information, by the guidelines of i2b2 2014 (Stubbs and Uzuner, 2015).
-_PHI = (
-    "PATIENT DOCTOR USERNAME PROFESSION ROOM DEPARTMENT HOSPITAL ORGANIZATION STREET CITY STATE "
-    "COUNTRY ZIP LOCATION-OTHER AGE DATE PHONE FAX EMAIL URL IPADDR IPADDRESS SSN MEDICALRECORD "
-    "HEALTHPLAN ACCOUNT LICENSE VEHICLE DEVICE BIOID IDNUM"
-)
-I2B2_PHI = tuple(_PHI.split())
 
 
 class TaskError(UserError):
@@ -174,7 +164,7 @@ def _score_hallmarks(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
 ) -> metrics.Scores:
     documents = [example.document for example in examples]
-    return metrics.hoc_scores(documents, _labels(examples), predicted, task_files.HALLMARKS)
+    return metrics.hoc_scores(documents, _labels(examples), predicted, HALLMARKS)
 
 
 def _score_answers(
@@ -386,7 +376,7 @@ TASKS = {
         Task(
             name="hoc",
             kind="multilabel",
-            labels=task_files.HALLMARKS,
+            labels=HALLMARKS,
             read=task_files.read_hoc,
             score=_score_hallmarks,
             settings={},

@@ -19,7 +19,8 @@ from absl import flags
 
 from data_prep.corpora import corpus
 from tfbio import cli
-from tfbio.task_files import HALLMARKS, HOC_HEADER, hoc_labels
+from tfbio.label_sets import HALLMARKS
+from tfbio.task_files import HOC_HEADER, hoc_labels
 
 
 def read_instances(

@@ -30,7 +30,7 @@ from typing import NamedTuple
 from absl import flags
 
 from data_prep.corpora import corpus, notes
-from tfbio import cli, tasks
+from tfbio import cli, label_sets
 
 HEADER = ("index", "sentence", "label")
 RELATIONS = ("PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP")
@@ -78,10 +78,10 @@ class Note:
             start += len(line) + 1
         self.concepts = []
         for number, match in _matches(files["con"], CONCEPT):
-            if match[6] not in tasks.I2B2_CONCEPTS:
+            if match[6] not in label_sets.I2B2_CONCEPTS:
                 raise corpus.CorpusError(
                     f"{files['con'].path}, line {number}: unknown kind {match[6]!r}; the kinds are "
-                    f"{', '.join(tasks.I2B2_CONCEPTS)}."
+                    f"{', '.join(label_sets.I2B2_CONCEPTS)}."
                 )
             place = self._find(files["con"], number, match.groups()[:5])
             self.concepts.append(Concept(f"l{number - 1}", match[6], *place, int(match[2]) - 1))

@@ -29,7 +29,7 @@ from absl import flags
 from lxml import etree
 
 from data_prep.corpora import corpus, notes
-from tfbio import cli, tasks
+from tfbio import cli, label_sets
 
 FILES = {
     "2012": {
@@ -43,7 +43,7 @@ FILES = {
 }
 # The elements of mentions, and the attribute that has their kind; and the kinds.
 TAGS = {"2012": ("EVENT", "type"), "2014": ("*", "TYPE")}
-KINDS = {"2012": tasks.I2B2_EVENTS, "2014": tasks.I2B2_PHI}
+KINDS = {"2012": label_sets.I2B2_EVENTS, "2014": label_sets.I2B2_PHI}
 
 TEXT = re.compile(r"<TEXT><!\[CDATA\[(.*?)\]\]></TEXT>", re.DOTALL)
 TAG_LIST = re.compile(r"<TAGS>.*</TAGS>", re.DOTALL)

@@ -10,7 +10,7 @@ from lxml import etree
 
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio import annotation_formats
-from tfbio.predictions import Entity
+from tfbio.entities import Entity
 
 PUBTATOR = (
     "227508|t|Naloxone reverses the effect of clonidine.\n"

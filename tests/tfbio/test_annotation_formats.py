@@ -17,7 +17,7 @@ from data_prep import articles, documents
 from tfbio import annotation_formats as formats
 from tfbio.annotation_formats import Document, Passage
 from tfbio.cli import UserError
-from tfbio.predictions import Entity
+from tfbio.entities import Entity
 
 # What a document of BioC is made of, as its DTD says (Comeau et al., 2013; bioc.sourceforge.net).
 DTD = """

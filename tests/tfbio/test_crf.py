@@ -8,7 +8,7 @@ import scipy.special
 import tensorflow as tf
 
 from tfbio import crf
-from tfbio.packing import NO_TARGET
+from tfbio.batches import NO_TARGET
 
 TAGS = 3
 

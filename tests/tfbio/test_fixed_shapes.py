@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
 from tfbio import finetuner, fixed_shapes, kinds, tasks, tokenization
+from tfbio.batches import NO_TARGET
 from tfbio.finetuning_config import FinetuningConfig
 from tfbio.fixed_shapes import Shape
-from tfbio.packing import NO_TARGET, Pieces
+from tfbio.packing import Pieces
 
 # --- Rows and shapes -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfbio import monitoring, objective_cost
 from tfbio.pretraining_config import PretrainingConfig
+from tfbio.progress import Progress
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def line(settings, monkeypatch):
         monkeypatch.setattr(monitoring.sys, "stdout", io.StringIO())
         monkeypatch.setattr(monitoring.sys, "stderr", io.StringIO())
         step = tf.Variable(10, dtype=tf.int64)
-        progress = monitoring.Progress(settings, step, frequencies_loss=6.0, peak=peak)
+        progress = Progress(settings, step, frequencies_loss=6.0, peak=peak)
         progress.start()
         step.assign(20)
         output = {"loss": 12.5, "tokens": 36_000.0, "skipped_steps": 0}

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio import packing
+from tfbio.batches import NO_TARGET
 from tfbio.encoder_config import EncoderConfig
 from tfbio.tagging import Tagging
 from tfbio.task_model import TaskModel
@@ -67,7 +68,7 @@ def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
             assert np.ptp(here) == len(here) - 1
         padding = flat["document_ids"] == 0
         assert not flat["input_ids"][padding].any()
-        assert (flat["targets"][padding] == packing.NO_TARGET).all()
+        assert (flat["targets"][padding] == NO_TARGET).all()
         if padded_length:
             assert arrays["input_ids"].shape == (8 // replicas, 144)
         else:

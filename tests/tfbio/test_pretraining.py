@@ -21,7 +21,6 @@ from tfbio import (
     checkpoints,
     convert,
     distribution,
-    monitoring,
     optimization,
     pretraining,
     pretraining_data,
@@ -34,6 +33,7 @@ from tfbio.electra import Electra
 from tfbio.encoder_config import EncoderConfig
 from tfbio.masked_language_model import MaskedLanguageModel
 from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -759,7 +759,7 @@ def test_weights_that_are_not_finite_are_not_saved(
 
 
 def test_a_collapse_is_named(settings, capsys):
-    progress = monitoring.Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
+    progress = Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
     progress.start()
     good = {"loss": 30.0, "generator_loss": 4.0, "discriminator_auc": 0.8}
     for output, words in (
@@ -774,13 +774,13 @@ def test_a_collapse_is_named(settings, capsys):
         out = capsys.readouterr().out
         assert out.count("warning") == len(words) and all(word in out for word in words)
     settings = dataclasses.replace(settings, uniform_generator=True)
-    progress = monitoring.Progress(settings, progress.global_step, frequencies_loss=6.0)
+    progress = Progress(settings, progress.global_step, frequencies_loss=6.0)
     progress.start()
     progress.evaluated(good | {"generator_loss": 6.1})
     progress.global_step.assign(2)  # while it warms up, nothing is said
     progress.evaluated(good | {"discriminator_auc": 0.5})
     settings = dataclasses.replace(settings, uniform_generator=False, generator_warmup_steps=4)
-    progress = monitoring.Progress(settings, tf.Variable(6, dtype=tf.int64), frequencies_loss=6.0)
+    progress = Progress(settings, tf.Variable(6, dtype=tf.int64), frequencies_loss=6.0)
     progress.start()
     progress.evaluated(good | {"discriminator_auc": 0.5})
     assert "warning" not in capsys.readouterr().out

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import finetuner, sweep
+from tfbio import finetuner, run_folders, sweep
 from tfbio.cli import UserError
 from tfbio.finetuning_config import FinetuningConfig
 
@@ -77,8 +77,8 @@ def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(tmp
     assert found["test"] == {"mean": 0.4321, "std": 0.0, "median": 0.4321}
     assert calls == [*((rate, False) for rate in DEV), (3e-5, True)]
     assert found == json.loads((tmp_path / "sweep.json").read_text())
-    assert sweep.chosen(str(tmp_path)) == str(tmp_path / "learning_rate=3e-05")
-    assert sweep.chosen(str(tmp_path / "other")) == str(tmp_path / "other")
+    assert run_folders.chosen(str(tmp_path)) == str(tmp_path / "learning_rate=3e-05")
+    assert run_folders.chosen(str(tmp_path / "other")) == str(tmp_path / "other")
     row = found["settings"][3]
     assert row["dev"] == [0.9, 0.1] and row["mean"] == pytest.approx(0.5)
     assert row["std"] == pytest.approx(0.8 / 2**0.5)

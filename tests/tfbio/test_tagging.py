@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import metrics, packing, tagging, task_files, tokenization
+from tfbio import metrics, tagging, task_files, tokenization
+from tfbio.batches import NO_TARGET
 from tfbio.config import ConfigError
-from tfbio.packing import NO_TARGET
 
 CORPORA = ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba")
 
@@ -47,7 +47,7 @@ def test_the_first_token_of_a_word_has_its_tag(shared, tokenizer):
     assert tokens[1] == []  # a word of nothing that is printed is [UNK]
     expected = ["[CLS]", *tokens[0], "[UNK]", *tokens[2], "[SEP]"]
     assert [*map(tokenizer.backend.id_to_token, pieces.input_ids[0])] == expected
-    rest = [[packing.NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
+    rest = [[NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
     assert pieces.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
 
 

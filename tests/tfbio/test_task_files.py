@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tfbio import task_files
+from tfbio.label_sets import HALLMARKS
 
 GAD = ("index", "sentence", "label")
 BIOSSES = ("pair_id", "sent1", "sent2", "score")
@@ -150,7 +151,7 @@ def test_hoc_is_as_published_and_given_back(shared, name, count):
     assert len(set(re.findall(r"\t(\d+)_s\d+\r?$", raw(path), re.MULTILINE))) == count
     lines = ["labels\tsentence\tindex"]
     for x in examples:
-        held = [int(label in x.label) for label in task_files.HALLMARKS]
+        held = [int(label in x.label) for label in HALLMARKS]
         lines.append(f"{','.join(f'{i}_{one}' for i, one in enumerate(held))}\t{x.text}\t{x.id}")
     # BLUE's files have Windows line ends.
     assert "\n".join(lines) + "\n" == raw(path).replace("\r\n", "\n")
@@ -166,7 +167,7 @@ def test_hallmarks_have_the_names_of_the_original_corpus(shared):
             if re.search(r"labels/\d+\.txt$", member.name):
                 text = archive.extractfile(member).read().decode().lower()
                 pmid = re.search(r"(\d+)\.txt$", member.name)[1]
-                original[pmid] = {name for name in task_files.HALLMARKS if name in text}
+                original[pmid] = {name for name in HALLMARKS if name in text}
     read = collections.defaultdict(set)
     for split in ("train", "dev", "test"):
         for x in task_files.read_hoc(str(shared / "data" / f"hoc/blurb/{split}.tsv.gz")):

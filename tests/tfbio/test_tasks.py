@@ -9,6 +9,7 @@ from data_prep import sentence_roles
 from tfbio import answers, config, metrics, task_files, tasks
 from tfbio.cli import UsageError, UserError
 from tfbio.finetuning_config import FinetuningConfig
+from tfbio.label_sets import HALLMARKS
 
 HEADER = "id\tlabel\tsentence\n"
 
@@ -138,7 +139,7 @@ def test_the_score_is_the_benchmarks(name, truth, predicted, metric, expected):
 
 
 def test_hallmarks_are_scored_by_document():
-    first, second = task_files.HALLMARKS[:2]
+    first, second = HALLMARKS[:2]
     examples = [
         task_files.LabelledText("9_s0", "t", (first,), document="9"),
         task_files.LabelledText("9_s1", "t", (), document="9"),
