@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-r
 
 test: lint .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
 	@$(PYTEST) --ignore-glob='*_on_tpu.py'
-	@$(PYTEST) tests/tfbio/*_on_tpu.py
+	@$(PYTEST) tests/tfbio/*/*_on_tpu.py
 
 PROFILE ?= ci
 fuzz: .venv/installed-test  ## Mutated inputs for every reader: PROFILE=ci (minutes) or hour

@@ -6,7 +6,7 @@ r"""Fine-tunes a pretrained encoder on a task, several times, and scores it.
 Trains with seed, seed + 1, ... and writes for each trial the scores and predictions on dev and
 test, and the weights; scores.json has them all, with mean, standard deviation and median. Run
 the same command again to continue an interrupted run: finished trials are kept. The settings are
-those of the paper that the task is from (tfbio/tasks.py). Other ways to say it:
+those of the paper that the task is from (tfbio/task_types/tasks.py). Other ways to say it:
 
   --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
@@ -41,8 +41,11 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio import cli, config, devices, paths, storage, sweep, tasks
-from tfbio.finetuning_config import FinetuningConfig, find_protocol
+from tfbio.base import cli, config, paths, storage
+from tfbio.runs import sweep
+from tfbio.task_types import tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig, find_protocol
+from tfbio.training import devices
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -201,7 +204,9 @@ def _train() -> None:
 
         paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio import checkpoints, finetuning, kinds
+    from tfbio.runs import finetuning
+    from tfbio.task_types import kinds
+    from tfbio.weights import checkpoints
 
     if FLAGS.dry_run:
         print(
@@ -239,7 +244,7 @@ def _train() -> None:
 
 
 def _make_strategy() -> tf.distribute.Strategy:
-    from tfbio import distribution
+    from tfbio.training import distribution
 
     return distribution.make_strategy(
         FLAGS.tpu,
@@ -253,7 +258,7 @@ def _make_strategy() -> tf.distribute.Strategy:
 def _predict() -> None:
     for text in FLAGS.set:  # each by itself: the others are the model's
         config.load(FinetuningConfig, "", [text])
-    from tfbio import predict
+    from tfbio.runs import predict
 
     predict.predict(
         FLAGS.model,

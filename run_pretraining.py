@@ -22,8 +22,10 @@ import contextlib
 
 from absl import flags
 
-from tfbio import cli, config, devices, paths, pretraining_cost, records, storage
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import cli, config, paths, records, storage
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import pretraining_cost
+from tfbio.training import devices
 
 FLAGS = flags.FLAGS
 cli.define_list("examples", [], "Folder made by data_prep.examples, one for each sequence length.")
@@ -70,7 +72,7 @@ def main(argv: list[str]) -> None:
         data = None
         if FLAGS.examples:
             _check_examples()
-            from tfbio import pretraining
+            from tfbio.runs import pretraining
 
             data = pretraining.find_data(settings, FLAGS.examples)
         print(pretraining_cost.report(settings, FLAGS.estimate_for or "", data))
@@ -98,7 +100,9 @@ def main(argv: list[str]) -> None:
     )
 
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio import checkpoints, distribution, pretraining
+    from tfbio.runs import pretraining
+    from tfbio.training import distribution
+    from tfbio.weights import checkpoints
 
     # The checkpoints of others are read by this machine.
     own = FLAGS.init_checkpoint and checkpoints.reader_of(FLAGS.init_checkpoint) is None

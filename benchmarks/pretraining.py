@@ -39,9 +39,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.command import Parser, count, require, run
-from tfbio import config, objective_cost
-from tfbio.cli import UserError
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import config
+from tfbio.base.cli import UserError
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PARALLEL_PARTS = 2  # of tfbio: one on each of the machine's cores
@@ -94,7 +95,10 @@ def tfbio_engine(
     """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products."""
     import tensorflow as tf
 
-    from tfbio import distribution, pretraining, pretraining_data, records, tokenization
+    from tfbio.base import records
+    from tfbio.runs import pretraining, pretraining_data
+    from tfbio.text import tokenization
+    from tfbio.training import distribution
 
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / f"examples_{shape.sequence_length}")
@@ -137,7 +141,7 @@ def hugging_face_engine(
     import torch
 
     from benchmarks import hugging_face_electra
-    from tfbio import tokenization
+    from tfbio.text import tokenization
 
     torch.set_num_threads(os.cpu_count())
     torch.manual_seed(0)
@@ -271,7 +275,8 @@ def compare(name: str, folder: Path, rounds: int) -> None:
 
 def prepare(folder: Path, documents: str, vocab: str) -> None:
     """Puts a vocabulary, examples of both lengths and encoded documents into the folder."""
-    from tfbio import records, tokenization
+    from tfbio.base import records
+    from tfbio.text import tokenization
 
     def stage(name: str, *flags: str) -> None:
         subprocess.run([sys.executable, "-m", f"data_prep.{name}", *flags], cwd=ROOT, check=True)

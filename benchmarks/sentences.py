@@ -26,8 +26,10 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep import documents, pubmed, sentences
-from tfbio import cli
+from data_prep import documents
+from data_prep.readers import pubmed
+from data_prep.sentences import splitters
+from tfbio.base import cli
 
 Split = Callable[[list[str]], Iterable[Sequence[str]]]
 
@@ -223,8 +225,8 @@ PEERS = {"pysbd": pysbd, "syntok": syntok, "blingfire": blingfire}
 def installed_splitters() -> dict[str, Split]:
     """Every splitter that is installed, by what the tables call it."""
     found: dict[str, Split] = {}
-    for name in filter(importlib.util.find_spec, sentences.BEST_FIRST):
-        found[f"{name}, here"] = sentences.load(name)
+    for name in filter(importlib.util.find_spec, splitters.BEST_FIRST):
+        found[f"{name}, here"] = splitters.load(name)
         # After ours, which sets how thinc multiplies matrices: that makes the plain use faster.
         found[f"{name}, plain"] = plain(name)
     for name in filter(importlib.util.find_spec, PEERS):
@@ -232,15 +234,15 @@ def installed_splitters() -> dict[str, Split]:
     return found
 
 
-def speeds(splitters: dict[str, Split], rounds: Sequence[list[str]]) -> dict[str, float]:
+def speeds(found: dict[str, Split], rounds: Sequence[list[str]]) -> dict[str, float]:
     """Seconds of one core for a round: the median over all rounds but the first.
 
     Every splitter reads every round, one after another, so that what else the machine does meets
     all of them.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in splitters}
+    seconds: dict[str, list[float]] = {name: [] for name in found}
     for texts in rounds:
-        for name, split in splitters.items():
+        for name, split in found.items():
             begin = time.process_time()
             for _ in split(texts):
                 pass
@@ -264,11 +266,11 @@ def main(argv: list[str]) -> None:
     flag = flags.FLAGS
     if flag.shared and not os.path.isdir(flag.shared):
         raise cli.UserError(f"--shared={flag.shared}: there is no such folder.")
-    for name in (*sentences.BEST_FIRST, *PEERS):
+    for name in (*splitters.BEST_FIRST, *PEERS):
         there = importlib.util.find_spec(name)
         print(f"- {name} {importlib.metadata.version(name) if there else 'is not installed'}")
     print()
-    splitters = installed_splitters()
+    found = installed_splitters()
     corpora = []
     if flag.shared:
         data = Path(flag.shared) / "data"
@@ -281,7 +283,7 @@ def main(argv: list[str]) -> None:
             f"in {len(corpus.documents):,} texts\n"
         )
         print("| splitter | precision | recall | F1 |\n|---|---|---|---|")
-        for name, split in splitters.items():
+        for name, split in found.items():
             precision, recall, f1 = (f"{100 * value:.2f}" for value in score(corpus, split))
             precision, f1 = ("", "") if corpus.recall_only else (precision, f1)
             print(f"| {name} | {precision} | {recall} | {f1} |", flush=True)
@@ -296,9 +298,9 @@ def main(argv: list[str]) -> None:
     random.Random(0).shuffle(texts)
     size = flag.texts
     rounds = [texts[i * size : (i + 1) * size] for i in range(flag.rounds)]
-    for name in filter(importlib.util.find_spec, sentences.BEST_FIRST):
+    for name in filter(importlib.util.find_spec, splitters.BEST_FIRST):
         both, here, there = agreement(
-            texts[: size * flag.rounds], splitters[f"{name}, here"], splitters[f"{name}, plain"]
+            texts[: size * flag.rounds], found[f"{name}, here"], found[f"{name}, plain"]
         )
         print(
             f"**{name}, here against plain**: in {size * flag.rounds:,} texts {both:,} boundaries "

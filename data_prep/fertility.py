@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep import pipeline
-from tfbio import cli, paths, records, storage, tokenization
+from data_prep.running import pipeline
+from tfbio.base import cli, paths, records, storage
+from tfbio.text import tokenization
 
 DEFINITION = """\
 A word of documents is what stands between whitespace in a title or a sentence, with the punctuation

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep import pipeline
-from tfbio import cli, records, storage
+from data_prep.running import pipeline
+from tfbio.base import cli, records, storage
 
 LABELS = ("background", "objective", "methods", "results", "conclusions")
 SPLITS = ("train", "dev", "test")

@@ -31,8 +31,9 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep import pipeline
-from tfbio import cli, records, storage, tokenization
+from data_prep.running import pipeline
+from tfbio.base import cli, records, storage
+from tfbio.text import tokenization
 
 # Each kind, with how the name of its file must end for `tokenization.load_encoder` to know it.
 KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": ".json"}

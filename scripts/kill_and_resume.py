@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="as of run_pretraining.py")
     flags = parser.parse_args()
 
-    from tfbio import records
+    from tfbio.base import records
 
     words = records.read_manifest(flags.examples, "examples").settings["vocab_size"]
     command = [sys.executable, "run_pretraining.py", f"--examples={flags.examples}"]

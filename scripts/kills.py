@@ -210,7 +210,7 @@ def prepare_sentences(inputs: Path) -> None:
 
     Labels and tags mean nothing: nothing is to be learnt.
     """
-    from tfbio import records
+    from tfbio.base import records
 
     found = records.read_documents(inputs / "documents" / "out")
     sentences = [" ".join(s.split()) for document in found for s in document.sentences]

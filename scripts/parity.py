@@ -25,27 +25,19 @@ import tf_keras as keras
 from absl import flags
 from tokenizers import normalizers, pre_tokenizers
 
-from tfbio import (
-    answers,
-    cli,
-    config,
-    finetuning,
-    kinds,
-    metrics,
-    optimization,
-    packing,
-    task_files,
-    tasks,
-    tensorflow1,
-    tokenization,
-    weight_names,
-)
-from tfbio.batches import NO_TARGET
-from tfbio.encoder_config import EncoderConfig
-from tfbio.finetuner import Finetuner
-from tfbio.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
-from tfbio.task_files import LabelledText, TaggedSentence
-from tfbio.task_model import TaskModel
+from tfbio.base import cli, config
+from tfbio.formats import task_files
+from tfbio.formats.task_files import LabelledText, TaggedSentence
+from tfbio.models.batches import NO_TARGET
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.runs import finetuning
+from tfbio.runs.finetuner import Finetuner
+from tfbio.task_types import answers, kinds, metrics, packing, tasks
+from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
+from tfbio.text import tokenization
+from tfbio.training import optimization
+from tfbio.weights import tensorflow1, weight_names
 
 FLAGS = flags.FLAGS
 

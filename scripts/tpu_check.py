@@ -30,9 +30,11 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from tfbio import cli, config, devices, hlo_cost, paths, pretraining_cost, tpu_cost
-from tfbio.encoder_config import EncoderConfig
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import cli, config, paths
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import hlo_cost, pretraining_cost, tpu_cost
+from tfbio.training import devices
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
@@ -175,7 +177,9 @@ def _lower(settings: PretrainingConfig, cores: int) -> str:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     import tensorflow as tf
 
-    from tfbio import distribution, pretraining, tpu_program
+    from tfbio.planning import tpu_program
+    from tfbio.runs import pretraining
+    from tfbio.training import distribution
 
     strategy = tpu_program.make_strategy(cores, one_copy=True)
     distribution.set_precision(settings.run.precision, strategy)

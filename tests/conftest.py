@@ -18,7 +18,7 @@ with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
 from data_prep import documents, examples, vocabulary
-from tfbio import records
+from tfbio.base import records
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from tensorflow.core.framework import node_def_pb2
 
-from tfbio.tpu_program import BOOKKEEPING, make_strategy, trace
+from tfbio.planning.tpu_program import BOOKKEEPING, make_strategy, trace
 
 __all__ = ["make_strategy", "trace"]  # what else tests need is here
 

@@ -30,8 +30,11 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from data_prep import documents, examples, pipeline  # noqa: E402, F401
-from tfbio import cli, records, report, tasks  # noqa: E402, F401
+from data_prep import documents, examples  # noqa: E402, F401
+from data_prep.running import pipeline  # noqa: E402, F401
+from tfbio import report  # noqa: E402, F401
+from tfbio.base import cli, records  # noqa: E402, F401
+from tfbio.task_types import tasks  # noqa: E402, F401
 
 FLAGS = flags.FLAGS
 HEAVY = ("tensorflow", "torch", "spacy")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.encoder_config import EncoderConfig
-from tfbio.masking import MaskedBatch
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.masking import MaskedBatch
+from tfbio.objectives.pretraining_config import PretrainingConfig
 
 SHARED = Path(os.environ.get("TFBIO_SHARED", Path(__file__).parents[2] / "shared"))
 FOLDER = SHARED / "parity" / "electra_tf1_tiny"

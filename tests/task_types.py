@@ -5,10 +5,12 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
-from tfbio import finetuner, kinds, packing, tokenization
-from tfbio.encoder_config import EncoderConfig
-from tfbio.finetuning_config import FinetuningConfig, FinetuningRun
-from tfbio.task_files import LabelledText, Question, TaggedSentence
+from tfbio.formats.task_files import LabelledText, Question, TaggedSentence
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.runs import finetuner
+from tfbio.task_types import kinds, packing
+from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.text import tokenization
 
 SETTINGS = FinetuningConfig(
     sequence_length=32,

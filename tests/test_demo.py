@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import convert, curves, tokenization
-from tfbio.masking import MaskedBatch
+from tfbio import convert
+from tfbio.objectives.masking import MaskedBatch
+from tfbio.reporting import curves
+from tfbio.text import tokenization
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import records
+from tfbio.base import records
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,7 +36,7 @@ BASE = {
     ],
     "tfbio.convert": ["--from=folder", "--to=new"],
     "tfbio.report": ["--finetuning=folder", "--output=new"],
-    "tfbio.test_sets": ["--test_set=gad=folder", "--output=new"],
+    "tfbio.reporting.test_sets": ["--test_set=gad=folder", "--output=new"],
     "tfbio.blurb_submission": ["--finetuning=folder", "--output=new"],
     "data_prep.documents": ["--input=pubmed.xml", "--output=new"],
     "data_prep.examples": ["--documents=documents", "--vocab=vocab.txt", "--output=new"],
@@ -312,7 +312,11 @@ def test_what_the_walk_gives_a_command_is_enough_to_begin(walked):
     """Else its other flags would not be looked at."""
     begun = {ended["command"] for ended in walked if ended["kind"] == "base" and ended["begun"]}
     expected = {name for name in BASE if "corpora" not in name}
-    assert begun >= expected - {"tfbio.report", "tfbio.test_sets", "tfbio.blurb_submission"}
+    assert begun >= expected - {
+        "tfbio.report",
+        "tfbio.reporting.test_sets",
+        "tfbio.blurb_submission",
+    }
 
 
 @pytest.mark.parametrize(("command", "given", "words"), PAIRS)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import records
-from tfbio.encoder_config import EncoderConfig
+from tfbio.base import records
+from tfbio.models.encoder_config import EncoderConfig
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scripts.kill_and_resume import saved
-from tfbio import records
+from tfbio.base import records
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tfbio import config, tpu_cost
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import config
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import tpu_cost
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.corpora import corpus
-from tfbio import cli, storage
+from tfbio.base import cli, storage
 
 ROOT = Path(__file__).parents[1]
 # What they are to read is wrong as well, but for what is looked at before: whether it is there.

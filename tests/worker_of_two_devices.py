@@ -8,7 +8,7 @@ import sys
 
 from tensorflow.python.distribute import collective_all_reduce_strategy
 
-from tfbio import distribution
+from tfbio.training import distribution
 
 one_device = distribution._set_up_cpu
 distribution._set_up_cpu = lambda _, parallel_parts: one_device(2, parallel_parts)

@@ -10,7 +10,7 @@ if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) in (
     "run_finetuning.py",
 ):
     # A command is imported, which can take seconds. Ctrl-C ends it without a traceback even then;
-    # later tfbio/cli.py does so. Python calls this for what nothing else has caught.
+    # later tfbio/base/cli.py does so. Python calls this for what nothing else has caught.
     def _end(kind, error, trace) -> None:
         if not issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)

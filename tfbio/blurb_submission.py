@@ -41,8 +41,10 @@ from pathlib import Path
 
 from absl import flags
 
-from tfbio import cli, predictions, published, records, results, storage, tasks, test_sets
-from tfbio.results import Run
+from tfbio.base import cli, records, storage
+from tfbio.reporting import published, results, test_sets
+from tfbio.reporting.results import Run
+from tfbio.task_types import predictions, tasks
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
 NAMES = {column.task: column.title for column in published.BLURB} | {"pubmedqa": "PubmedQA"}

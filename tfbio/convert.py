@@ -20,7 +20,7 @@ A masked language model is AlbertForMaskedLM where its layers are shared, Robert
 its positions have an offset, ElectraForMaskedLM where the embeddings are smaller than the layers,
 and BertForMaskedLM otherwise; BERT and ALBERT with their classifier of sentence pairs are
 ...ForPreTraining. A fine-tuned model is ...ForTokenClassification, ForSequenceClassification or
-ForQuestionAnswering; of which family, tfbio/fine_tuned.py says.
+ForQuestionAnswering; of which family, tfbio/weights/fine_tuned.py says.
 
 tfbio: what a run_pretraining.py run leaves, with an optimizer that has done no step: pretraining
 goes on from it (--init_checkpoint), and fine-tuning. Of a TensorFlow 1 checkpoint with the
@@ -31,7 +31,8 @@ leaves: for --mode=predict, and for --init_checkpoint.
 original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
 the optimizer's averages.
 
-saved_model: a SavedModel that takes strings, for TensorFlow Serving (see tfbio/saved_model.py).
+saved_model: a SavedModel that takes strings, for TensorFlow Serving (see
+tfbio/export/saved_model.py).
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from collections.abc import Callable
 
 from absl import flags
 
-from tfbio import cli, config, paths, storage
-from tfbio.cli import UsageError, UserError
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import cli, config, paths, storage
+from tfbio.base.cli import UsageError, UserError
+from tfbio.objectives.pretraining_config import PretrainingConfig
 
 FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
@@ -73,14 +74,9 @@ def to_hugging_face(source: str, target: str) -> None:
       FineTunedError: no class can be the fine-tuned model.
       HuggingFaceError: no class of `transformers` can be the model, or `source` cannot be used.
     """
-    from tfbio import (
-        checkpoints,
-        fine_tuned,
-        hugging_face,
-        model_card,
-        tokenization,
-        weight_names,
-    )
+    from tfbio.export import model_card
+    from tfbio.text import tokenization
+    from tfbio.weights import checkpoints, fine_tuned, hugging_face, weight_names
 
     if fine_tuned.is_one(source):
         _convert_fine_tuned(source, target, fine_tuned.write_hugging_face, with_card=True)
@@ -138,7 +134,10 @@ def to_tfbio(source: str, target: str) -> None:
     """
     import tensorflow as tf
 
-    from tfbio import checkpoints, fine_tuned, hugging_face, optimization, records, tokenization
+    from tfbio.base import records
+    from tfbio.text import tokenization
+    from tfbio.training import optimization
+    from tfbio.weights import checkpoints, fine_tuned, hugging_face
 
     if fine_tuned.is_one(source):
         if not hugging_face.is_one(source):
@@ -177,7 +176,8 @@ def _convert_fine_tuned(
     """Reads, writes, and reads back: the logits must be the same."""
     import numpy as np
 
-    from tfbio import fine_tuned, model_card
+    from tfbio.export import model_card
+    from tfbio.weights import fine_tuned
 
     tuned = fine_tuned.read(source)
     unfinished = f"{target.rstrip('/')}.unfinished"
@@ -206,8 +206,10 @@ def to_original_electra(source: str, target: str) -> str:
       CheckpointError: there is no run in `source`.
       ConversionError: the run is not ELECTRA's, or its encoders are not that code's.
     """
-    from tfbio import checkpoints, optimization, tensorflow1, tokenization
-    from tfbio.encoder_config import EncoderConfig
+    from tfbio.models.encoder_config import EncoderConfig
+    from tfbio.text import tokenization
+    from tfbio.training import optimization
+    from tfbio.weights import checkpoints, tensorflow1
 
     settings = _settings(source)
     if settings.get("objective") != "electra":
@@ -246,7 +248,7 @@ def to_original_electra(source: str, target: str) -> str:
 
 def _settings(source: str) -> dict:
     """Of a run, or a model of Hugging Face's with a head of pretraining."""
-    from tfbio import checkpoints, hugging_face
+    from tfbio.weights import checkpoints, hugging_face
 
     if checkpoints.reader_of(source) is hugging_face:
         return hugging_face.read_pretraining_settings(source)
@@ -261,7 +263,8 @@ def _settings(source: str) -> dict:
 
 def _read_run(source: str, optimizer=None):
     """The settings and the model of a run; the optimizer gets its averages and its step."""
-    from tfbio import checkpoints, electra, masked_language_model
+    from tfbio.objectives import electra, masked_language_model
+    from tfbio.weights import checkpoints
 
     settings = checkpoints.pretraining_config(_settings(source), checkpoints.run_of(source))
     kind = electra.Electra
@@ -305,7 +308,7 @@ def _outputs(model, inputs: tuple) -> list:
     """The logits of all heads of a pretraining model."""
     import tensorflow as tf
 
-    from tfbio.electra import Electra
+    from tfbio.objectives.electra import Electra
 
     ids = inputs[0]
     everywhere = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
@@ -380,7 +383,7 @@ def _convert(source: str, target: str) -> None:
     if given and flags.FLAGS.format != "tfbio":
         raise UsageError("--hparams and --set go with --format=tfbio: they are of a run to go on.")
     if flags.FLAGS.format == "tfbio":
-        from tfbio import tensorflow1
+        from tfbio.weights import tensorflow1
 
         if tensorflow1.has_state(source):
             settings = None
@@ -401,7 +404,7 @@ def _convert(source: str, target: str) -> None:
         to_hugging_face(source, target)
         print(f"{target}: load it with transformers' from_pretrained.")
     elif flags.FLAGS.format == "saved_model":
-        from tfbio import saved_model
+        from tfbio.export import saved_model
 
         folder = saved_model.write(source, target, flags.FLAGS.max_sequence_length)
         print(f"{folder}: TensorFlow Serving's --model_base_path is the folder {target}.")

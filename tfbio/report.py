@@ -29,10 +29,11 @@ from pathlib import Path
 import tqdm
 from absl import flags
 
-from tfbio import cli, curves, published, records, results, storage, tables, test_sets
-from tfbio.published import Column
-from tfbio.results import Run
-from tfbio.tables import Table
+from tfbio.base import cli, records, storage
+from tfbio.reporting import curves, published, results, tables, test_sets
+from tfbio.reporting.published import Column
+from tfbio.reporting.results import Run
+from tfbio.reporting.tables import Table
 
 CSV_COLUMNS = (
     *("model", "task", "data_set", "test_set", "metric", "dev_set", "dev", "figure", "std"),

@@ -17,7 +17,7 @@ import os
 from absl import flags
 
 from data_prep.corpora import corpus
-from tfbio import cli
+from tfbio.base import cli
 
 HEADER = ("index", "sentence", "label")
 LABELS = ("0", "1")

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from absl import flags
 
 from data_prep.corpora import corpus
-from tfbio import cli
+from tfbio.base import cli
 
 LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 NEGATIVE = "false"

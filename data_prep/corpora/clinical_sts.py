@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from data_prep.corpora import corpus
-from tfbio import cli
+from tfbio.base import cli
 
 HEADER = ("index", "sentence1", "sentence2", "score")
 

@@ -25,8 +25,9 @@ from typing import Any, BinaryIO, NamedTuple
 from absl import flags
 from lxml import etree
 
-from data_prep import left_out, markup, pipeline
-from tfbio import cli, records, relations, storage
+from data_prep.running import left_out, pipeline
+from tfbio.base import cli, records, storage
+from tfbio.formats import markup, relations
 
 SPLITS = ("train", "dev", "test")
 

@@ -25,7 +25,7 @@ from absl import flags
 from lxml import etree
 
 from data_prep.corpora import corpus
-from tfbio import cli
+from tfbio.base import cli
 
 LABELS = ("false", "advise", "effect", "int", "mechanism")
 

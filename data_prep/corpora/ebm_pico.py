@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from absl import flags
 
 from data_prep.corpora import corpus
-from tfbio import cli
+from tfbio.base import cli
 
 # In the order in which they overwrite each other.
 TAGS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}

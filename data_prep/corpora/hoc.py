@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from data_prep.corpora import corpus
-from tfbio import cli
-from tfbio.label_sets import HALLMARKS
-from tfbio.task_files import HOC_HEADER, hoc_labels
+from tfbio.base import cli
+from tfbio.formats.label_sets import HALLMARKS
+from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 
 
 def read_instances(

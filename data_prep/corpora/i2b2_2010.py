@@ -30,7 +30,8 @@ from typing import NamedTuple
 from absl import flags
 
 from data_prep.corpora import corpus, notes
-from tfbio import cli, label_sets
+from tfbio.base import cli
+from tfbio.formats import label_sets
 
 HEADER = ("index", "sentence", "label")
 RELATIONS = ("PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP")

@@ -29,7 +29,8 @@ from absl import flags
 from lxml import etree
 
 from data_prep.corpora import corpus, notes
-from tfbio import cli, label_sets
+from tfbio.base import cli
+from tfbio.formats import label_sets
 
 FILES = {
     "2012": {

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data_prep import pipeline
+from data_prep.running import pipeline
 
 # A run of letters and digits, or one other character that is no blank.
 WORD = re.compile(r"[^\W_]+|[^\w\s]|_")

@@ -20,7 +20,7 @@ from typing import Any
 from absl import flags
 
 from data_prep.corpora import corpus
-from tfbio import cli
+from tfbio.base import cli
 
 LABELS = ("yes", "no", "maybe")
 QUESTIONS = 1000

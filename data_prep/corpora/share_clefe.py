@@ -26,7 +26,7 @@ from collections import Counter
 from absl import flags
 
 from data_prep.corpora import corpus, notes
-from tfbio import cli
+from tfbio.base import cli
 
 NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
 MENTIONS = r"Task1(TrainSetGOLD\w*|Gold_SN2012)(\.zip)?/(.*/)?[^/.][^/]*\.(txt|xml)"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from data_prep import documents
-from tfbio import cli, records
+from tfbio.base import cli, records
 
 ROOT = Path(__file__).resolve().parents[2]
 # What must never be in the output: text of bad files, and of a file that some of them refer to.

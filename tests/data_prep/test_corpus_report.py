@@ -1,7 +1,8 @@
 import json
 
 from data_prep import corpus_report
-from tfbio import records, tokenization
+from tfbio.base import records
+from tfbio.text import tokenization
 
 
 def test_the_report_says_what_the_documents_are(command, documents_folder, vocab_file, tmp_path):

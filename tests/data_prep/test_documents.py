@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import articles, boilerplate, documents, markup, pmc, pubmed, units
-from tfbio import cli, records
+from data_prep import documents
+from data_prep.readers import pmc, pubmed
+from data_prep.selection import articles, boilerplate, units
+from tfbio.base import cli, records
+from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[2]
 

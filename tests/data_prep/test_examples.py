@@ -5,8 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_prep import examples, segments
-from tfbio import cli, records, tokenization
+from data_prep import examples
+from data_prep.sentences import segments
+from tfbio.base import cli, records
+from tfbio.text import tokenization
 
 WAYS = [(objective, False) for objective in examples.OBJECTIVES]
 WAYS += [(objective, True) for objective in examples.PACKED_OBJECTIVES]

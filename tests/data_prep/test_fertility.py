@@ -4,7 +4,8 @@ from collections import Counter
 import pytest
 
 from data_prep import fertility, vocabulary
-from tfbio import cli, records, tokenization
+from tfbio.base import cli, records
+from tfbio.text import tokenization
 
 
 @pytest.mark.parametrize(("task", "expected"), [("chem", 1.459), ("disease", 1.144)])

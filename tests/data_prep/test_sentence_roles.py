@@ -3,7 +3,7 @@ import csv
 import pytest
 
 from data_prep import sentence_roles
-from tfbio import records
+from tfbio.base import records
 
 
 def document(sections, id_="pmid:1"):

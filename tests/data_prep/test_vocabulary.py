@@ -9,7 +9,8 @@ import pytest
 import sentencepiece
 
 from data_prep import vocabulary
-from tfbio import cli, records, tokenization
+from tfbio.base import cli, records
+from tfbio.text import tokenization
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,7 +142,7 @@ def test_transformers_loads_a_unigram_model(sentences, tmp_path, monkeypatch, lo
         for text, part, other in zip(texts, np.split(ids, offsets[1:-1]), theirs, strict=True)
         if part.tolist() != other
     ]
-    # Two ways to cut a word can be equally likely to the last bit: see tfbio/tokenization.py.
+    # Two ways to cut a word can be equally likely to the last bit: see tfbio/text/tokenization.py.
     assert len(differ) <= 2, differ
 
 

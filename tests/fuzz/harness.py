@@ -24,7 +24,7 @@ from pathlib import Path
 
 import hypothesis
 
-from tfbio import cli
+from tfbio.base import cli
 
 FOUND = Path(__file__).parent / "found"
 EVERY = Path(__file__).parents[2] / ".fuzz" / "failed"

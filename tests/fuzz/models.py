@@ -12,12 +12,15 @@ import tensorflow as tf
 import tf_keras as keras
 
 from data_prep import vocabulary
-from tfbio import checkpoints, convert, optimization, tensorflow1, tokenization
-from tfbio.electra import Electra
-from tfbio.encoder import Encoder
-from tfbio.encoder_config import EncoderConfig
-from tfbio.masked_language_model import MaskedLanguageModel
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio import convert
+from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.text import tokenization
+from tfbio.training import optimization
+from tfbio.weights import checkpoints, tensorflow1
 
 WORDS = 60
 SHAPE = EncoderConfig(

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio import annotation_formats
-from tfbio.entities import Entity
+from tfbio.formats import annotation_formats
+from tfbio.formats.entities import Entity
+from tfbio.runs import prediction_inputs
 
 PUBTATOR = (
     "227508|t|Naloxone reverses the effect of clonidine.\n"
@@ -57,7 +58,7 @@ BIOC_XML = etree.fromstring("".join(bioc_xml()))
 def reads(folder):
     """A file gives documents whose passages stand in their text, or is refused."""
     (path,) = folder.iterdir()
-    documents = list(annotation_formats.read(str(path)))
+    documents = list(prediction_inputs.read(str(path)))
     for document in documents:
         # Offsets cannot ask for more than the file has.
         assert (
@@ -80,7 +81,7 @@ def keeps_documents(folder):
 
 def keeps_what_is_there(folder):
     """A folder of brat's, into which documents are written, has all of them or its old files."""
-    documents = list(annotation_formats.read(str(folder / "in.pubtator")))
+    documents = list(prediction_inputs.read(str(folder / "in.pubtator")))
     entities = [[Entity("X", 0, min(3, len(x.text)), None)] * bool(x.text) for x in documents]
     annotated = zip(documents, entities, strict=True)
     output = folder / "out"
@@ -105,7 +106,7 @@ def writes_what_it_reads(folder):
         if form == "jsonl":
             again = [json.loads(line)["text"] for line in path.read_text().split("\n") if line]
         else:
-            again = [x.text for x in annotation_formats.read(str(path))]
+            again = [x.text for x in prediction_inputs.read(str(path))]
         assert len(again) == len(documents)
         if name != "out.xml":  # whose line ends are others
             assert again == [x.text for x in documents]
@@ -207,7 +208,7 @@ def writes_again(folder):
     path = str(folder / "out.pubtator")
     annotation_formats.write(path, "pubtator", zip(documents, entities, strict=True))
     if all(x.id and "\x85" not in x.text for x in documents):
-        again = [x.text for x in annotation_formats.read(path)]
+        again = [x.text for x in prediction_inputs.read(path)]
         assert [x.split() for x in again] == [x.text.split() for x in documents]
 
 
@@ -237,7 +238,7 @@ def test_citations(found, data):
 def finds(folder):
     """Files are found by their endings, in folders, by globs and by name; or it is said."""
     item = (folder / "flag").read_text()
-    found = annotation_formats.find_files([str(folder / item) if item else str(folder)])
+    found = prediction_inputs.find_files([str(folder / item) if item else str(folder)])
     assert found and all(os.path.isfile(path) for path in found)
 
 

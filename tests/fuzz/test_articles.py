@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep import articles, exclusion, markup, pmc, pubmed
+from data_prep.readers import pmc, pubmed
+from data_prep.selection import articles, exclusion
 from tests.fuzz import grammars, harness, seeds
+from tfbio.formats import markup
 
 LANGUAGES = ("eng", "fre", "", "english", "ENG")
 TYPES = ("Review", "LETTER", "research-article", "Retracted Publication")

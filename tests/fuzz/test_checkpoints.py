@@ -14,7 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio import checkpoints, encoder
+from tfbio.models import encoder
+from tfbio.weights import checkpoints
 
 WORDS = 60
 SIZES = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": WORDS}

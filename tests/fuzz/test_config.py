@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.fuzz import damage, grammars, harness
-from tfbio import config
-from tfbio.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import config
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
 
 CLASSES = (PretrainingConfig, FinetuningConfig)
 FILES = [(0, name) for name in ("small", "quickstart", "large")]

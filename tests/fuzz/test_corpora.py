@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep import left_out
 from data_prep.corpora import corpus, ddi, notes
+from data_prep.running import left_out
 from tests.fuzz import damage, grammars, harness
 from tests.fuzz.releases import LISTED, RELEASES
 

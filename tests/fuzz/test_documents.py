@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep import articles, documents, left_out, markup
+from data_prep import documents
+from data_prep.running import left_out
+from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio import records
+from tfbio.base import records
+from tfbio.formats import markup
 
 SELECTION = articles.Selection(other_abstracts="all")
 

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from tests.fuzz import damage, grammars, harness, models
-from tfbio import checkpoints, convert, encoder, hugging_face, tensorflow1, tokenization
-from tfbio.electra import Electra
-from tfbio.masked_language_model import MaskedLanguageModel
+from tfbio import convert
+from tfbio.models import encoder
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.text import tokenization
+from tfbio.weights import checkpoints, hugging_face, tensorflow1
 
 WORDS = ("0", "-1", "3", "16", "2000000000", "true", "null", '""', "gelu_new", "ckpt-1", "ckpt-9")
 WORDS += ("electra", "mlm", "bert", "roberta", "albert", "model_type", "1e30", "0.25", "[]", "{}")

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep import articles, markup, pmc
+from data_prep.readers import pmc
+from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio import records
+from tfbio.base import records
+from tfbio.formats import markup
 
 IDS = ("article-id",)
 SELECTION = articles.Selection(captions=True, tables=True)

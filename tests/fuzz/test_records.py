@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import damage, grammars, harness
-from tfbio import records
+from tfbio.base import records
 
 DOCUMENTS = [
     records.Document(f"pmid:{n}", "x.xml", "A title", ["One.", "Two."] * n, ["METHODS", ""] * n)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio import task_files
+from tfbio.formats import task_files
 
 TAGS = ("O", "B", "I", "B-X", "I-X", "S-X", "E-X", "L-X", "U-X", "B-", "-X", "I-Y", "b-x", "B-X-Y")
 TAGGED = "Aspirin\tB-Chemical\nand\tO\nibu\tB-Chemical\nprofen\tI-Chemical\n\nNone\tO\n"

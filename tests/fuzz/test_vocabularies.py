@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from data_prep import vocabulary
 from tests.fuzz import damage, grammars, harness
-from tfbio import hugging_face_tokenizer, sentencepiece_model, tokenization
+from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization
 
 SENTENCES = [
     "Aspirin and ibuprofen interact with the kinase.",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from tests.fuzz import damage, grammars, harness
-from tfbio import weight_files
+from tfbio.weights import weight_files
 
 NAME, INDEX = "model.safetensors", "model.safetensors.index.json"
 TENSORS = {

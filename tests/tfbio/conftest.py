@@ -12,10 +12,14 @@ import tf_keras as keras
 
 from data_prep import sentence_roles, vocabulary
 from tests import task_types
-from tfbio import kinds, pretraining, records, target, task_model, tokenization
-from tfbio.encoder_config import EncoderConfig
-from tfbio.finetuning_config import FinetuningConfig
-from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.base import records
+from tfbio.models import target, task_model
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.runs import pretraining
+from tfbio.task_types import kinds
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import tokenization
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]

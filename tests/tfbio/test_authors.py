@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from scripts import parity
 from tests.parity import SHARED
-from tfbio import answers, spans
-from tfbio.classification import MultiLabel
+from tfbio.task_types import answers, spans
+from tfbio.task_types.classification import MultiLabel
 
 FOLDER = Path(os.environ.get("TFBIO_RECORDING", SHARED / "parity" / "finetuning_tf1_tiny"))
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"there is no recording at {FOLDER}")

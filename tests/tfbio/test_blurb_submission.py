@@ -23,7 +23,10 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from data_prep.corpora import corpus, pubmedqa
-from tfbio import blurb_submission, predictions, results, task_files, tasks
+from tfbio import blurb_submission
+from tfbio.formats import task_files
+from tfbio.reporting import results
+from tfbio.task_types import predictions, tasks
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"ddi": "ddi2013"}

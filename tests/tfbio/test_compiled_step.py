@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import distribution, pretraining, pretraining_data, records, tokenization, tpu_program
-from tfbio.encoder_config import EncoderConfig
-from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.base import records
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.planning import tpu_program
+from tfbio.runs import pretraining, pretraining_data
+from tfbio.text import tokenization
+from tfbio.training import distribution
 
 ROOT = Path(__file__).parents[2]
 # JAX and TensorFlow do not go into one environment: they want other versions of NumPy.

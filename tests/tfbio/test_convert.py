@@ -17,27 +17,20 @@ import tensorflow as tf
 
 from tests.conftest import ROOT
 from tests.hugging_face import compute, padded_batch, save_model, small_model
-from tfbio import (
-    checkpoints,
-    convert,
-    electra,
-    fine_tuned,
-    finetuning,
-    masked_language_model,
-    pretraining,
-    records,
-    task_model,
-    tasks,
-    tensorflow1,
-    tokenization,
-    weight_names,
-)
-from tfbio.cli import UserError
-from tfbio.encoder import Encoder
-from tfbio.encoder_config import EncoderConfig
-from tfbio.finetuning_config import FinetuningConfig
-from tfbio.masking import MaskedBatch
-from tfbio.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio import convert
+from tfbio.base import records
+from tfbio.base.cli import UserError
+from tfbio.models import task_model
+from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import electra, masked_language_model
+from tfbio.objectives.masking import MaskedBatch
+from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.runs import finetuning, pretraining
+from tfbio.task_types import tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import tokenization
+from tfbio.weights import checkpoints, fine_tuned, tensorflow1, weight_names
 
 
 def read(folder):
@@ -523,7 +516,7 @@ def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
     path = convert.to_original_electra(pretrained, str(tmp_path / "original"))
     assert path.endswith("model.ckpt-2")
     _, model, _, _ = read(pretrained)
-    from tfbio import optimization
+    from tfbio.training import optimization
 
     other, optimizer = electra.Electra(model.config), optimization.Adam(0.0)
     tensorflow1.load(path, other, optimizer)
@@ -581,7 +574,7 @@ def test_the_newest_checkpoint_that_is_there_is_taken(pretrained, tmp_path, caps
 
 
 def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
-    from tfbio import hugging_face
+    from tfbio.weights import hugging_face
 
     true_write = hugging_face.write
 

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tfbio import config, devices, distribution, objective_cost, pretraining, pretraining_cost
-from tfbio.electra import Electra
-from tfbio.encoder_config import EncoderConfig
-from tfbio.masked_language_model import MaskedLanguageModel
-from tfbio.pretraining_config import PretrainingConfig
+from tfbio.base import config
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import objective_cost
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import pretraining_cost
+from tfbio.runs import pretraining
+from tfbio.training import devices, distribution
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
-from tfbio import answers, config, finetuning, kinds, task_files, tasks, tokenization
-from tfbio.finetuning_config import FinetuningConfig
+from tfbio.base import config
+from tfbio.formats import task_files
+from tfbio.runs import finetuning
+from tfbio.task_types import answers, kinds, tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import tokenization
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
 FOLDERS = {

@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from tfbio import published, report, results, test_sets
+from tfbio import report
+from tfbio.reporting import published, results, test_sets
 
 ROOT = Path(__file__).parents[2]
 HEADER = "id\tlabel\tpredicted\ttext"

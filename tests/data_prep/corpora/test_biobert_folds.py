@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from data_prep.corpora import biobert_folds, corpus
-from tfbio import tasks
+from tfbio.task_types import tasks
 
 
 def release(folder, fold, train, test):

@@ -3,7 +3,7 @@
 import pytest
 
 from data_prep.corpora import clinical_sts, corpus
-from tfbio import tasks
+from tfbio.task_types import tasks
 
 
 def release(folder, train, test="One.\tTwo.\t2\n"):

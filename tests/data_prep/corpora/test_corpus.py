@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from data_prep.corpora import corpus
-from tfbio import records
+from tfbio.base import records
 
 
 def zipped(members):

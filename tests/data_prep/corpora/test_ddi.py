@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from data_prep.corpora import corpus, ddi
-from tfbio import relations
+from tfbio.formats import relations
 
 # Where the makers' release differs from the older copy of it that BLURB fetches: the place of the
 # mentions after a title in brackets, and the labels of two pairs.

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from data_prep.corpora import corpus, i2b2_2010
-from tfbio import tasks
+from tfbio.task_types import tasks
 
 TEXT = "Made up :\nInventol for made up  fever and ache .\n A scan showed ache .\n"
 CON = (

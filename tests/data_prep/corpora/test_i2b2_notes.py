@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from data_prep.corpora import corpus, i2b2_notes, notes
-from tfbio import tasks
+from tfbio.task_types import tasks
 
 BODY = "Admitted with fevers & chills .\nGiven Inventol\u00ae .\n"
 FOLDERS = {

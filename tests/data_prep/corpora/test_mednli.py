@@ -6,7 +6,8 @@ import zipfile
 import pytest
 
 from data_prep.corpora import corpus, mednli
-from tfbio import task_files, tasks
+from tfbio.formats import task_files
+from tfbio.task_types import tasks
 
 
 def pair(id_, label="entailment", **more):

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from data_prep.corpora import notes
-from tfbio import metrics, task_files
+from tfbio.formats import task_files
+from tfbio.task_types import metrics
 
 
 def made(text, *mentions, **settings):

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from data_prep.corpora import corpus, notes, share_clefe
-from tfbio import tasks
+from tfbio.task_types import tasks
 
 TEXT = (
     "Name: [**Known lastname 1**]  Unit No: ____\n\n"

@@ -1,0 +1,1 @@
+"""Readers of PubMed's and PMC's XML."""

@@ -1,0 +1,1 @@
+"""Which articles are kept, in which version."""

@@ -1,0 +1,301 @@
+"""Input files to units: some megabytes of texts on disk, and a row of numbers for each.
+
+An input is one large file, or some small ones. It is read once; what is later to be known of its
+texts (which article, which version, what its words are like) is in the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_prep.readers import pmc, pubmed
+from data_prep.running import left_out, pipeline
+from data_prep.selection import articles, duplicates, exclusion, fingerprints, versions
+from tfbio.base import records, storage
+from tfbio.formats import markup
+
+# A unit's number: its input's in the upper half, its place in the input in the lower half.
+_UNITS_OF_INPUT = MOST_INPUTS = 1 << 16
+# Characters of text in a small file, at most: PubMed's shipped ones have 0.75 for each compressed
+# byte, so those of 4 MB stay far below; a bomb does not.
+_MOST_HELD = 100_000_000
+# Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
+_UNIT_ROWS = 1 << 16
+
+
+def name_of(path: str) -> str:
+    """What a file is called in messages, settings and documents."""
+    return markup.printable(os.path.basename(path))
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """What a worker must know to read an input.
+
+    Attributes:
+      work: the working folder.
+      selection: what becomes text.
+      exclude: digest of what `exclusion.npz` in the working folder holds; "" if it is not there.
+      unit_characters: after how many a unit ends.
+      max_articles: texts to read of each file; 0: all.
+    """
+
+    work: str
+    selection: articles.Selection
+    exclude: str
+    unit_characters: int
+    max_articles: int
+
+
+def read_input(
+    job: tuple[int, list[bytes]], reader: Reader, partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Reads an input into units, unless an interrupted run did.
+
+    Yields (partition, `versions.ROW`s as bytes), and each problem as a "problems" output.
+    """
+    from apache_beam import pvalue
+
+    index, paths = job[0], list(map(os.fsdecode, job[1]))
+    note = storage.at(reader.work, f"input-{index:05d}.json")
+    if not _is_read(note, index):
+        pipeline.write_step(reader.work, note.stem, _make_units(index, paths, reader))
+    content = json.loads(note.read_text(encoding="utf-8"))
+    for problem in content["problems"]:
+        yield pvalue.TaggedOutput("problems", sentence_of(problem))
+    for unit in numbers_of(index, content):
+        rows = load(unit_file(reader.work, unit, "rows.npy"))
+        yield from grouped(rows, rows["key"] % partitions)
+
+
+def sentence_of(problem: Sequence[str]) -> str:
+    """Returns the sentence on a problem: (file, the part of it that is bad or "", why)."""
+    return ": ".join(filter(None, problem))
+
+
+@pipeline.rare_garbage_collection()
+def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, Any]:
+    """Writes the units of an input; returns how many there are, of what, and what was bad."""
+    units, shards, counts, problems = 0, 0, Counter(), []
+    try:
+        for rows, documents, names in _units(_candidates(paths, reader, counts, problems), reader):
+            if units == _UNITS_OF_INPUT:
+                raise records.DataError(
+                    f"{paths[0]} has more than {units} units: raise --shard_megabytes."
+                )
+            unit = index * _UNITS_OF_INPUT + units
+            _write_unit(reader.work, unit, rows, documents, names)
+            units += 1
+            # A unit of deletions alone comes to no shard.
+            shards += not rows["deleted"].all()
+    except markup.BadFile as error:  # of the input's only file
+        for file in storage.at(reader.work).glob(f"unit-{index:05d}-*"):
+            file.unlink()
+        units, shards, counts = 0, 0, Counter(bad_input_files=1)
+        problems = [_problem(name_of(paths[0]), "", error)]
+    return {"units": units, "shards": shards, "counts": counts, "problems": problems}
+
+
+def _problem(file: str, part: str, sentence: object) -> tuple[str, str, str]:
+    """A problem as `sentence_of` takes it, of bounded length, whatever the file holds."""
+    return file, left_out.cut(part), left_out.cut(str(sentence), 300)
+
+
+def _candidates(
+    paths: Sequence[str],
+    reader: Reader,
+    counts: Counter[str],
+    problems: list[tuple[str, str, str]],
+) -> Iterator[tuple[str, articles.Candidate]]:
+    """Yields (file, candidate) for all files of an input; adds to `counts` and `problems`.
+
+    Raises:
+      BadFile: the input is one file, and it is bad: what was yielded must be discarded. Of several
+        files, none of a bad one is yielded, and it is among the problems.
+    """
+    excluded = _exclusion(reader.work, reader.exclude) if reader.exclude else None
+    for path in paths:
+        name = name_of(path)
+        unknown: Counter[str] = Counter()
+        found = articles.read(path, reader.selection, excluded, unknown)
+        if reader.max_articles:
+            found = itertools.islice(found, reader.max_articles)
+        if len(paths) > 1:
+            try:
+                found = _whole(found)
+            except markup.BadFile as error:
+                counts["bad_input_files"] += 1
+                problems.append(_problem(name, "", error))
+                continue
+        for item in found:
+            if isinstance(item, pmc.Problem):
+                counts["bad_parts"] += 1
+                problems.append(_problem(name, item.name, item.sentence))
+            else:
+                counts[item.kind] += 1
+                counts["other_abstract"] += max(0, len(item.documents) - 1)
+                yield name, item
+        if unknown:
+            counts["unknown_entities"] += unknown.total()
+
+
+def _whole(
+    found: Iterable[articles.Candidate | pmc.Problem],
+) -> list[articles.Candidate | pmc.Problem]:
+    """All of a small file, of which nothing is used before it has proved good.
+
+    Raises:
+      BadFile: it is bad, or there is far more in it than a small file has.
+    """
+    held, characters = [], 0
+    for item in found:
+        held.append(item)
+        if isinstance(item, articles.Candidate):
+            characters += sum(len(text) for d in item.documents for text in d.sentences)
+        if characters > _MOST_HELD:
+            raise markup.BadFile(
+                f"its text has more than {_MOST_HELD:,} characters, which no file of its size has."
+            )
+    return held
+
+
+def _units(
+    candidates: Iterable[tuple[str, articles.Candidate]], reader: Reader
+) -> Iterator[tuple[np.ndarray, list[records.Document], list[tuple[str, str]]]]:
+    """Yields the rows, the texts, and the names of the rows, of one unit after the other."""
+    rows: list[tuple] = []
+    documents: list[records.Document] = []
+    names: list[tuple[str, str]] = []
+    characters = 0
+    for file, candidate in candidates:
+        year, number = _edition(file)
+        names.append((candidate.id, file))
+        rows.append(
+            (
+                candidate.key,
+                candidate.version,
+                year,
+                number,
+                candidate.revised,
+                0,
+                len(rows),
+                len(documents),
+                len(candidate.documents),
+                articles.REASONS.index(candidate.reason) + 1 if candidate.reason else 0,
+                candidate.kind == articles.BODY,
+                candidate.kind == articles.DELETION,
+            )
+        )
+        for document in candidate.documents:
+            documents.append(document)
+            characters += sum(map(len, document.sentences))
+        # A unit of deletions, or of articles without text, has its bounds too.
+        if characters >= reader.unit_characters or len(rows) == _UNIT_ROWS:
+            yield np.array(rows, versions.ROW), documents, names
+            rows, documents, names, characters = [], [], [], 0
+    if rows:
+        yield np.array(rows, versions.ROW), documents, names
+
+
+@functools.lru_cache
+def _edition(file: str) -> tuple[int, int]:
+    return pubmed.edition(file) or (0, 0)
+
+
+def _write_unit(
+    work: str,
+    unit: int,
+    rows: np.ndarray,
+    documents: Sequence[records.Document],
+    names: Sequence[tuple[str, str]],
+) -> None:
+    rows["unit"] = unit
+    records.write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
+    keys = np.repeat(rows["key"], rows["texts"]).tolist()
+    from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
+    likes = [
+        duplicates.rows(
+            fingerprints.words(" ".join(document.sentences)),
+            duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
+            unit,
+            text,
+        )
+        for text, document in enumerate(documents)
+    ]
+    likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
+    for kind, array in (("likes", likes), ("rows", rows)):
+        content = io.BytesIO()
+        np.save(content, array)  # into a file, NumPy's error does not say that the disk is full
+        path = unit_file(work, unit, f"{kind}.npy")
+        with storage.naming(path):
+            path.write_bytes(content.getvalue())
+    records.write_text(unit_file(work, unit, "names.json"), json.dumps(names))
+
+
+def _is_read(note: Path, index: int) -> bool:
+    """Whether all of an input's units are there, or were made documents already."""
+    if not note.exists():
+        return False
+    return all(
+        unit_file(note.parent, unit, "tfrecord").exists()
+        or pipeline.shard_is_done(note.parent.parent, shard_file(unit))
+        for unit in numbers_of(index, json.loads(note.read_text(encoding="utf-8")))
+    )
+
+
+def numbers_of(index: int, note: dict[str, Any]) -> range:
+    """The numbers of an input's units."""
+    return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
+
+
+def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
+    return storage.at(work, f"unit-{_place(unit)}.{kind}")
+
+
+def load(path: Path) -> np.ndarray:
+    """Reads an array."""
+    with path.open("rb") as stream:
+        return np.load(stream)
+
+
+def shard_file(unit: int) -> str:
+    return f"documents-{_place(unit)}.tfrecord"
+
+
+def left_out_file(unit: int) -> str:
+    return f"left_out-{_place(unit)}.jsonl"
+
+
+def _place(unit: int) -> str:
+    """The input and the place in it that a unit's number stands for, as part of file names."""
+    return "{:05d}-{:05d}".format(*divmod(unit, _UNITS_OF_INPUT))
+
+
+@functools.cache
+def _exclusion(work: str, digest: str) -> exclusion.Exclusion:
+    """Loaded once in each worker process; another run may have another in the same folder."""
+    with (
+        storage.at(work, "exclusion.npz").open("rb") as stream,
+        np.load(stream) as arrays,
+    ):
+        return exclusion.Exclusion(**arrays)
+
+
+def grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Yields (number, the rows of that number as bytes): what Beam groups, in few elements."""
+    order = np.argsort(by, kind="stable")
+    rows = rows[order]
+    numbers, starts, counts = np.unique(by[order], return_index=True, return_counts=True)
+    for number, start, count in zip(numbers, starts, counts, strict=True):
+        yield int(number), rows[start : start + count].tobytes()

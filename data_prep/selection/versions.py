@@ -1,0 +1,107 @@
+"""Which of an article's texts is the newest, over all files: numpy on rows of numbers.
+
+PubMed's baseline and update files have an article again whenever it was revised, and withdraw
+some. NLM's rule is that the file with the higher number wins; its names tell year and number
+(`pubmed21n1298.xml.gz`), so the order in which the files are given plays no part. Files of other
+names count as older than those; among them the later date of revision wins, then the place.
+
+The abstract inside of a full text stands in for PubMed's where PubMed has none. What PubMed says of
+an article (that it was withdrawn or retracted, its language, its types), and that a benchmark has
+it, holds for all of its texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_prep.selection import articles
+
+# A candidate on its way to the decision. `unit` and `row` are where it is (see documents.py):
+# its texts are the records from `first` on. `reason` is 0, or 1 + the index in articles.REASONS.
+ROW = np.dtype(
+    [
+        ("key", "<u8"),
+        ("version", "<u4"),
+        ("year", "<u4"),
+        ("number", "<u4"),
+        ("revised", "<u4"),
+        ("unit", "<u4"),
+        ("row", "<u4"),
+        ("first", "<u4"),
+        ("texts", "<u4"),
+        ("reason", "<u1"),
+        ("body", "?"),
+        ("deleted", "?"),
+    ]
+)
+
+KEPT = ""
+# What becomes of a candidate, by `reason` once `newest` has decided.
+VERDICTS: Sequence[str] = (KEPT, *articles.REASONS, "superseded", "in_pubmed", "deleted")
+_WITHOUT_TEXT, _SUPERSEDED, _IN_PUBMED, _DELETED = map(
+    VERDICTS.index, ("without_text", "superseded", "in_pubmed", "deleted")
+)
+# Verdicts on one text of an article that hold for its other text, too.
+_SPREAD = {VERDICTS.index(reason) for reason in articles.REASONS_OF_ARTICLES}
+
+
+def newest(rows: np.ndarray) -> np.ndarray:
+    """Decides over the candidates of some articles.
+
+    A deletion withdraws one version of one PMID. Of each version the newest row counts; of the
+    versions that are left, the highest is the article's, and may still be left out for a reason.
+
+    Args:
+      rows: `ROW` [n], all rows of every key that is among them, in any order.
+
+    Returns:
+      `ROW` [m <= n]: the rows that are no deletions, in order of unit and row; `reason` indexes
+      `VERDICTS` now.
+    """
+    names = ("row", "unit", "revised", "number", "year", "version", "key")
+    rows = rows[np.lexsort([rows[name] for name in names])]
+    _, starts, counts = np.unique(rows["key"], return_index=True, return_counts=True)
+    # Most articles are there once: nothing is to be decided.
+    for start, count in zip(starts[counts > 1], counts[counts > 1], strict=True):
+        article = rows[start : start + count]
+        article["reason"] = _verdicts(article)
+    rows = rows[~rows["deleted"]]
+    return rows[np.lexsort((rows["row"], rows["unit"]))]
+
+
+def _verdicts(rows: np.ndarray) -> list[int]:
+    """The verdict on each row of one article, given in order of version, edition and place."""
+    reasons, deleted, body, version = (
+        rows[name].tolist() for name in ("reason", "deleted", "body", "version")
+    )
+    newest = {key: index for index, key in enumerate(zip(body, version, strict=True))}
+    versions = [number for is_body, number in newest if number and not is_body]
+    alive = [number for number in versions if not deleted[newest[False, number]]]
+    citation = newest[False, max(alive)] if alive else None
+    inside, full_text = newest.get((False, 0)), newest.get((True, 0))
+    withdrawn = bool(versions) and citation is None
+
+    abstract = citation
+    if inside is not None and not withdrawn:
+        # PubMed has its title only, or nothing.
+        poor = citation is None or reasons[citation] == _WITHOUT_TEXT
+        if poor and (citation is None or reasons[inside] != _WITHOUT_TEXT):
+            abstract = inside
+    kept = [index for index in (abstract, full_text) if index is not None]
+
+    verdicts = []
+    for index, reason in enumerate(reasons):
+        if index in kept or index == citation:
+            verdicts.append(reason)
+        elif withdrawn:
+            verdicts.append(_DELETED)
+        else:
+            verdicts.append(_IN_PUBMED if index == inside else _SUPERSEDED)
+    spread = [verdicts[i] for i in {*kept, citation} - {None} if verdicts[i] in _SPREAD]
+    if withdrawn:
+        spread.append(_DELETED)
+    for index in kept:
+        verdicts[index] = verdicts[index] or min(spread, default=0)
+    return verdicts

@@ -1,0 +1,1 @@
+"""Splits texts into sentences, and packs these into segments."""

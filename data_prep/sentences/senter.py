@@ -1,0 +1,297 @@
+"""spaCy's small sentence model, asked only where a sentence can begin.
+
+`sentences.py` uses it for pipelines that are nothing but this model, such as biosenter: nine times
+as many words a core-second as spaCy's own way through it (docs/sentences.md).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfbio.text import ragged
+
+if TYPE_CHECKING:
+    import spacy
+
+# Of so many tokens `Senter` keeps what it knows before it forgets them all: at most 460 bytes each.
+_MOST_TOKENS = 500_000
+
+# Characters of texts that `Senter` takes in hand at once.
+_AT_ONCE = 128_000
+
+# Windows of tokens in one matrix product: 128 and 256 are equally fast.
+_ROWS = 128
+
+# The last bits of a matrix product's row depend on the rows around it: biosenter's scores of a
+# token differ by up to 6e-6 between batches (195,100 tokens). Scores of "begins" and "does not"
+# that are closer than this are computed anew, from the words around the token alone.
+_NEAR_TIE = 1e-3
+
+# A longer run without a space is read in parts: the tokenizer's time grows with its square.
+_LONGEST_WORD = 1_000
+
+# What a sentence's last token has one of (. ? ! or an ellipsis, but no decimal point), and what a
+# token between it and the next sentence has none of.
+_END = re.compile(r"[?!\u2026]|(?<!\d)\.|\.(?!\d)")
+_LETTER = re.compile(r"[^\W\d_]")
+
+# The tokenizer leaves the period on "IL-2R." and "NF-kappaB.", which then look like abbreviations:
+# 105 of the 141 boundaries that biosenter misses in GENIA follow a capital; with this rule it
+# misses 67 in all.
+_PERIOD = r"(?<=[a-z0-9][A-Z])\.$"
+
+# The model that `Senter` can read: spaCy's HashEmbedCNN without word vectors, and its Tagger.
+_SENTER = re.compile(
+    r"extract_features>>list2ragged>>with_array\((ints-getitem>>hashembed\|?)+\)"
+    r">>with_array\(maxout>>layernorm>>dropout\)>>ragged2list>>with_array\("
+    r"(residual\(expand_window>>maxout>>layernorm>>dropout\)(>>)?)+\)>>with_array\(softmax\)"
+)
+
+# Stands between texts. XML cannot hold the character.
+_EDGE = " \0 "
+
+
+def can_read(nlp: spacy.Language) -> bool:
+    """Whether a pipeline is the English model that `Senter` knows, and nothing else."""
+    known = nlp.lang == "en" and nlp.pipe_names == ["senter"]
+    return known and bool(_SENTER.fullmatch(nlp.get_pipe("senter").model.name))
+
+
+class Senter:
+    """A pipeline of one `senter`, computed for the tokens after a sentence-ending character.
+
+    spaCy's model says of every token whether a sentence begins there, from the four tokens (in
+    biosenter) on either side. Here it is asked only about tokens that follow one with . ? ! or an
+    ellipsis in it (`_END`), at once or after one more without a letter: a bracket, a quote, a
+    citation's number. Only these and the words around them are tokenized, and each word once:
+    spaCy's tokenizer reads what stands between two spaces by itself, and a token's vector, before
+    its neighbours come in, depends on nothing but four features of the token. So words are kept,
+    and a vector for each combination of features.
+
+    The tokenizer (with one rule more, `_PERIOD`), the vectors and the layers are spaCy's own.
+    `docs/sentences.md` has what this gains and how many boundaries differ: those where the model
+    begins a sentence in mid-air.
+    """
+
+    def __init__(self, nlp: spacy.Language):
+        from spacy.attrs import IDS
+
+        self._nlp = nlp
+        self._model = model = nlp.get_pipe("senter").model
+        embed, encode = model.get_ref("tok2vec").layers
+        self._features = embed.layers[0].attrs["columns"]
+        # spaCy finds out 23 properties of every new word (does it look like an address?), of which
+        # the model reads 4: without the others a new word takes half the time.
+        getters = nlp.vocab.lex_attr_getters
+        nlp.vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
+        tokenizer = nlp.tokenizer
+        suffixes = tokenizer.suffix_search.__self__.pattern
+        tokenizer.suffix_search = _unless_letters(re.compile(f"{suffixes}|{_PERIOD}").search, None)
+        tokenizer.prefix_search = _unless_letters(tokenizer.prefix_search, None)
+        tokenizer.infix_finditer = _unless_letters(tokenizer.infix_finditer, ())
+        tokenizer.url_match = _unless_letters(tokenizer.url_match, None)
+        self._hashed = embed.layers[2].layers[0]
+        self._mixed = embed.layers[3].layers[0]
+        self._convolutions = [residual.layers[0].layers for residual in encode.layers[0].layers]
+        self._output = model.layers[-1].layers[0]
+        self._reach = encode.attrs["pad"]  # tokens on either side; zeros beyond a text's ends
+        self._lock = threading.Lock()  # Beam's runners may have several threads in one worker
+        self._forget()
+
+    def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        """Yields the sentences of each text."""
+        for batch in _batches(texts):
+            with self._lock:
+                starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
+            begins = np.cumsum([len(_EDGE)] + [len(text) + len(_EDGE) for text in batch])
+            cuts = np.searchsorted(starts, begins)
+            for text, begin, (a, b) in zip(batch, begins.tolist(), pairwise(cuts), strict=False):
+                yield cut(text, (starts[a:b] - begin).tolist())
+
+    def _starts(self, text: str) -> np.ndarray:
+        """Where sentences begin in texts between edges, int64[starts], in characters."""
+        words, begins = _words_near_ends(text, self._reach)
+        if len(self._tokens) > _MOST_TOKENS:
+            self._forget()
+        unknown = [word for word in dict.fromkeys(words) if word not in self._known]
+        if unknown:
+            self._learn(unknown)
+
+        # From words to their tokens: `vector` are rows of a table, `place` characters of `text`.
+        known = np.fromiter(map(self._known.__getitem__, words), np.int64, len(words))
+        first, count = self._words[known].T
+        upto = np.cumsum(count)
+        token = ragged.ranges(first, count)
+        offset, ends, closes, vector = self._tokens[token].T
+        place = np.repeat(begins, count) + offset
+
+        can_begin = np.zeros(len(token), bool)
+        can_begin[2:] = (ends[1:-1] | (closes[1:-1] & ends[:-2])).astype(bool)
+        can_begin &= vector > 0  # a text's edge is no token
+        asked = np.flatnonzero(can_begin)
+        window = np.arange(-self._reach, self._reach + 1)
+        scores = [np.zeros(0, np.float32)]
+        for i in range(0, len(asked), _ROWS):
+            seen = vector[asked[i : i + _ROWS, None] + window]
+            scores.append(self._score(self._vectors[seen]))
+        score = np.concatenate(scores)
+        for i in np.flatnonzero(np.abs(score) < _NEAR_TIE):
+            word = np.searchsorted(upto, asked[i] + window, side="right")
+            # A text's edge is as long as the model sees: no word lies beyond it.
+            around = [j for j in range(word[0], word[-1] + 1) if words[j] != _EDGE.strip()]
+            at = around.index(word[self._reach])
+            score[i] = self._score_alone([words[j] for j in around], at, int(offset[asked[i]]))
+        return place[asked[score > 0]]
+
+    def _score(self, x: np.ndarray) -> np.ndarray:
+        """How much likelier it is that a sentence begins with a window's middle token than not.
+
+        Args:
+          x: vectors of the windows' tokens, float32[rows, 2 * reach + 1, width].
+
+        Returns:
+          Differences of the model's scores, float32[rows].
+        """
+        for expand, *layers in self._convolutions:
+            size = expand.attrs["window_size"]
+            rows, length, width = x.shape
+            kept = length - 2 * size
+            seen = [x[:, shift : shift + kept] for shift in range(2 * size + 1)]
+            y = np.concatenate(seen, axis=2).reshape(rows * kept, -1)
+            for layer in layers:
+                y = layer.predict(y)
+            x = x[:, size:-size] + y.reshape(rows, kept, width)
+        does_not, does = self._output.predict(x[:, 0]).T
+        return does - does_not
+
+    def _score_alone(self, words: list[str], at: int, offset: int) -> float:
+        """The same by spaCy's model, for the token `offset` characters into `words[at]`."""
+        with self._nlp.memory_zone():
+            doc = self._nlp.tokenizer(" ".join(words))
+            place = sum(len(word) + 1 for word in words[:at]) + offset
+            i = next(token.i for token in doc if token.idx == place)
+            does_not, does = self._model.predict([doc])[0][i]
+        return does - does_not
+
+    def _learn(self, words: list[str]) -> None:
+        """Adds words to what is known: their tokens, and vectors of new features."""
+        text = " ".join(words)
+        with self._nlp.memory_zone():  # spaCy need not keep them
+            doc = self._nlp.tokenizer(text)
+            features = doc.to_array(self._features)
+            place = np.array([token.idx for token in doc])
+            tokens = [token.text for token in doc]
+        lengths = np.array([len(word) for word in words])
+        begins = np.cumsum(lengths + 1) - lengths - 1
+        word = np.searchsorted(begins, place, side="right") - 1
+        count = np.bincount(word, minlength=len(words))
+        first = len(self._tokens) + np.cumsum(count) - count
+
+        self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
+        self._words.append(np.stack([first, count], axis=1))
+        # Found in the word and not in the token, which may end in the midst of a number.
+        marks = [match.start() for match in _END.finditer(text)]
+        place_after = place + [len(token) for token in tokens]
+        ends = np.searchsorted(marks, place_after) > np.searchsorted(marks, place)
+        closes = [_LETTER.search(token) is None for token in tokens]
+        row_of, before = self._row_of, len(self._row_of)
+        rows = [row_of.setdefault(token.tobytes(), len(row_of)) for token in features]
+        self._tokens.append(np.stack([place - begins[word], ends, closes, rows], axis=1))
+        if len(row_of) > before:
+            new = b"".join(islice(row_of, before, None))
+            new = np.frombuffer(new, features.dtype).reshape(-1, features.shape[1])
+            self._vectors.append(self._mixed.predict(self._hashed.predict(new)))
+
+    def _forget(self) -> None:
+        """Empties what is known, but for a text's edge: tokens of zeros, as many as are seen."""
+        width = self._mixed.get_dim("nO")
+        self._known = {_EDGE.strip(): 0}
+        self._words = _Table(np.array([[0, self._reach]]))
+        self._tokens = _Table(np.zeros((self._reach, 4), np.int32))
+        self._row_of = {b"": 0}
+        self._vectors = _Table(np.zeros((1, width), np.float32))
+
+
+class _Table:
+    """Rows of numbers that grow in number."""
+
+    def __init__(self, rows: np.ndarray):
+        self._rows = rows
+        self._used = len(rows)
+
+    def __len__(self) -> int:
+        return self._used
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        return self._rows[index]
+
+    def append(self, rows: np.ndarray) -> None:
+        while self._used + len(rows) > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._used : self._used + len(rows)] = rows
+        self._used += len(rows)
+
+
+def _unless_letters(search: Callable, nothing: object) -> Callable:
+    """A search of spaCy's English tokenizer that knows at once that it finds nothing in a word.
+
+    None of its patterns, some of 12,000 characters, matches where there are only ASCII letters.
+    """
+    return lambda text: nothing if text.isalpha() and text.isascii() else search(text)
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yields lists of texts of at least `_AT_ONCE` characters together, but for the last."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= _AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
+    """The words from which a model that sees so many tokens can tell where sentences begin.
+
+    A word is what stands between spaces, or `_LONGEST_WORD` characters of it.
+
+    Args:
+      text: begins and ends with a space.
+
+    Returns:
+      (words, the character at which each begins as int64[words]).
+    """
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    space = codes == ord(" ")
+    begins = np.flatnonzero(space[:-1] & ~space[1:]) + 1
+    ends = np.flatnonzero(~space[:-1] & space[1:]) + 1
+    marks = [match.start() for match in _END.finditer(text)]
+    for i in np.flatnonzero(ends - begins > _LONGEST_WORD)[::-1]:
+        parts = range(begins[i], ends[i], _LONGEST_WORD)
+        begins = np.insert(begins, i + 1, parts[1:])
+        ends = np.insert(ends, i, parts[1:])
+        marks += (
+            parts  # at a cut, what is an end in the word may be none in the part, or vice versa
+        )
+    marked = np.searchsorted(begins, marks, side="right") - 1
+    near = np.zeros(len(begins), bool)
+    for shift in range(-reach, reach + 3):  # a sentence begins in the marked word or the next two
+        near[np.clip(marked + shift, 0, len(near) - 1)] = True
+    begins, ends = begins[near], ends[near]
+    return [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)], begins
+
+
+def cut(text: str, starts: Iterable[int]) -> list[str]:
+    """The parts of a text between some characters, without the white space around them."""
+    ends = (0, *starts, len(text))
+    return [part for a, b in pairwise(ends) if (part := text[a:b].strip())]

@@ -1,0 +1,136 @@
+"""Sentence splitters: spaCy pipelines, stripped to what finds sentence boundaries.
+
+`load` gives a function from texts to their sentences. A text's sentences depend on that text
+alone, not on the texts beside it, and no text is too long.
+
+Two ways lead there. Any spaCy pipeline reads one text after another (`_split_texts`). One that is
+nothing but spaCy's small sentence model, as biosenter is, is read by `senter.py`, which asks the
+model's own layers about the few words that can begin a sentence and not about all of them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from data_prep.sentences import senter
+from tfbio.base import cli
+
+if TYPE_CHECKING:
+    import spacy
+
+# From the best to the one that is always there; `auto` takes the first that is installed.
+# Boundary F1 on GENIA, whose boundaries people corrected: biosenter 99.6, scispacy (pysbd's rules)
+# 98.8, at 18 times as many words a core-second (benchmarks/sentences.py; docs/sentences.md).
+# en_core_sci_sm was not measured: it stands where biosenter's authors found it, below biosenter.
+BEST_FIRST = ("biosenter", "en_core_sci_sm", "scispacy")
+
+# Components that say nothing about sentences.
+_IDLE = ("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "ner", "entity_linker")
+
+# spaCy keeps every word that it has met. A pipeline that has met so many is loaded anew, between
+# two texts: half a second for a bound on memory. (`Language.memory_zone`, which also bounds it,
+# turns the tokenizer's cache off, and takes a third longer.)
+_MOST_WORDS = 1_000_000
+
+# Characters that a pipeline reads at once, several times the longest abstract's: pysbd's time for a
+# character doubles from 1,500 to 10,000 characters (10 to 18 microseconds), to 53 at 40,000.
+_PIECE = 10_000
+
+Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
+
+
+def resolve(name: str) -> tuple[str, str]:
+    """The splitter that a name stands for, and its version.
+
+    Args:
+      name: "auto", "scispacy", or an installed spaCy package.
+
+    Raises:
+      UserError: it is not installed.
+    """
+    if name == "auto":
+        name = next((n for n in BEST_FIRST if importlib.util.find_spec(n)), "scispacy")
+    try:
+        return name, importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        raise cli.UsageError(
+            f"--sentence_splitter={name}: no such package is installed: `pip install {name}`, or "
+            "give auto, scispacy, or the name of an installed spaCy package."
+        ) from None
+
+
+def load(name: str) -> Splitter:
+    """Loads a splitter: a function from texts to the sentences of each text, in order.
+
+    Sentences are stripped of white space around them; none is empty, and nothing else is lost.
+    The texts may be a stream: some hundred are held at a time.
+
+    Raises:
+      UserError: the package is not a spaCy pipeline that finds sentences.
+    """
+    nlp = _pipeline(name)
+    if senter.can_read(nlp):
+        return senter.Senter(nlp).split
+    return lambda texts: _split_texts(name, nlp, texts)
+
+
+def _pipeline(name: str) -> spacy.Language:
+    """Loads a spaCy pipeline that does nothing but find sentences."""
+    import spacy
+    from thinc.api import NumpyOps, set_current_ops
+
+    if name == "scispacy":
+        import scispacy.custom_sentence_segmenter  # noqa: F401  (registers the component)
+
+        nlp = spacy.blank("en")
+        nlp.add_pipe("pysbd_sentencizer")
+    else:
+        # numpy's matrix product is three times as fast as the one that thinc takes by default
+        # (68 against 22 GFLOP/s on one core), which makes biosenter 1.6 times as fast.
+        set_current_ops(NumpyOps(use_blis=False))
+        try:
+            nlp = spacy.load(name, exclude=_IDLE)
+        except (OSError, ValueError, AttributeError) as error:
+            raise cli.UsageError(
+                f"--sentence_splitter={name}: it is not a spaCy pipeline ({error})."
+            ) from error
+        if not any(pipe in nlp.pipe_names for pipe in ("senter", "sentencizer", "parser")):
+            raise cli.UsageError(
+                f"--sentence_splitter={name}: this spaCy pipeline does not find sentences."
+            )
+    nlp.tokenizer.max_cache_size = _MOST_WORDS
+    return nlp
+
+
+def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterator[list[str]]:
+    """Splits one text after another.
+
+    In batches, which `Language.pipe` would make, a text's boundaries could depend on its batch.
+    """
+    for text in texts:
+        if len(nlp.vocab.strings) > _MOST_WORDS:
+            nlp = _pipeline(name)
+        yield senter.cut(text, _starts(nlp, text))
+
+
+def _starts(nlp: spacy.Language, text: str) -> list[int]:
+    """Where the sentences of a text begin, but for the first, in characters.
+
+    A text longer than a piece is read piece by piece. The end of a piece is no end of a sentence:
+    the next piece begins with the last sentence of the one before.
+    """
+    starts: list[int] = []
+    begin = 0
+    while begin < len(text):
+        end = len(text)
+        if end - begin > _PIECE:
+            end = text.rfind(" ", begin + 1, begin + _PIECE) + 1 or begin + _PIECE
+        found = [begin + s.start_char for s in nlp(text[begin:end]).sents][1:]
+        starts += found
+        begin = found[-1] if found and end < len(text) else end
+        if begin == end < len(text):
+            starts.append(end)
+    return starts

@@ -1,0 +1,175 @@
+import pytest
+
+from data_prep.readers import pmc
+from data_prep.selection import articles
+from tfbio.base import cli
+
+CITATION = """<PubmedArticle><MedlineCitation><PMID Version="2">5</PMID>
+<DateRevised><Year>2021</Year><Month>3</Month><Day>9</Day></DateRevised>
+<Article><ArticleTitle>On rats.</ArticleTitle>
+<Abstract>
+<AbstractText Label="AIM" NlmCategory="OBJECTIVE">We ask.</AbstractText>
+<AbstractText Label="RESULTS" NlmCategory="RESULTS">We know now.</AbstractText>
+</Abstract><Language>eng</Language><Language>fre</Language>
+<PublicationTypeList><PublicationType UI="D016428">Journal Article</PublicationType>
+{types}</PublicationTypeList></Article>
+<OtherAbstract Type="plain-language-summary" Language="eng">
+<AbstractText>We like rats.</AbstractText></OtherAbstract>
+<OtherAbstract Type="Publisher" Language="fre"><AbstractText>Nous aimons les rats.</AbstractText>
+</OtherAbstract>
+</MedlineCitation></PubmedArticle>"""
+RETRACTED = '<PublicationType UI="D016441">Retracted Publication</PublicationType>'
+
+FULL_TEXT = """<article article-type="research-article" xml:lang="{language}"><front><article-meta>
+<article-id pub-id-type="pmc">77</article-id>{pmid}
+<title-group><article-title>On cats</article-title></title-group>
+<abstract><p>Cats, in short.</p></abstract></article-meta></front>
+<body><sec><title>Methods</title><p>We fed cats.</p><p>They ate.</p>
+<fig><caption><p>A cat.</p></caption></fig></sec></body></article>"""
+
+
+def read(tmp_path, text, **selection):
+    path = tmp_path / "a.xml"
+    path.write_text(text, encoding="utf-8")
+    return list(articles.read(str(path), articles.Selection(**selection), None))
+
+
+def citation(tmp_path, types="", **selection):
+    text = f"<PubmedArticleSet>{CITATION.format(types=types)}</PubmedArticleSet>"
+    (found,) = read(tmp_path, text, **selection)
+    return found
+
+
+def full_text(tmp_path, pmid="", language="en", **selection):
+    if pmid:
+        pmid = f'<article-id pub-id-type="pmid">{pmid}</article-id>'
+    return read(tmp_path, FULL_TEXT.format(pmid=pmid, language=language), **selection)
+
+
+def test_a_citation_is_its_abstract(tmp_path):
+    found = citation(tmp_path)
+    assert (found.kind, found.key, found.version, found.revised) == ("citation", 5, 2, 20210309)
+    (document,) = found.documents
+    assert (document.id, document.article, document.source) == ("pmid:5", "pmid:5", "a.xml")
+    assert document.title == "On rats."
+    assert document.sentences == ["We ask.", "We know now."]
+    assert document.sections == ["OBJECTIVE", "RESULTS"]
+
+
+def test_labels_and_other_abstracts_are_options(tmp_path):
+    (document,) = citation(tmp_path, section_labels=True).documents
+    assert document.sentences == ["AIM: We ask.", "RESULTS: We know now."]
+    _, english = citation(tmp_path, other_abstracts="english").documents
+    assert (english.id, english.article) == ("pmid:5#other_abstract1", "pmid:5")
+    assert (english.title, english.sentences) == ("", ["We like rats."])
+    *_, french = citation(tmp_path, other_abstracts="all").documents
+    assert (french.id, french.sentences) == ("pmid:5#other_abstract2", ["Nous aimons les rats."])
+
+
+@pytest.mark.parametrize(
+    ("selection", "types", "reason"),
+    [
+        ({}, "", ""),
+        ({}, RETRACTED, "retracted"),
+        ({"keep_retracted": True}, RETRACTED, ""),
+        ({"languages": ("fre",)}, "", ""),
+        ({"languages": ("ger", "spa")}, "", "language"),
+        ({"publication_types": ("journal article",)}, "", "publication_type"),
+        ({"publication_types": ("Letter",)}, "", ""),
+        ({"min_words": 5}, "", ""),
+        ({"min_words": 6}, "", "too_short"),
+    ],
+)
+def test_what_is_not_wanted_has_a_reason_and_no_text(tmp_path, selection, types, reason):
+    found = citation(tmp_path, types, **selection)
+    assert (found.reason, len(found.documents)) == (reason, 0 if reason else 1)
+
+
+def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):
+    abstract, body = full_text(tmp_path, pmid=5)
+    assert (abstract.kind, abstract.key, abstract.version) == ("abstract", 5, 0)
+    assert abstract.documents[0].id == "pmid:5"
+    assert (body.kind, body.key, body.version) == ("body", 5, 0)
+    (document,) = body.documents
+    assert (document.id, document.article) == ("pmid:5#body", "pmid:5")
+    assert document.title == "On cats"
+    assert document.sentences == ["We fed cats.", "They ate."]
+    assert document.sections == ["Methods", "Methods"]
+
+    abstract, body = full_text(tmp_path)
+    assert abstract.key == body.key == 1 << 62 | 77
+    assert [d.id for c in (abstract, body) for d in c.documents] == [
+        "pmcid:PMC77",
+        "pmcid:PMC77#body",
+    ]
+    (abstract,) = full_text(tmp_path, full_text=False)
+    assert abstract.documents[0].sentences == ["Cats, in short."]
+
+
+@pytest.mark.parametrize(
+    "pmid", ["27114x", "N/A", "1e5", "-5", "+7", "1_000", "٥٥", "0", "000", "1234567890123"]
+)
+def test_what_is_no_pmid_is_none(tmp_path, pmid):
+    """It ends no run, is no id, and is not the key that other articles have."""
+    for found in full_text(tmp_path, pmid=pmid):
+        assert found.key == 1 << 62 | 77
+        assert found.documents[0].article == "pmcid:PMC77"
+    text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"
+    (found,) = read(tmp_path, text.replace(">5</PMID>", f">{pmid}</PMID>"))
+    assert found.reason == "without_id" and not found.documents
+    assert found.key > 1 << 40
+
+
+def test_full_texts_without_a_valid_id_do_not_share_a_key(tmp_path):
+    ids = '<article-id pub-id-type="pmid">N/A</article-id>'
+    ids += '<article-id pub-id-type="doi">none</article-id>'
+    keys = []
+    for words in ("We fed cats.", "We fed mice."):
+        text = FULL_TEXT.format(pmid=ids, language="en").replace(">77<", ">PMC0<")
+        abstract, body = read(tmp_path, text.replace("We fed cats.", words))
+        assert abstract.key == body.key and abstract.id.startswith("file:a.xml:")
+        keys.append(body.key)
+    assert keys[0] != keys[1] and min(keys) > 1 << 63
+
+
+def test_one_article_has_one_id(tmp_path):
+    assert full_text(tmp_path, pmid="0055")[0].documents[0].id == "pmid:55"
+    text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"
+    (found,) = read(tmp_path, text.replace(">5</PMID>", ">0055</PMID>"))
+    assert (found.key, found.id, found.documents[0].id) == (55, "pmid:55", "pmid:55")
+
+
+def test_titles_of_sections_and_captions_are_options(tmp_path):
+    _, body = full_text(tmp_path, section_labels=True, captions=True)
+    assert body.documents[0].sentences == ["Methods: We fed cats.", "They ate.", "A cat."]
+
+
+def test_languages_of_full_texts_have_medlines_codes(tmp_path):
+    german = [c.reason for c in full_text(tmp_path, language="de", languages=("eng",))]
+    assert german == ["language", "language"]
+    assert not full_text(tmp_path, language="de", languages=("ger",))[0].reason
+
+
+def test_settings_that_make_no_sense_are_named():
+    with pytest.raises(cli.UserError, match="--languages: 'English' is not a code"):
+        articles.Selection(languages=("English",))
+    with pytest.raises(cli.UserError, match="other_abstracts=french"):
+        articles.Selection(other_abstracts="french")
+
+
+def test_a_broken_article_of_a_set_is_a_problem_and_the_rest_is_read(tmp_path):
+    import io
+    import tarfile
+
+    path = tmp_path / "package.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in (
+            ("a.nxml", "<article>"),
+            ("b.nxml", FULL_TEXT.format(pmid="", language="en")),
+        ):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    problem, *candidates = articles.read(str(path), articles.Selection(), None)
+    assert isinstance(problem, pmc.Problem) and problem.name.endswith("a.nxml")
+    assert [c.kind for c in candidates] == ["abstract", "body"]

@@ -1,0 +1,124 @@
+import itertools
+import random
+
+import numpy as np
+
+from data_prep.selection import versions
+
+ROWS = itertools.count()
+
+
+def row(key, version=1, edition=(21, 1), revised=20200101, deleted=False, reason="", body=False):
+    year, number = edition
+    place = next(ROWS)
+    reason = versions.VERDICTS.index(reason)
+    return (key, version, year, number, revised, place // 7, place, 0, 1, reason, body, deleted)
+
+
+def full_text(key, reason="", abstract_reason=""):
+    """The rows of a full text's abstract and body."""
+    return (
+        row(key, version=0, edition=(0, 0), reason=reason or abstract_reason),
+        row(key, version=0, edition=(0, 0), reason=reason, body=True),
+    )
+
+
+def verdicts(*rows):
+    """What becomes of rows, in the order in which they are given (None: a deletion)."""
+    decided = versions.newest(np.array(list(rows), versions.ROW))
+    found = {int(r["row"]): versions.VERDICTS[r["reason"]] for r in decided}
+    return [found.get(r[6]) for r in rows]
+
+
+def test_the_file_with_the_higher_number_wins_and_the_year_before_it():
+    assert verdicts(
+        row(1, edition=(21, 9)), row(1, edition=(22, 1)), row(1, edition=(21, 1298))
+    ) == ["superseded", "", "superseded"]
+
+
+def test_a_later_place_and_a_later_revision_win():
+    assert verdicts(row(1), row(1)) == ["superseded", ""]
+    no_edition = {"edition": (0, 0)}
+    assert verdicts(
+        row(1, revised=20210101, **no_edition), row(1, revised=20200101, **no_edition)
+    ) == ["", "superseded"]
+
+
+def test_deletions_count_against_what_came_before_them():
+    assert verdicts(row(1), row(1, edition=(21, 2), deleted=True)) == ["deleted", None]
+    assert verdicts(row(1, edition=(21, 3)), row(1, edition=(21, 2), deleted=True)) == ["", None]
+    # Of two versions, the deletion of one leaves the other.
+    assert verdicts(
+        row(1, version=1), row(1, version=2), row(1, version=2, edition=(21, 2), deleted=True)
+    ) == ["", "superseded", None]
+
+
+def test_the_highest_version_wins_whatever_its_file():
+    assert verdicts(row(1, version=2), row(1, version=1, edition=(22, 1))) == ["", "superseded"]
+
+
+def test_an_abstract_inside_of_a_full_text_gives_way_to_pubmed():
+    assert verdicts(*full_text(1), row(1)) == ["in_pubmed", "", ""]
+    assert verdicts(*full_text(2)) == ["", ""]
+    # Of one full text that is there twice, the later.
+    assert verdicts(*full_text(2), *full_text(2)) == ["superseded", "superseded", "", ""]
+
+
+def test_it_stands_in_where_pubmed_has_the_title_only():
+    assert verdicts(*full_text(1), row(1, reason="without_text")) == ["", "", "without_text"]
+    assert verdicts(
+        *full_text(1, abstract_reason="without_text"), row(1, reason="without_text")
+    ) == ["in_pubmed", "", "without_text"]
+
+
+def test_what_pubmed_says_of_an_article_holds_for_its_full_text():
+    for reason in ("retracted", "language", "publication_type", "excluded_by_id"):
+        assert verdicts(*full_text(1), row(1, reason=reason)) == ["in_pubmed", reason, reason]
+    assert verdicts(*full_text(1), row(1, reason="too_short")) == ["in_pubmed", "", "too_short"]
+    assert verdicts(*full_text(1), row(1, edition=(21, 2), deleted=True)) == [
+        "deleted",
+        "deleted",
+        None,
+    ]
+    # And what a benchmark has of its body, for PubMed's abstract.
+    assert verdicts(*full_text(1, "excluded_by_text"), row(1)) == [
+        "in_pubmed",
+        "excluded_by_text",
+        "excluded_by_text",
+    ]
+
+
+def test_what_is_left_out_still_stands_for_its_article():
+    assert verdicts(row(1), row(1, edition=(21, 2), reason="retracted")) == [
+        "superseded",
+        "retracted",
+    ]
+
+
+def test_a_plain_reading_of_the_rule_agrees():
+    """Each article replayed, file after file, as NLM tells users to do."""
+    rng = random.Random(0)
+    rows = [
+        row(
+            rng.randrange(60),
+            rng.choice([1, 1, 1, 2, 3]),
+            (rng.randrange(20, 23), rng.randrange(4)),
+            deleted=rng.random() < 0.2,
+        )
+        for _ in range(1000)
+    ]
+    current: dict[int, dict[int, int]] = {}
+    for key, version, _, _, _, _, place, *_, deleted in sorted(
+        rows, key=lambda r: (r[2], r[3], r[6])
+    ):
+        current.setdefault(key, {}).pop(version, None)
+        if not deleted:
+            current[key][version] = place
+    expected = {there[max(there)] for there in current.values() if there}
+
+    shuffled = rows.copy()
+    rng.shuffle(shuffled)
+    decided = versions.newest(np.array(shuffled, versions.ROW))
+    assert {int(r["row"]) for r in decided if r["reason"] == 0} == expected
+    assert len(decided) == sum(not r[-1] for r in rows)
+    assert decided.tobytes() == versions.newest(np.array(rows, versions.ROW)).tobytes()

@@ -1,0 +1,286 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfbio.base import cli
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = r'''"""Says hello.
+
+    python hello.py --name=World
+"""
+from absl import flags
+from tfbio import cli
+
+def define_flags():
+    flags.DEFINE_string("name", "World", "Whom to greet.")
+    flags.DEFINE_float("volume", 1.0, "How loud.")
+    flags.DEFINE_integer("times", 1, "How often.", lower_bound=1)
+    flags.DEFINE_enum("language", "English", ["English", "Latin"], "In what language.")
+    cli.define_list("guests", ["nobody"], "Who else.")
+    cli.define_list("colours", [], "Of which.", choices=["red", "blue"], may_be_empty=True)
+    flags.DEFINE_bool("bow", False, "Whether to bow.")
+    flags.DEFINE_string("output", None, "The folder to write to.", required=True)
+
+def main(argv):
+    cli.no_arguments(argv)
+    if flags.FLAGS.name == "Nobody":
+        raise cli.UserError("nobody is here: give another --name.")
+    if flags.FLAGS.name == "Interrupted":
+        raise cli.Interrupted("the machine was taken away: run it again.")
+    if flags.FLAGS.name == "Control-C":
+        raise KeyboardInterrupt
+    if flags.FLAGS.name == "Torch":
+        import torch_that_is_not_there
+    if flags.FLAGS.name == "Broken":
+        raise ImportError("libx.so: cannot open shared object file", name="torch")
+    if flags.FLAGS.name == "Long":
+        raise cli.UserError("a" * 200 + "\x1b[31m\n\n" + "b" * 300 + ": the end.")
+    if flags.FLAGS.name == "Many":
+        print("line\n" * 1_000_000)
+    if flags.FLAGS.name == "Bug":
+        raise ZeroDivisionError
+    if flags.FLAGS.name.startswith("Open "):
+        open(flags.FLAGS.name.removeprefix("Open "), "w").close()
+    if flags.FLAGS.name == "Full":
+        open("/dev/full", "w", buffering=1).write("line" + chr(10))
+    print("Hello,", flags.FLAGS.name)
+    if flags.FLAGS.bow:
+        print(flags.FLAGS.guests, flags.FLAGS.colours)
+
+if __name__ == "__main__":
+    cli.run(main, define_flags, settings=["rate", "run.speed"])
+'''
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "hello.py"
+    path.write_text(SCRIPT)
+
+    def run(*flags):
+        return subprocess.run(
+            [sys.executable, str(path), "--output=x", *flags],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+
+    run.path = str(path)
+    return run
+
+
+def test_a_command_runs(script):
+    assert script("--name=you").stdout == "Hello, you\n"
+
+
+def test_help_shows_the_docstring_and_the_flags(script):
+    said = script("--help").stdout
+    assert "python hello.py --name=World" in said and "Whom to greet." in said
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "said"),
+    [
+        ("--name=Nobody", 1, "error: nobody is here: give another --name.\n"),
+        ("--name=Interrupted", 75, "error: the machine was taken away: run it again.\n"),
+        (
+            "--name=Control-C",
+            130,
+            f"interrupted: {cli.INTERRUPTED}\n",
+        ),
+        ("you", 2, "error: 'you' is not a flag: write --name=value; --help lists the flags.\n"),
+    ],
+)
+def test_what_users_do_wrong_is_one_sentence(script, flag, code, said):
+    done = script(flag)
+    assert (done.returncode, done.stderr, done.stdout) == (code, said, "")
+
+
+def test_help_is_no_failure(script):
+    for flag in ("--help", "--helpshort", "--helpfull"):
+        done = script(flag)
+        assert (done.returncode, done.stderr) == (0, "") and "Whom to greet." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--nmae=you", "--nmae is no flag of this command: did you mean --name?"),
+        ("--qqqq", "--qqqq is no flag of this command: --help lists the flags."),
+        ("--rate=1", "--rate is a setting and no flag: give --set rate=VALUE."),
+        ("--speed=1", "--speed is a setting and no flag: give --set run.speed=VALUE."),
+        ("--name=", "--name= is empty: give a value, or leave the flag out."),
+        ("--name", "Missing value for flag --name: see --help."),
+        ("--output=y", "--output is given twice, as x and as y: give it once."),
+        ("--times=x", "--times=x: expected a positive integer."),
+        ("--times=0", "--times=0: expected a positive integer."),
+        ("--times=9999999999", "--times=9999999999: expected a whole number below 2147483648."),
+        ("--volume=loud", "--volume=loud: expected a number."),
+        ("--volume=nan", "--volume=nan: expected a number that is finite."),
+        ("--volume=-1e999", "--volume=-inf: expected a number that is finite."),
+        ("--language=Greek", "--language=Greek: expected one of English, Latin."),
+        ("--guests=", "--guests= is empty: give a value, or leave the flag out."),
+        ("--guests=Ann,,Bob", "--guests=Ann,,Bob: one of its values is empty."),
+        ("--colours=red,pink", "--colours=pink: expected one of red, blue."),
+        ("--bow=deep", "--bow=deep: expected true or false."),
+        (
+            "--flagfile=nowhere",
+            "Unable to open flagfile: [Errno 2] No such file or directory: 'nowhere': see --help.",
+        ),
+    ],
+)
+def test_a_bad_flag_is_one_sentence(script, flag, said):
+    done = script(flag)
+    assert (done.returncode, done.stderr, done.stdout) == (2, f"error: {said}\n", "")
+
+
+def test_a_list_takes_commas_and_repetition(script, tmp_path):
+    assert script("--bow").stdout.endswith("\n['nobody'] []\n")
+    there = tmp_path / "Smith, John"
+    there.touch()
+    done = script("--bow", "--guests=Ann, Bob", "--guests", "Cy", f"--guests={there}", "--colours=")
+    assert done.stdout.endswith(f"\n['Ann', 'Bob', 'Cy', '{there}'] []\n")
+    assert script("--bow", f"--guests=me={there}").stdout.endswith(f"['me={there}'] []\n")
+    done = script("--bow", "--colours=red,blue", "--colours=red", '--guests={"a": 1, "b": 2}')
+    assert done.stdout.endswith("""\n['{"a": 1, "b": 2}'] ['red', 'blue', 'red']\n""")
+
+
+def test_a_missing_flag_is_one_sentence(script):
+    command = [sys.executable, script.path]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: --output is missing: the folder to write to.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Torch", "the package torch_that_is_not_there is not installed: install it with pip"),
+        ("Broken", "the package torch cannot be used as it is installed: libx.so: cannot open"),
+        ("Open /", "/ cannot be used: Is a directory."),
+        ("Open /nowhere/x", "/nowhere/x cannot be used: No such file or directory."),
+        ("Open " + "x" * 300, " cannot be used: File name too long."),
+        ("Full", "the output cannot be written: No space left on device; make room, and run"),
+        ("Long", ": the end."),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(script, name, said):
+    done = script(f"--name={name}")
+    assert done.returncode == 1 and said in done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert len(done.stderr) <= 301 and "\x1b" not in done.stderr
+
+
+def test_a_reader_that_ends_early_is_no_traceback(script):
+    command = f"{sys.executable} {script.path} --name=Many --output=x | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.startswith("error: what reads") and done.stderr.count("\n") == 1
+
+
+def test_a_mistake_in_the_program_keeps_its_traceback(script):
+    """For whoever mends it."""
+    done = script("--name=Bug")
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr.splitlines()[-1]
+
+
+def test_what_tensorflow_says_of_a_file_is_a_sentence():
+    tf = pytest.importorskip("tensorflow")
+
+    def read():
+        tf.io.read_file("/nowhere/x").numpy()
+
+    assert cli.exit_code(read) == 1
+
+
+def test_a_disk_that_is_full_for_tensorflow_is_a_sentence(capsys):
+    tf = pytest.importorskip("tensorflow")
+    assert cli.exit_code(lambda: tf.io.write_file("/dev/full", "x")) == 1
+    assert capsys.readouterr().err == (
+        "error: /dev/full cannot be written: No space left on device; make room, and run the same "
+        "command again.\n"
+    )
+
+
+def test_an_error_of_tensorflow_that_is_no_file_is_raised():
+    tf = pytest.importorskip("tensorflow")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        cli.exit_code(lambda: tf.reshape(tf.zeros([3]), [2]))
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+
+# A command that is busy in a library for a minute when the second one comes.
+BUSY = """
+import hashlib, sys, time
+from tfbio import cli
+def main(argv):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt as interrupt:
+        if "--verbosity=0" in sys.argv:
+            print("cleaning up", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+        raise KeyboardInterrupt("two of three are saved") from interrupt
+cli.run(main)
+"""
+
+
+@pytest.mark.parametrize("presses, said", [(1, "two of three are saved"), (2, "ended at once")])
+def test_ctrl_c_says_what_is_saved_and_a_second_one_ends_at_once(presses, said, running):
+    command = [sys.executable, "-c", BUSY, *["--verbosity=0"] * (presses == 2)]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in ("begun", "cleaning up")[:presses]:
+            assert process.stdout.readline().strip() == line
+            process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == f"interrupted: {said}\n"
+        assert process.returncode == 130
+
+
+# A library that gives an error of its own where Ctrl-C interrupts it.
+ANOTHER_ERROR = """
+import time
+from tfbio import cli
+def main(argv):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        raise {} from None
+cli.run(main)
+"""
+
+
+@pytest.mark.parametrize("error", ["TypeError('expected a message')", "ImportError(name='numpy')"])
+def test_ctrl_c_is_no_error_of_the_library_that_it_interrupts(error, running):
+    command = [sys.executable, "-c", ANOTHER_ERROR.format(error)]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == f"interrupted: {cli.INTERRUPTED}\n"
+        assert process.returncode == 130
+
+
+@pytest.mark.parametrize("command", [["-m", "data_prep.vocabulary"], ["run_finetuning.py"]])
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(command, running):
+    line = [sys.executable, "-v", *command, "--help"]
+    with running(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for said in process.stdout:
+            if said.startswith("import 'tfbio' "):
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 130
+    assert "interrupted: " in said and "Traceback" not in said

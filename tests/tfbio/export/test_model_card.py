@@ -1,0 +1,87 @@
+"""The hub reads the card of a converted model, and it says what the run's files say."""
+
+import json
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+import tfbio
+from tfbio import convert
+from tfbio.base import records
+
+TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
+DEV = {"f1": 0.5, "precision": 0.5, "recall": 0.25}
+
+
+def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
+    folder = tmp_path / "converted"
+    convert.to_hugging_face(pretrained, str(folder))
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.library_name == "transformers" and card.data.language == "en"
+    assert card.data.pipeline_tag == "feature-extraction"
+    assert card.data.tags == ["tfbio", "biomedical", "electra"]
+    assert card.data.license is None and card.data.eval_results is None
+    counts = records.read_manifest(examples_folder, "examples").counts
+    settings = json.loads(Path(pretrained, "config.json").read_text())
+    assert settings["data"]["64"].items() >= counts.items()
+    text = card.text
+    assert f"Made by tfbio {tfbio.__version__}." in text
+    assert "2 of 2 steps of 8 examples." in text
+    seen = 2 * 8 * 64 * (1 - counts["padding_share"])
+    assert f"So it saw {seen:,.3g} tokens, padding not counted." in text
+    assert "| `encoder.hidden_size` | 48 | 256 |" in text
+    assert "`encoder.type_vocab_size`" not in text and "`seed`" not in text
+    assert f"| documents | {counts['documents']:,} |" in text
+    assert f"| tokens without special ones and padding | {counts['tokens']:,} |" in text
+    assert settings["vocab_sha256"] in text
+    assert "AutoTokenizer, ElectraForPreTraining" in text
+    assert str(tmp_path) not in text and pretrained not in text
+
+    # A run of an earlier version did not write what it read.
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    for path in Path(pretrained).iterdir():
+        if path.is_file():
+            (earlier / path.name).write_bytes(path.read_bytes())
+    del settings["data"]
+    (earlier / "config.json").write_text(json.dumps(settings))
+    convert.to_hugging_face(str(earlier), str(tmp_path / "without"))
+    text = ModelCard.load(tmp_path / "without" / "README.md").text
+    assert "2 of 2 steps" in text and "it saw" not in text and "documents" not in text
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_of_a_trial(seeds, make_trial, tmp_path):
+    known = {"entity_type": "Disease", "words": "punctuation"}
+    trial, settings = make_trial("tagging", ["O", "B", "I"], known, learning_rate=0.125)
+    scores = {"seed": 7, "step": 1234, "dev": DEV, "test": TEST}
+    Path(trial, "scores.json").write_text(json.dumps(scores))
+    summary = {"trials": [scores] * seeds, "metric": "f1", "mean": 0.5, "median": 0.25}
+    summary["std"] = 0.125 if seeds > 1 else None
+    Path(trial).parent.joinpath("scores.json").write_text(json.dumps(summary))
+    settings |= {
+        "task": "ncbi_disease",
+        "init_checkpoint": "/home/me/out/model",
+        "from_scratch": False,
+        "data_sha256": {"train": "abc", "dev": "def", "test": "012"},
+        "vocab_sha256": "345",
+        "comment": "As in the paper.",
+    }
+    Path(trial).parent.joinpath("config.json").write_text(json.dumps(settings))
+    convert.to_hugging_face(trial, str(tmp_path / "converted"))
+    card = ModelCard.load(tmp_path / "converted" / "README.md")
+    results = card.data.eval_results
+    assert {result.metric_type: result.metric_value for result in results} == TEST
+    for result in results:
+        assert (result.task_type, result.dataset_type) == ("token-classification", "ncbi_disease")
+        assert result.dataset_split == "test"
+    assert card.data.model_name == "ncbi_disease, seed 7"
+    assert card.data.metrics == ["f1", "precision", "recall"]
+    assert "from the encoder of `model`." in card.text and "/home/me" not in card.text
+    assert "after step 1,234, of seed 7" in card.text and "As in the paper." in card.text
+    assert "| `learning_rate` | 0.125 | 0.0002 |" in card.text
+    assert "| f1 | 0.5000 | 0.8125 |" in card.text and "| train | `abc` |" in card.text
+    mean = "Over 3 seeds, f1 on test is 0.5000 ± 0.1250 (mean, standard deviation), the median 0.2"
+    assert (mean in card.text) == (seeds > 1) and ("Over" in card.text) == (seeds > 1)
+    assert "ElectraForTokenClassification.from_pretrained" in card.text

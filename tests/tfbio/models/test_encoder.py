@@ -1,0 +1,255 @@
+"""The encoder against Hugging Face's, Model Garden's and Keras's own numbers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from tests.hugging_face import hugging_face_state
+from tfbio.models import encoder as encoders
+from tfbio.models.encoder_config import EncoderConfig
+
+CONFIG = EncoderConfig(
+    vocab_size=500,
+    embedding_size=64,
+    hidden_size=64,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=128,
+    max_position_embeddings=40,
+    initializer_range=0.1,
+)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Token ids, mask (rows of 40, 27 and 9 tokens) and segments, int32 [3, 40]."""
+    random = np.random.default_rng(0)
+    mask = (np.arange(40) < np.array([[40], [27], [9]])).astype(np.int32)
+    ids = random.integers(5, CONFIG.vocab_size, mask.shape).astype(np.int32) * mask
+    segments = ((np.arange(40) > 4) * mask).astype(np.int32)
+    return ids, mask, segments
+
+
+def build(config=CONFIG):
+    keras.utils.set_random_seed(1)
+    encoder = encoders.Encoder(config)
+    # Biases and LayerNorms start at 0 and 1, where mistakes would not show.
+    for variable in encoder.trainable_variables:
+        variable.assign_add(tf.random.normal(variable.shape, stddev=0.05))
+    return encoder
+
+
+def assert_drawn(values, uniform):
+    """Asserts that weights are drawn from Glorot's uniform, or from BERT's truncated normal."""
+    size = np.abs(values)
+    if uniform:
+        # All within the bound, and as many in its upper half as in its lower; a truncated normal
+        # would have a fifteenth there.
+        bound = np.sqrt(6 / sum(values.shape))
+        assert 0.99 * bound < size.max() <= bound
+        assert 0.45 < np.mean(size > bound / 2) < 0.55
+    else:
+        # At most two deviations: Keras counts the deviation before it cuts.
+        assert 0.0395 < size.max() <= 0.04 and 0.016 < values.std() < 0.019
+
+
+@pytest.mark.parametrize("share_layers", [False, True])
+def test_the_embedding_projection_starts_as_in_its_original_code(share_layers):
+    """ELECTRA's leaves TensorFlow's default, Glorot's uniform; ALBERT's gives it BERT's."""
+    config = EncoderConfig(vocab_size=500, num_hidden_layers=1, share_layers=share_layers)
+    keras.utils.set_random_seed(1)
+    encoder = encoders.Encoder(config)
+    assert_drawn(encoder.projection.kernel.numpy(), uniform=not share_layers)
+    (layer,) = encoder.transformer_layers
+    for variable in (encoder.embeddings.word, layer.query_key_value.kernel):
+        assert_drawn(variable.numpy(), uniform=False)
+    assert not encoder.projection.bias.numpy().any()
+
+
+def tokens_only(values, mask):
+    return np.asarray(values)[mask.astype(bool)]
+
+
+@pytest.mark.parametrize("embedding_size", [64, 32])
+def test_equals_hugging_face(batch, embedding_size):
+    import torch
+    import transformers
+
+    config = dataclasses.replace(CONFIG, embedding_size=embedding_size)
+    encoder = build(config)
+    peer = transformers.ElectraModel(
+        transformers.ElectraConfig(
+            **{
+                field.name: getattr(config, field.name)
+                for field in dataclasses.fields(config)
+                if field.name != "initializer_range"
+            }
+        )
+    ).eval()
+    state = hugging_face_state(encoder)
+    missing, unexpected = peer.load_state_dict(state, strict=False)
+    assert not unexpected and all("_ids" in name for name in missing)
+
+    ids, mask, segments = (torch.tensor(values, dtype=torch.long) for values in batch)
+    with torch.no_grad():
+        expected = peer(ids, attention_mask=mask, token_type_ids=segments).last_hidden_state
+    output = encoder(*map(tf.constant, batch))
+    np.testing.assert_allclose(
+        tokens_only(output, batch[1]), tokens_only(expected.numpy(), batch[1]), atol=1e-5
+    )
+
+
+def test_equals_model_garden(batch):
+    from official.nlp.modeling import networks
+
+    encoder = build()
+    peer = networks.BertEncoderV2(
+        vocab_size=CONFIG.vocab_size,
+        hidden_size=CONFIG.hidden_size,
+        num_layers=CONFIG.num_hidden_layers,
+        num_attention_heads=CONFIG.num_attention_heads,
+        inner_dim=CONFIG.intermediate_size,
+        inner_activation=lambda x: keras.activations.gelu(x, approximate=False),
+        max_sequence_length=CONFIG.max_position_embeddings,
+        type_vocab_size=CONFIG.type_vocab_size,
+    )
+    ids, mask, segments = map(tf.constant, batch)
+    inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": segments}
+    peer(inputs)
+    embeddings = encoder.embeddings
+    values = [embeddings.word, embeddings.position, embeddings.segment]
+    values += [embeddings.layer_norm.gamma, embeddings.layer_norm.beta]
+    for layer in encoder.transformer_layers:
+        values += [
+            *interleave(layer.query_key_value),
+            layer.attention_output.kernel,
+            layer.attention_output.bias,
+            layer.attention_norm.gamma,
+            layer.attention_norm.beta,
+            layer.intermediate.kernel,
+            layer.intermediate.bias,
+            layer.output_dense.kernel,
+            layer.output_dense.bias,
+            layer.output_norm.gamma,
+            layer.output_norm.beta,
+        ]
+    theirs = [v for v in peer.trainable_variables if "pooler" not in v.name]
+    assert len(theirs) == len(values)
+    for variable, value in zip(theirs, values, strict=True):
+        variable.assign(tf.reshape(value, variable.shape))
+    expected = peer(inputs)["sequence_output"]
+    output = encoder(ids, mask, segments)
+    np.testing.assert_allclose(
+        tokens_only(output, batch[1]), tokens_only(expected, batch[1]), atol=1e-5
+    )
+
+
+def interleave(query_key_value):
+    """Query kernel, query bias, key kernel, ..., as Model Garden orders them."""
+    kernels = tf.split(query_key_value.kernel, 3, axis=1)
+    biases = tf.split(query_key_value.bias, 3)
+    return [part for pair in zip(kernels, biases, strict=True) for part in pair]
+
+
+def test_padding_changes_nothing(batch):
+    encoder = build()
+    ids, mask, segments = (values[2:3, :9] for values in batch)
+    short = encoder(tf.constant(ids), tf.constant(mask), tf.constant(segments))
+    padded = encoder(*(tf.constant(values) for values in batch))
+    np.testing.assert_allclose(short[0], padded[2, :9], atol=1e-5)
+
+
+def test_dropout_is_a_function_of_the_seed(batch):
+    encoder, inputs = build(), [tf.constant(values) for values in batch]
+    first = encoder(*inputs, seed=tf.constant([1, 2]))
+    np.testing.assert_array_equal(first, encoder(*inputs, seed=tf.constant([1, 2])))
+    assert np.abs(first - encoder(*inputs, seed=tf.constant([1, 3]))).max() > 0.1
+    np.testing.assert_array_equal(encoder(*inputs), encoder(*inputs))
+
+
+def test_layer_norm_equals_keras():
+    """Value and gradient in closed form against what TensorFlow derives."""
+    inputs = tf.random.stateless_normal([50, 24], [0, 1]) * 3.0
+    upstream = tf.random.stateless_normal([50, 24], [0, 2])
+    # An epsilon that shows.
+    ours, theirs = encoders.LayerNorm(24, 0.1), keras.layers.LayerNormalization(epsilon=0.1)
+    theirs.build(inputs.shape)
+    for variable, own in ((theirs.gamma, ours.gamma), (theirs.beta, ours.beta)):
+        own.assign_add(tf.random.stateless_normal([24], [0, 3]))
+        variable.assign(own)
+    results = []
+    for layer in (ours, theirs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = layer(inputs)
+        gradients = tape.gradient(output, [inputs, layer.gamma, layer.beta], upstream)
+        results.append([output, *gradients])
+    for mine, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_layer_depth():
+    encoder = build(dataclasses.replace(CONFIG, embedding_size=32))
+    depths = [encoder.layer_depth(variable) for variable in encoder.trainable_variables]
+    assert sorted(set(depths)) == [0, 1, 2, 3]
+    assert depths.count(0) == 5 + 2  # token, position, segment, LayerNorm; projection
+    assert encoder.layer_depth(encoder.projection.kernel) == 0
+    assert encoder.layer_depth(encoder.transformer_layers[2].output_norm.gamma) == 3
+    with pytest.raises(ValueError, match="not a variable of encoder"):
+        encoder.layer_depth(tf.Variable(0.0))
+    shared = build(dataclasses.replace(CONFIG, share_layers=True))
+    assert len(shared.transformer_layers) == 1
+    assert shared.layer_depth(shared.transformer_layers[0].output_norm.gamma) == 1
+    assert shared.layer_depth(shared.projection.kernel) == 0
+
+
+def test_bfloat16_keeps_float32_weights(batch):
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        encoder = build()
+        output = encoder(*map(tf.constant, batch))
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert output.dtype == tf.bfloat16
+    assert {variable.dtype for variable in encoder.variables} == {tf.float32}
+    exact = build()(*map(tf.constant, batch))
+    # bfloat16 has 8 bits of mantissa; outputs of a LayerNorm are of the order of 1.
+    difference = tokens_only(tf.cast(output, tf.float32), batch[1]) - tokens_only(exact, batch[1])
+    assert np.sqrt(np.mean(np.square(difference))) < 0.05
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_packed_document_is_encoded_as_if_alone(offset):
+    encoder = build(
+        dataclasses.replace(CONFIG, max_position_embeddings=40 + offset, position_offset=offset)
+    )
+    random = np.random.default_rng(3)
+    lengths = [[9, 17, 14], [30, 4, 0]]  # the second example has padding
+    ids, mask, segments, documents, positions = np.zeros([5, 2, 40], np.int32)
+    for row, row_lengths in enumerate(lengths):
+        start = 0
+        for number, length in enumerate(row_lengths, start=1):
+            span = slice(start, start + length)
+            ids[row, span] = random.integers(5, CONFIG.vocab_size, length)
+            mask[row, span] = 1
+            segments[row, span] = np.arange(length) > length // 2
+            documents[row, span] = number
+            positions[row, span] = np.arange(length)
+            start += length
+    packed = encoder(
+        *map(tf.constant, (ids, mask, segments)),
+        document_ids=tf.constant(documents),
+        position_ids=tf.constant(positions),
+    ).numpy()
+    together = encoder(*map(tf.constant, (ids, mask, segments))).numpy()
+    for row in range(2):
+        for number in range(1, documents[row].max() + 1):
+            own = documents[row] == number
+            alone = encoder(
+                *(tf.constant(values[row, own][None]) for values in (ids, mask, segments))
+            )
+            np.testing.assert_allclose(packed[row, own], alone[0], atol=1e-5)
+            assert np.abs(together[row, own] - alone[0]).max() > 0.01

@@ -1,0 +1,56 @@
+"""The parts of a batch; that training comes out the same is in test_pretraining.py."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.models import randomness
+from tfbio.objectives import accumulation
+from tfbio.objectives.masking import MaskedBatch
+
+SEED = tf.constant([1, 2])
+
+
+def parts_of(count):
+    one = tf.constant(1.0)
+    return [accumulation.Part(tf.constant(index), count, one, one, count) for index in range(count)]
+
+
+def test_parts_draw_what_the_whole_draws():
+    whole = randomness.global_uniform([12, 5], SEED)
+    rows = [part.uniform([4, 5], SEED) for part in parts_of(3)]
+    np.testing.assert_array_equal(tf.concat(rows, 0), whole)
+
+
+def test_replicas_and_parts_draw_what_the_whole_draws(two_devices):
+    whole = randomness.global_uniform([12, 5], SEED)
+    rows = two_devices.run(lambda: tf.concat([p.uniform([2, 5], SEED) for p in parts_of(3)], 0))
+    rows = two_devices.experimental_local_results(rows)
+    np.testing.assert_array_equal(tf.concat(rows, 0), whole)
+
+
+def test_every_part_drops_out_others():
+    seeds = {tuple(part.dropout_seed(SEED).numpy()) for part in parts_of(4)}
+    assert len(seeds) == 4
+    (whole,) = parts_of(1)
+    np.testing.assert_array_equal(whole.dropout_seed(SEED), SEED)
+
+
+def test_every_example_is_in_one_part():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=[6, 3]).astype(np.float32)
+    mask = rng.integers(0, 2, [6, 3]).astype(np.int32)
+    weight = tf.Variable(2.0)
+    batch = {"values": tf.constant(values), "input_mask": tf.constant(mask)}
+    zeros = tf.zeros([6, 2], tf.int32)
+    masked = MaskedBatch(zeros, zeros, zeros, tf.ones([6, 2]))
+
+    def gradients_of(batch, masked, part):
+        with tf.GradientTape() as tape:
+            used = weight * batch["values"] * tf.cast(batch["input_mask"], tf.float32)
+            loss = tf.reduce_sum(used) / part.tokens
+        assert masked.ids.shape == [6 // part.count, 2]
+        return [tape.gradient(loss, weight)]
+
+    for parts in [(1, 1), (2, 1), (6, 1), (1, 3), (2, 3), (3, 2)]:
+        gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], *parts)
+        np.testing.assert_allclose(gradient[0], values[mask == 1].mean(), rtol=1e-5)

@@ -1,0 +1,122 @@
+"""Tests of what a pretraining run is said to take."""
+
+import dataclasses
+
+import pytest
+
+from tests.tfbio.test_cost import SHAPE, recipe, settings
+from tfbio.base import records
+from tfbio.base.cli import UserError
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingRun
+from tfbio.planning import pretraining_cost
+from tfbio.training import devices
+
+
+def test_parts_of_a_batch_take_the_memory_of_one():
+    device, made = devices.DEVICES["t4"], settings(train_batch_size=64)
+    run = dataclasses.replace(made.run, gradient_accumulation_steps=4)
+    parted = dataclasses.replace(made, run=run)
+    quarter = dataclasses.replace(made, train_batch_size=16)
+    of_parts, of_quarter, of_all = (
+        pretraining_cost.memory(each, device, "float32") for each in (parted, quarter, made)
+    )
+    assert of_parts == of_quarter < of_all
+
+
+def test_groups_of_a_device_take_the_memory_of_one():
+    made = settings(train_batch_size=64)
+    grouped = dataclasses.replace(made, gradient_clip_groups=8)
+    for name, groups_of_a_device in (("t4", 8), ("tpu-v4-8", 2), ("tpu-v3-8", 1)):
+        run = dataclasses.replace(made.run, gradient_accumulation_steps=groups_of_a_device)
+        parted = dataclasses.replace(made, run=run)
+        assert pretraining_cost.needed_memory(grouped, name) == pretraining_cost.needed_memory(
+            parted, name
+        )
+    # Of eight groups of eight examples none has sixteen parts.
+    assert pretraining_cost.parts_that_fit(grouped, "t4") == 1
+    too_many = PretrainingRun(gradient_accumulation_steps=16)
+    odd = dataclasses.replace(grouped, run=too_many)
+    assert pretraining_cost.parts_that_fit(odd, "t4") is None
+
+
+def test_bioelectra_took_five_days():
+    """Kanakarajan et al. (2021), appendix A: 1 M steps in 5 days on a TPU v3-8."""
+    assert pretraining_cost.days(recipe("base"), "tpu-v3-8") == pytest.approx(5, rel=0.11)
+
+
+def test_days_follow_the_precision():
+    base = recipe("base")
+    half = dataclasses.replace(base, run=PretrainingRun(precision="bfloat16"))
+    single = dataclasses.replace(base, run=PretrainingRun(precision="float32"))
+    assert pretraining_cost.days(single, "a100") == 2 * pretraining_cost.days(half, "a100")
+    for device in ("a100", "tpu-v4-8"):  # which have bfloat16
+        assert pretraining_cost.days(base, device) == pretraining_cost.days(half, device)
+    assert pretraining_cost.days(base, "v100") == pretraining_cost.days(single, "v100")
+
+
+def test_memory_follows_the_batch_and_the_devices():
+    made = settings(train_batch_size=64)
+    one, two = (devices.Device(count, 1e12, 1e12, 1e9) for count in (1, 2))
+    parameters = 16 * objective_cost.parameters(made).all
+    activations = pretraining_cost.memory(made, one, "float32") - parameters
+    assert pretraining_cost.memory(made, two, "float32") - parameters == activations / 2
+    assert pretraining_cost.memory(made, one, "bfloat16") - parameters == activations / 2
+    longer = dataclasses.replace(made, final_sequence_length=48)
+    assert pretraining_cost.memory(longer, one, "float32") - parameters > activations
+
+
+def test_what_is_too_much_is_said_with_its_remedy():
+    made = dataclasses.replace(recipe("large"), train_batch_size=4096)
+    (row,) = [
+        line
+        for line in pretraining_cost.report(made, "tpu-v3-8").splitlines()
+        if "too much" in line
+    ]
+    parts = pretraining_cost.parts_that_fit(made, "tpu-v3-8")
+    assert parts > 1 and row.endswith(f"fits with run.gradient_accumulation_steps={parts}")
+
+    def fits(parts):
+        run = PretrainingRun(gradient_accumulation_steps=parts)
+        needed = pretraining_cost.needed_memory(dataclasses.replace(made, run=run), "tpu-v3-8")
+        return needed <= devices.DEVICES["tpu-v3-8"].memory
+
+    assert fits(parts) and not fits(parts // 2)
+    assert pretraining_cost.parts_that_fit(recipe("small"), "tpu-v3-8") == 1
+
+
+def test_memory_of_the_generator_where_its_scores_are_many():
+    """The larger of the two models counts; its scores are in float32 at any precision."""
+    made = settings(train_batch_size=64, encoder=dataclasses.replace(SHAPE, vocab_size=30_000))
+    one, parameters = devices.Device(1, 1e12, 1e12, 1e9), 16 * objective_cost.parameters(made).all
+    scores = 2 * 4 * 64 * made.max_predictions(40) * 30_000
+    single, half = (
+        pretraining_cost.memory(made, one, x) - parameters for x in ("float32", "bfloat16")
+    )
+    assert scores < half
+    assert single - scores == 2 * (half - scores)
+
+
+def test_a_report_says_what_the_numbers_are(examples_folder):
+    manifest = records.read_manifest(examples_folder, "examples")
+    made = dataclasses.replace(
+        settings(),
+        sequence_length=64,
+        encoder=dataclasses.replace(SHAPE, max_position_embeddings=64),
+    )
+    made = dataclasses.replace(made, num_train_steps=1000, train_batch_size=16)
+    text = pretraining_cost.report(made, "tpu-v3-8", {64: (str(examples_folder), manifest)})
+    train = manifest.counts["train_examples"]
+    everything = manifest.counts["tokens"] + manifest.counts["special_tokens"]
+    tokens = 16_000 * everything / manifest.counts["examples"]
+    for words in (
+        f"{objective_cost.parameters(made).all / 1e3:.1f} k trained",
+        "1,000 steps of 16 examples",
+        f"{train:,} training examples, {16_000 / train:,.3g} epochs, {tokens:,.3g} tokens",
+    ):
+        assert words in text
+    (row,) = [line for line in text.splitlines() if line.startswith("tpu-v3-8")]
+    assert "bfloat16" in row and "v100" not in text
+    assert all(name in pretraining_cost.report(made) for name in devices.DEVICES)
+    with pytest.raises(UserError, match="--estimate_for=tpu: expected one of tpu-v2-8, tpu-v3-8"):
+        pretraining_cost.report(made, "tpu")

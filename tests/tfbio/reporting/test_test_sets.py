@@ -1,0 +1,204 @@
+"""Test sets by their content, against the corpora's files in several forms."""
+
+import dataclasses
+import gzip
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_prep.corpora import corpus, ddi, pubmedqa
+from tfbio import blurb_submission
+from tfbio.formats import task_files
+from tfbio.formats.task_files import LabelledText, TaggedSentence
+from tfbio.reporting import test_sets
+from tfbio.task_types import predictions, tasks
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = {
+    "bc5cdr_chem": "bc5cdr_chem/blurb",
+    "bc5cdr_disease": "bc5cdr_disease/blurb",
+    "ncbi_disease": "ncbi_disease/blurb",
+    "bc2gm": "bc2gm/blurb",
+    "jnlpba": "jnlpba/blurb",
+    "ebm_pico": "ebm_pico/blurb",
+    "chemprot": "chemprot/blurb",
+    "ddi": "ddi2013/blurb",
+    "gad": "gad/blurb",
+    "biosses": "biosses/blurb",
+    "hoc": "hoc/blurb",
+}
+SAME = test_sets.Match()
+
+
+def examples_of(task, path, split="test"):
+    if path.is_dir():
+        path = task_files.find_split(str(path), split)
+    return tasks.TASKS[task].read(str(path))
+
+
+@pytest.mark.parametrize("task", FOLDERS)
+def test_blurbs_files_are_known(task, shared):
+    examples = examples_of(task, shared / "data" / FOLDERS[task])
+    same = test_sets.Match(1) if task == "gad" else SAME
+    assert test_sets.compare(task, examples) == same
+    # One example less, or another label.
+    cut = test_sets.compare(task, examples[1:])
+    size = len(examples)
+    of = " of fold 1" if task == "gad" else ""
+    assert cut.aside == f"{size - 1:,} of {size:,} test examples{of}" and not cut.unverified
+    first = examples[0]
+    if isinstance(first, TaggedSentence):
+        changed = dataclasses.replace(first, tags=("I", *first.tags[1:]))
+    else:
+        other = {float: 0.1, str: "new", tuple: ("new",)}[type(first.label)]
+        changed = dataclasses.replace(first, label=other)
+    found = test_sets.compare(task, [changed, *examples[1:]])
+    assert found.aside == f"the published texts{of} with other labels"
+
+
+def test_the_numbers_are_those_that_a_submission_must_have():
+    known = test_sets.published()
+    sizes = {task: next(iter(known[task].values())).examples for task in known}
+    counts = {task: number for task, (number, _) in test_sets.COUNTS.items()}
+    for task, size in blurb_submission.SIZES.items():
+        assert (sizes | counts)[task] == size
+    for task, total in {"gad": 5330, "euadr": 355}.items():
+        assert sum(one.examples for one in known[task].values()) == total
+        assert [*known[task]] == [f"fold {number}" for number in range(1, test_sets.FOLDS + 1)]
+
+
+def test_pubmedqa_is_known(shared, tmp_path):
+    source = shared / "data" / "pubmedqa" / "ori_pqal.json.gz"
+    corpus.write(str(tmp_path), pubmedqa.read_instances(source), True)
+    assert test_sets.compare("pubmedqa", examples_of("pubmedqa", tmp_path)) == SAME
+
+
+@pytest.mark.parametrize(
+    ("task", "file"),
+    [
+        # Typed tags, and JNLPBA's five types.
+        ("ncbi_disease", "ncbi_disease/mtl_iob/test.tsv"),
+        ("bc5cdr_chem", "bc5cdr_chem/mtl_iob/test.tsv.gz"),
+        ("jnlpba", "jnlpba/mtl_5class/test.tsv.gz"),
+    ],
+)
+def test_other_files_of_the_same_examples_are_known(task, file, shared):
+    assert test_sets.compare(task, examples_of(task, shared / "data" / file)) == SAME
+
+
+def test_markers_are_known_as_dummies_are(shared, tmp_path):
+    data = shared / "data" / "ddi2013"
+    source = data / "original" / "DDICorpus-2013.zip"
+    corpus.write(str(tmp_path), ddi.read_instances(source, data / "blurb/index", "marker"), True)
+    examples = examples_of("ddi", tmp_path)
+    assert "[S1]" in examples[0].text
+    assert test_sets.compare("ddi", examples) == SAME
+
+
+@pytest.mark.parametrize("task", ["ncbi_disease", "gad", "biosses", "hoc"])
+def test_what_says_nothing_of_the_examples_does_not_matter(task, shared, tmp_path):
+    """Line ends, gzip, ids, the order; and the file of a run's predictions."""
+    path = Path(task_files.find_split(str(shared / "data" / FOLDERS[task]), "test"))
+    data = path.read_bytes()
+    data = gzip.decompress(data) if path.suffix == ".gz" else data
+    (tmp_path / "test.tsv.gz").write_bytes(gzip.compress(data.replace(b"\n", b"\r\n")))
+    examples = examples_of(task, tmp_path)
+    same = test_sets.compare(task, examples)
+    assert not same.aside and not same.unverified
+    random.Random(0).shuffle(examples)
+    examples = [dataclasses.replace(x, id=f"new {i}") for i, x in enumerate(examples)]
+    assert test_sets.compare(task, examples) == same
+    truth = [x.tags if isinstance(x, TaggedSentence) else x.label for x in examples]
+    predictions.write(str(tmp_path), "test", examples, truth)
+    path = str(tmp_path / "test_predictions.tsv")
+    assert test_sets.compare(task, predictions.read(path, tasks.TASKS[task].kind)[0]) == same
+
+
+def test_what_is_not_the_published_set_is_said(shared):
+    folder = shared / "data" / "chemprot" / "blurb"
+    examples = examples_of("chemprot", folder)
+
+    def said(examples, *of):
+        return test_sets.compare("chemprot", examples, *of).aside
+
+    assert said(examples[:1000]) == said(examples[-1000:]) == "1,000 of 15,745 test examples"
+    # Of so few none is among those whose hashes are kept; scores.json tells.
+    assert said(examples[:2]) == "2 test examples, not the published 15,745"
+    assert said(examples[:2], 15745) == "2 of 15,745 test examples"
+    dev = examples_of("chemprot", folder, "dev")
+    assert said(dev) == "11,268 test examples, not the published 15,745"
+    assert said(dev[:1000], 11268) == "1,000 test examples, not the published 15,745"
+    assert said(dev[:2], 11268) == "2 test examples, not the published 15,745"
+    assert said(examples, len(examples)) == ""
+    other = examples_of("hoc", shared / "data" / "hoc" / "blue")
+    aside = test_sets.compare("hoc", other).aside
+    assert aside == "2,896 test examples, not the published 3,547"
+
+
+def texts(labels):
+    return [LabelledText(str(i), f"text {i}", label) for i, label in enumerate(labels)]
+
+
+def test_numbers_are_compared_where_the_examples_were_not_at_hand():
+    yes = texts(["yes"] * 140)
+    found = test_sets.compare("bioasq", yes)
+    assert not found.aside and found.unverified.startswith("140 test examples, as published")
+    assert test_sets.compare("bioasq", yes[1:], 140).aside == "139 of 140 test examples"
+    fewer = test_sets.compare("bioasq", yes[1:])
+    assert fewer.aside == "139 test examples, not the published 140"
+    more = test_sets.compare("bioasq", yes + yes[:1])
+    assert more.aside == "141 test examples, not the published 140"
+    # Of entities and relations the papers count mentions and positive pairs.
+    tagged = [TaggedSentence("1", ("a", "b"), ("B", "B")), TaggedSentence("2", ("c",), ("B",))]
+    assert test_sets.compare("share_clefe", tagged).aside == (
+        "3 test mentions, not the published 5,195"
+    )
+    pairs = texts(["PIP", "false", "TrAP"])
+    assert test_sets.compare("i2b2_2010_re", pairs).aside == (
+        "2 test relations, not the published 6,293"
+    )
+    assert "no published number" in test_sets.compare("bc4chemd", tagged).unverified
+    assert test_sets.compare("bc4chemd", tagged, 9).aside == "2 of 9 test examples"
+    assert "kept no test examples" in test_sets.compare("squad_v2", []).unverified
+
+
+def test_the_table_is_made_by_the_command(tmp_path, monkeypatch, fails_in_one_sentence):
+    """Folds are known by their names, and so is a part of one."""
+
+    def run(*arguments):
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tfbio.reporting.test_sets",
+                f"--output={tmp_path}/table.json",
+                *arguments,
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        rows = [f"{i}\t@GENE$ {number} {i} @DISEASE$\t{i % 2}" for i in range(300)]
+        text = "\n".join(["index\tsentence\tlabel", *rows]) + "\n"
+        (tmp_path / str(number) / "test.tsv").write_text(text)
+    sets = [f"--test_set=euadr:{number}={tmp_path}/{number}" for number in (1, 2)]
+    done = run(*sets)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(
+        test_sets, "_table", lambda: json.loads((tmp_path / "table.json").read_text())
+    )
+    examples = [examples_of("euadr", tmp_path / str(number)) for number in (1, 2)]
+    assert test_sets.compare("euadr", examples[1]) == test_sets.Match(2, "fold 2 of 2")
+    part = test_sets.compare("euadr", examples[1][:200]).aside
+    assert part == "200 of 300 test examples of fold 2"
+    both = test_sets.compare("euadr", examples[0][:100] + examples[1][:100]).aside
+    assert both == "200 test examples, none of the 2 published folds"
+    sentence = fails_in_one_sentence(run("--test_set=nothing"))
+    assert "--test_set=nothing: expected TASK=FOLDER" in sentence

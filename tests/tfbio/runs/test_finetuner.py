@@ -1,0 +1,500 @@
+"""The steps of fine-tuning, on real labelled sentences and a small pretrained encoder."""
+
+import dataclasses
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio.base.cli import UserError
+from tfbio.formats.task_files import TaggedSentence
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.runs import finetuner
+from tfbio.task_types import packing, tasks
+from tfbio.task_types.classification import Classification
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
+from tfbio.text import tokenization
+from tfbio.weights import checkpoints
+
+SETTINGS = FinetuningConfig(
+    sequence_length=32,
+    train_batch_size=16,
+    num_train_epochs=1.0,
+    learning_rate=3e-3,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+# --- Layer-wise learning rates -----------------------------------------------------------------
+
+
+def test_the_papers_learning_rate_of_the_embeddings():
+    # BioELECTRA, section 4.2: 1e-4 with decay 0.8 and 12 layers is 5.5e-6 at the embeddings.
+    assert 1e-4 * finetuner.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
+        5.5e-6, abs=5e-8
+    )
+
+
+def test_both_conventions_at_the_ends():
+    for exponent, embeddings, lowest, top in (("electra", 14, 13, 2), ("bioelectra", 13, 12, 1)):
+        for depth, power in ((0, embeddings), (1, lowest), (12, top)):
+            share = finetuner.layer_multiplier(depth, 12, 0.8, exponent)
+            assert share == pytest.approx(0.8**power)
+
+
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
+    strategy = request.getfixturevalue(devices)
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    settings = dataclasses.replace(SETTINGS, text_head="tanh")
+    made = finetuner.Finetuner(settings, encoder_config, Classification("abcde"), 0, 4, strategy)
+    share, encoder = made.optimizer.lr_multiplier, made.model.encoder
+    # Two layers, decay 0.8: embeddings 0.8^3, layers 0.8^2 and 0.8^1, the head 1.
+    for module, expected in (
+        (encoder.embeddings, 0.8**3),
+        (encoder.projection, 0.8**3),
+        (encoder.transformer_layers[0], 0.8**2),
+        (encoder.transformer_layers[1], 0.8),
+        (made.model.pooler, 1.0),
+        (made.model.head, 1.0),
+    ):
+        assert module.trainable_variables
+        for variable in module.trainable_variables:
+            for copy in strategy.experimental_local_results(variable):
+                assert share(copy) == pytest.approx(expected), variable.name
+
+
+@pytest.mark.parametrize(
+    "exponent, embeddings, lowest",
+    # With 12 layers: layer i has 0.8^(12 - i) or 0.8^(13 - i); the embeddings one 0.8 less still.
+    [("bioelectra", 13, 12), ("electra", 14, 13)],
+)
+def test_a_step_moves_each_of_twelve_layers_by_its_own_rate(exponent, embeddings, lowest, cpu):
+    shape = EncoderConfig(
+        vocab_size=11,
+        embedding_size=4,
+        hidden_size=4,
+        num_hidden_layers=12,
+        num_attention_heads=1,
+        intermediate_size=4,
+        max_position_embeddings=8,
+    )
+    settings = dataclasses.replace(
+        SETTINGS, learning_rate=1e-4, layerwise_lr_exponent=exponent, warmup_proportion=0.0
+    )
+    made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 10**6, cpu)
+    variables = made.model.trainable_variables
+    for variable in variables:
+        variable.assign(tf.zeros_like(variable))
+    made.optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in variables])
+    # The first step of Adam without bias correction: 0.1 / sqrt(0.001) of the rate.
+    rates = {variable.ref(): -variable.numpy() * np.sqrt(0.001) / 0.1 for variable in variables}
+    encoder = made.model.encoder
+    expected = {
+        "head": (made.model.head, 1e-4),
+        "embeddings": (encoder.embeddings, 1e-4 * 0.8**embeddings),
+    }
+    for number, layer in enumerate(encoder.transformer_layers):
+        expected[f"layer {number}"] = layer, 1e-4 * 0.8 ** (lowest - number)
+    assert len(expected) == 14
+    for name, (module, rate) in expected.items():
+        for variable in module.trainable_variables:
+            np.testing.assert_allclose(rates.pop(variable.ref()), rate, rtol=1e-3, err_msg=name)
+    assert not rates
+    if exponent == "bioelectra":  # BioELECTRA, section 4.2
+        assert expected["embeddings"][1] == pytest.approx(5.5e-6, abs=5e-8)
+
+
+# --- Order ------------------------------------------------------------------------
+
+
+def test_every_epoch_is_a_new_order_of_all_examples():
+    order = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    first, second = order[:50], order[50:]
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first.tolist() != second.tolist()
+    again = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    np.testing.assert_array_equal(order, again)
+    other = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
+    assert order.tolist() != other.tolist()
+
+
+def test_a_part_of_the_examples_is_drawn_by_the_seed():
+    parts = [set(finetuner.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
+    assert [len(part) for part in parts] == [20, 20, 20]
+    assert parts[0] == parts[1] != parts[2]
+
+
+# --- Learning and predicting -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def learner(pretrained, roles_folder, cpu):
+    """A Finetuner without dropout, real pieces, and what it logged in 150 steps."""
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
+    task = tasks.TASKS["sentence_roles"]
+    kind = Classification(task.labels)
+    examples = task.examples(roles_folder)["train"][:41]
+    pieces = kind.pieces(examples, tokenizer, 32)
+    made = finetuner.Finetuner(SETTINGS, encoder_config, kind, 0, 150, cpu)
+    made.initialize(0, pretrained)
+    logged = []
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    made.train(pieces, order, 0, lambda *figures: logged.append(figures))
+    return made, pieces, logged
+
+
+def labels_found(made, pieces):
+    return [int(np.argmax(output)) for output in made.predict(pieces)]
+
+
+def test_learns_the_examples_it_is_given(learner):
+    made, pieces, logged = learner
+    assert [step for step, _, _ in logged] == [50, 100, 150]
+    losses = [loss for _, loss, _ in logged]
+    assert losses[0] > losses[1] > losses[2] and losses[2] < 0.3
+    assert np.mean(np.equal(labels_found(made, pieces), pieces.targets)) > 0.9
+
+
+def as_one_batch(pieces):
+    """Each piece in a row of its own, in order."""
+    count = len(pieces.input_ids)
+    (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
+    return {name: tf.constant(array) for name, array in part.arrays.items()}
+
+
+def test_predictions_are_in_the_order_of_the_examples(learner):
+    # 41 examples do not fill batches of 16; the model itself says what is right.
+    made, pieces, _ = learner
+    expected = tf.argmax(made.model(as_one_batch(pieces)), axis=-1).numpy()
+    assert len(set(expected)) > 1
+    for size in (64, 16, 7):
+        run = dataclasses.replace(SETTINGS.run, eval_batch_size=size)
+        made.config = dataclasses.replace(SETTINGS, run=run)
+        np.testing.assert_array_equal(labels_found(made, pieces), expected)
+
+
+def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
+    """Where nothing is random, what lies beside a text in a row changes no weight."""
+    made, pieces, _ = learner
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    learnt = []
+    for pack in (True, False):
+        run = dataclasses.replace(SETTINGS.run, pack=pack)
+        made.config = dataclasses.replace(SETTINGS, run=run)
+        made.initialize(0, pretrained)
+        made.train(pieces, order[: 4 * 16], 0, lambda *figures: None)
+        learnt.append([variable.numpy() for variable in made.model.trainable_variables])
+    made.config = SETTINGS
+    for packed, padded in zip(*learnt, strict=True):
+        np.testing.assert_allclose(packed, padded, atol=2e-4)
+
+
+def test_the_seed_keys_dropout(learner, pretrained):
+    _, pieces, _ = learner
+    batch = as_one_batch(pieces)
+    model = TaskModel(checkpoints.read_encoder_config(pretrained), 5, False, 0.1)
+    one, same, other = (model(batch, seed=tf.constant([0, n])) for n in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 1e-3
+    np.testing.assert_array_equal(model(batch), model(batch))
+
+
+def test_starts_from_the_pretrained_weights(learner, pretrained):
+    made, _, _ = learner
+    made.initialize(0, pretrained)
+    reader = tf.train.load_checkpoint(pretrained)
+    name = "model/encoder/embeddings/word_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
+    saved = reader.get_tensor(name)
+    np.testing.assert_array_equal(made.model.encoder.embeddings.word, saved)
+    heads = [made.model.head.kernel.numpy()]
+    made.initialize(1, pretrained)
+    heads.append(made.model.head.kernel.numpy())
+    assert np.abs(heads[0] - heads[1]).max() > 1e-3
+    # Not seed 0: pretraining drew its first weights by it.
+    made.initialize(5, "")
+    assert np.abs(made.model.encoder.embeddings.word.numpy() - saved).max() > 1e-3
+    assert int(made.optimizer.iterations) == 0
+
+
+def test_a_loss_that_is_no_number_stops_the_run(learner, pretrained):
+    made, pieces, _ = learner
+    made.initialize(0, pretrained)
+    made.model.head.kernel.assign(made.model.head.kernel * np.nan)
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    with pytest.raises(UserError, match=r"the loss is nan at step 50 of seed 0.*learning_rate"):
+        made.train(pieces, order, 0, lambda *figures: None)
+
+
+def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
+    """Without dropout the devices of a step see halves of the same batch: the same sum."""
+    made, pieces, _ = learner
+    order = finetuner.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    both = finetuner.Finetuner(SETTINGS, encoder_config, made.kind, 0, 150, two_devices)
+    for each in (made, both):
+        each.initialize(0, pretrained)
+        each.train(pieces, order, 0, lambda *figures: None)
+    for one, two in zip(
+        made.model.trainable_variables, both.model.trainable_variables, strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
+    np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))
+
+
+@pytest.mark.parametrize("devices, groups", [("cpu", 4), ("two_devices", 4), ("two_devices", 2)])
+def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, request):
+    """Adam's first average is a tenth of the sum of the clipped gradients; here by NumPy."""
+    made, pieces, _ = learner
+    strategy = request.getfixturevalue(devices)
+    settings = dataclasses.replace(
+        SETTINGS, gradient_clip_groups=groups, loss_reduction="sum", max_gradient_norm=0.5
+    )
+    encoder_config = checkpoints.read_encoder_config(pretrained)
+    chosen = np.arange(16)
+    with strategy.scope():
+        clipping = finetuner.Finetuner(settings, encoder_config, made.kind, 0, 150, strategy)
+    clipping.initialize(0, pretrained)
+    made.initialize(0, pretrained)
+    made.config = settings
+    expected, norms = [0.0] * len(made.model.trainable_variables), []
+    for group in np.split(chosen, groups):
+        (part,) = packing.Packer(pieces, len(group), 1, 0, padded_length=32).batch(group)
+        batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+        _, gradients = made._gradients(batch, tf.constant([0, 0]))
+        gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+        norms.append(np.sqrt(sum(np.sum(np.square(x, dtype=np.float64)) for x in gradients)))
+        scale = min(1.0, 0.5 / norms[-1])
+        expected = [total + scale * x for total, x in zip(expected, gradients, strict=True)]
+    made.config = SETTINGS
+    # All are clipped, each by another share.
+    assert min(norms) > 0.6 and max(norms) > 1.01 * min(norms)
+    clipping.train(pieces, chosen, 0, lambda *figures: None)
+    whole = np.sqrt(sum(np.sum(np.square(total)) for total in expected))
+    for variable, total in zip(clipping.model.trainable_variables, expected, strict=True):
+        average = clipping.optimizer.get_slot(variable, "m").numpy()
+        error = np.linalg.norm(10 * average - total)
+        assert error < 1e-6 * whole, variable.name
+
+
+@pytest.mark.slow
+def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrained, cpu):
+    _, pieces, _ = learner
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, learner[0].kind, 0, 12, cpu)
+    made.initialize(0, pretrained)
+    # The shortest text again and again, and the longest.
+    order = np.repeat([np.argmin(pieces.lengths), np.argmax(pieces.lengths)] * 6, 16)
+    packer = packing.Packer(pieces, 16, 1, pad_id=0)
+    shapes = {packer.batch(chosen)[0].arrays["input_ids"].shape for chosen in order.reshape(-1, 16)}
+    made.train(pieces, order, 0, lambda *figures: None)
+    assert made._train_step.experimental_get_tracing_count() == len(shapes) == 2
+
+
+# --- Choosing the weights ----------------------------------------------------------------------
+
+
+def keep_best(made, pieces, order, scores):
+    """Trains with these scores on the development set; the step that is kept and those scored."""
+    left = iter(scores)
+    step, evaluations = made.train_to_best(
+        pieces, order, 0, lambda *figures: None, lambda step: {"f1": next(left), "other": step}
+    )
+    steps = [each["step"] for each in evaluations]
+    assert evaluations == [
+        {"step": step, "f1": score, "other": step}
+        for step, score in zip(steps, scores, strict=False)
+    ]
+    return step, steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretrained, request):
+    _, pieces, _ = learner
+    strategy = request.getfixturevalue(devices)
+    shape = checkpoints.read_encoder_config(pretrained)
+    settings = dataclasses.replace(SETTINGS, eval_every_steps=2, hidden_dropout_prob=0.1)
+    made = finetuner.Finetuner(settings, shape, learner[0].kind, 0, 7, strategy)
+    order = finetuner.training_order(41, 0, 7, 16, seed=0)
+    made.initialize(0, pretrained)
+    # The first of equals; and the end is scored, too.
+    assert keep_best(made, pieces, order, [0.1, 0.5, 0.5, 0.2]) == (4, [2, 4, 6, 7])
+    kept = made.model.get_weights()
+    # Training that is not cut in parts, and is never scored.
+    made.initialize(0, pretrained)
+    made.train(pieces, order[: 4 * 16], 0, lambda *figures: None)
+    for one, other in zip(kept, made.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_patience_ends_a_trial(learner, pretrained):
+    made, pieces, _ = learner
+    order = finetuner.training_order(41, 0, 6, 16, seed=0)
+    for scores, expected in (
+        ([0.4, 0.2, 0.3, 0.9, 0.9, 0.9], (1, [1, 2, 3])),
+        ([0.4, 0.2, 0.5, 0.5, 0.5, 0.9], (3, [1, 2, 3, 4, 5])),  # a better one renews it
+        ([0.4, 0.2, 0.5, 0.3, 0.6, 0.1], (5, [1, 2, 3, 4, 5, 6])),
+    ):
+        made.config = dataclasses.replace(SETTINGS, eval_every_steps=1, early_stopping_patience=2)
+        made.initialize(0, pretrained)
+        found = keep_best(made, pieces, order, scores)
+        made.config = SETTINGS
+        assert found == expected
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
+    """A sweep makes one for each setting: they must not add up on the device."""
+    _, pieces, _ = learner
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, learner[0].kind, 0, 1, cpu)
+    made.train(pieces, np.arange(16), 0, lambda *figures: None)
+    made.predict(pieces)
+    model, slot = weakref.ref(made.model), weakref.ref(made.optimizer.variables()[1])
+    del made
+    gc.collect()
+    assert model() is None and slot() is None
+
+
+# --- The same with tags of words, where replicas and rows have different weights -----------------
+
+
+@pytest.fixture(scope="module")
+def tagged(roles_folder, pretrained):
+    """Tagging, and sentences of real words, some longer than a window; tags by first letters."""
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
+    kind = Tagging(("O", "B", "I"))
+    texts = [x.text for x in tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]]
+    sentences = []
+    for number, text in enumerate(texts):
+        words = tuple(text.split()[: 3 + 2 * number])
+        tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
+        sentences.append(TaggedSentence(str(number), words, tags))
+    pieces = kind.pieces(sentences, tokenizer, 32)
+    assert len(pieces.input_ids) > len(sentences)
+    return kind, sentences, pieces
+
+
+def tags_found(made, tagged):
+    _, sentences, pieces = tagged
+    return made.kind.predictions(made.predict(pieces), pieces, sentences)
+
+
+ALL_HEADS = ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in ("lstm", "crf"))]
+
+
+@pytest.mark.parametrize("head", ALL_HEADS)
+def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, cpu):
+    _, sentences, pieces = tagged
+    kind = Tagging(("O", "B", "I"), head=head)
+    shape = checkpoints.read_encoder_config(pretrained)
+    settings = dataclasses.replace(SETTINGS, tagging_head=head)
+    made = finetuner.Finetuner(settings, shape, kind, 0, 150, cpu)
+    made.initialize(0, pretrained)
+    order = finetuner.training_order(len(pieces.input_ids), 0, 150, 16, seed=0)
+    made.train(pieces, order, 0, lambda *figures: None)
+    found, gold = tags_found(made, tagged), [sentence.tags for sentence in sentences]
+    right = [
+        one == other
+        for tags in zip(found, gold, strict=True)
+        for one, other in zip(*tags, strict=True)
+    ]
+    assert np.mean(right) > 0.97
+    # And by the model itself, one window at a time.
+    outputs = made.predict(pieces)
+    for number in range(4):
+        length = len(pieces.input_ids[number])
+        (part,) = packing.Packer(pieces, 1, 1, 0, padded_length=length).batch(np.array([number]))
+        batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+        expected = kind.outputs(made.model(batch), batch).numpy()
+        np.testing.assert_array_equal(outputs[number], expected)
+
+
+def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_devices):
+    kind, _, pieces = tagged
+    shape = checkpoints.read_encoder_config(pretrained)
+    order = finetuner.training_order(len(pieces.input_ids), 0, 4, 16, seed=0)
+    made = [
+        finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, strategy)
+        for strategy in (cpu, two_devices)
+    ]
+    losses = []
+    for each in made:
+        each.initialize(0, pretrained)
+        each.train(pieces, order, 0, lambda step, loss, rate: losses.append(loss))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for one, two in zip(*(each.model.trainable_variables for each in made), strict=True):
+        np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
+    assert tags_found(made[0], tagged) == tags_found(made[1], tagged)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["lstm", "crf"])
+def test_heads_learn_the_same_packed_padded_and_on_two_devices(
+    head, tagged, pretrained, cpu, two_devices
+):
+    _, sentences, pieces = tagged
+    kind = Tagging(("O", "B", "I"), head=head)
+    shape = checkpoints.read_encoder_config(pretrained)
+    order = finetuner.training_order(len(pieces.input_ids), 0, 4, 16, seed=0)
+    settings = dataclasses.replace(SETTINGS, tagging_head=head)
+    padded = dataclasses.replace(settings, run=dataclasses.replace(settings.run, pack=False))
+    ways = (settings, cpu), (padded, cpu), (settings, two_devices)
+    found = []
+    for own, strategy in ways:
+        made = finetuner.Finetuner(own, shape, kind, 0, 150, strategy)
+        made.initialize(0, pretrained)
+        losses = []
+        made.train(pieces, order, 0, lambda *figures, losses=losses: losses.append(figures[1]))
+        weights = [variable.numpy() for variable in made.model.trainable_variables]
+        tags = kind.predictions(made.predict(pieces), pieces, sentences)
+        found.append((losses, weights, tags))
+        assert [len(own) for own in tags] == [len(sentence.words) for sentence in sentences]
+        if head == "crf":
+            assert np.abs(made.model.transitions.numpy()).min() > 1e-4
+            shares = [made.optimizer.lr_multiplier(made.model.transitions)]
+        else:
+            shares = map(made.optimizer.lr_multiplier, made.model.lstm.trainable_variables)
+        assert set(shares) == {1.0}
+    for losses, weights, tags in found[1:]:
+        assert losses == pytest.approx(found[0][0], rel=1e-4)
+        for one, other in zip(found[0][1], weights, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-4)
+        assert tags == found[0][2]
+
+
+def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices):
+    kind, sentences, pieces = tagged
+    shape = checkpoints.read_encoder_config(pretrained)
+    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, two_devices)
+    alone = packing.Pieces(
+        pieces.input_ids[:1], pieces.segment_ids[:1], pieces.targets[:1], np.zeros(1, int), True
+    )
+    (output,) = made.predict(alone)
+    assert output.shape == pieces.input_ids[0].shape
+
+
+@pytest.mark.parametrize("head", ALL_HEADS)
+def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
+    """Static shapes, as a TPU needs them; and the same loss."""
+    kind, pieces = Tagging(("O", "B", "I"), head=head), tagged[2]
+    shape = checkpoints.read_encoder_config(pretrained)
+    settings = dataclasses.replace(SETTINGS, tagging_head=head)
+    made = finetuner.Finetuner(settings, shape, kind, 0, 150, cpu)
+    (part,) = packing.Packer(pieces, 16, 1, 0).batch(np.arange(16))
+    batch = {name: tf.constant(array) for name, array in part.arrays.items()}
+    losses = []
+    for jit_compile in (False, True):
+        made.initialize(0, pretrained)
+        step = tf.function(made._replica_train_step, jit_compile=jit_compile)
+        losses.append([float(step(batch, tf.constant(0))) for _ in range(2)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert losses[0][0] != losses[0][1]

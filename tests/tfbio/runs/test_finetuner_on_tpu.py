@@ -1,0 +1,208 @@
+"""Fine-tuning and prediction by the real `TPUStrategy` for eight cores, and by XLA."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import emulated_tpu
+from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
+from tfbio.task_types import fixed_shapes
+
+CORES = 8
+BATCH = 24
+
+
+@pytest.fixture(scope="module")
+def tpu():
+    return emulated_tpu.make_strategy(CORES)
+
+
+@pytest.fixture(scope="module")
+def small_tpu():
+    return emulated_tpu.make_strategy(2)
+
+
+@pytest.fixture
+def make(make_finetuner):
+    """Makes a Finetuner with fixed shapes, and its pieces."""
+
+    def make(name, strategy, **changes):
+        changes = {"train_batch_size": BATCH, **changes}
+        settings = dataclasses.replace(with_fixed_shapes(SETTINGS), **changes)
+        made, pieces = make_finetuner(name, strategy, settings)
+        made.initialize(3, "")
+        return made, pieces
+
+    return make
+
+
+def training_packer(made, pieces):
+    """Returns what makes training batches, and the examples of one."""
+    chosen = np.arange(BATCH) % len(pieces.lengths)
+    return made._training_packer(pieces, chosen[np.newaxis]), chosen
+
+
+def training_rows(made, pieces):
+    """Returns what each replica gets of a training batch."""
+    packer, chosen = training_packer(made, pieces)
+    return rows_of(packer, packer.train_batch(chosen))
+
+
+def rows_of(packer, batch):
+    length = packer.shapes[batch.shape].row_length
+    arrays = {
+        name: array[..., :length] if name in packer.of_tokens else array
+        for name, array in batch.arrays.items()
+    }
+    return [
+        {name: tf.constant(array[replica]) for name, array in arrays.items()}
+        for replica in range(packer.replicas)
+    ]
+
+
+def prediction_packer(made, pieces):
+    replicas = made.strategy.num_replicas_in_sync
+    return fixed_shapes.prediction_packer(pieces, made.config, replicas, made.pad_id)
+
+
+def prediction_rows(made, pieces):
+    """Returns what each replica gets of a batch to predict."""
+    packer = prediction_packer(made, pieces)
+    return rows_of(packer, next(packer.predict_batches()))
+
+
+def train_step(made):
+    def step(batch):
+        return made._replica_train_step(batch, tf.constant(0))
+
+    return step
+
+
+def predict_step(made):
+    def step(batch):
+        return made._replica_outputs(batch, with_probabilities=made.has_probabilities)
+
+    return step
+
+
+def check_operations(traced):
+    """No operation that a TPU does not have, nor a shape that it does not know; the counts."""
+    operations = emulated_tpu.replica_operations(traced.graph)
+    counts = collections.Counter(op.type for op in operations)
+    assert sum(counts.values()) > 100
+    assert not [name for name in counts if emulated_tpu.NOT_FOR_A_TPU.search(name)]
+    for op in operations:
+        for output in op.outputs:
+            # Lists of what loops keep have none, nor what a loop's condition does not look at.
+            if output.dtype not in (tf.variant, tf.resource) and "__redundant" not in op.name:
+                assert output.shape.is_fully_defined(), op
+    return counts
+
+
+@pytest.mark.parametrize("name", BY_TYPE)
+def test_a_step_is_what_eight_cores_can_do(name, make, tpu, bfloat16):
+    made, pieces = make(name, tpu, hidden_dropout_prob=0.1)
+    rows = training_rows(made, pieces)
+    assert len(rows) == CORES
+    whole = training_packer(made, pieces)[0].shapes[0].rows
+    assert {row["input_ids"].shape[0] for row in rows} == {whole // CORES}
+    traced = emulated_tpu.trace(tpu, train_step(made), *rows)
+    counts = check_operations(traced)
+    # The gradient of every variable, and the number of targets.
+    assert counts["CrossReplicaSum"] == len(made.model.trainable_variables) + 1
+    assert counts["ResourceApplyAdam"] == len(made.model.trainable_variables)
+    traced = emulated_tpu.trace(tpu, predict_step(made), *prediction_rows(made, pieces))
+    assert check_operations(traced)["CrossReplicaSum"] == 0
+
+
+def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cpu):
+    made, pieces = make("tagging", tpu, run=SETTINGS.run)
+    assert made.fixed_shapes
+    assert not make("tagging", cpu, run=SETTINGS.run)[0].fixed_shapes
+    packer, chosen = training_packer(made, pieces)
+    assert len(packer.shapes) == 3
+    (call,) = fixed_shapes.calls([packer.train_batch(chosen)], [1], 50)
+    numbers, scalar = tf.zeros([50], tf.int32), tf.constant(1)
+    traced = made._train_steps.get_concrete_function(
+        call.arrays, numbers, scalar, scalar, packer.shapes, packer.of_tokens
+    )
+    assert counts_of_all(traced)["TPUReplicateMetadata"] == 3
+    packer = prediction_packer(made, pieces)
+    (call,) = fixed_shapes.calls([next(packer.predict_batches())], [1], 8)
+    traced = made._predict_batches.get_concrete_function(
+        call.arrays, scalar, packer.shapes[0], packer.of_tokens
+    )
+    assert counts_of_all(traced)["TPUReplicateMetadata"] == 1
+
+
+def counts_of_all(traced):
+    """Counts the operations of each kind in the graph and all of its functions."""
+    library = traced.graph.as_graph_def().library.function
+    nodes = [node for function in library for node in function.node_def]
+    counts = collections.Counter(node.op for node in nodes)
+    assert counts["CrossReplicaSum"] or counts["TensorListSetItem"]
+    assert not [name for name in counts if emulated_tpu.NOT_FOR_A_TPU.search(name)]
+    return counts
+
+
+@pytest.mark.parametrize("name", BY_TYPE)
+def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
+    one, pieces = make(name, cpu)
+    many, _ = make(name, small_tpu)
+    (row,) = training_rows(one, pieces)
+    expected = float(tf.function(train_step(one))(row))
+    rows = training_rows(many, pieces)
+    traced = emulated_tpu.trace(small_tpu, train_step(many), *rows)
+    losses = emulated_tpu.execute(traced, 2, *rows)
+    assert sum(map(float, losses)) == pytest.approx(expected, abs=1e-6, rel=1e-6)
+    for ours, theirs in zip(
+        [*one.model.trainable_variables, *one.optimizer.variables()],
+        [*many.model.trainable_variables, *many.optimizer.variables()],
+        strict=True,
+    ):
+        for copy in small_tpu.experimental_local_results(theirs):
+            np.testing.assert_allclose(copy.numpy(), ours.numpy(), atol=1e-6, err_msg=ours.name)
+
+    # And what they predict then, of all texts.
+    expected = one.predict(pieces)
+    packer = prediction_packer(many, pieces)
+    traced = None
+    for batch in packer.predict_batches():
+        rows = rows_of(packer, batch)
+        traced = traced or emulated_tpu.trace(small_tpu, predict_step(many), *rows)
+        found = emulated_tpu.execute(traced, 2, *rows)
+        for piece, replica, first, number in zip(
+            batch.texts, batch.replica, batch.first, batch.number, strict=True
+        ):
+            output = found[replica].numpy()
+            if many.kind.of_tokens:
+                output = output[first : first + packer.lengths[piece]]
+                output = output[:, 0] if many.has_probabilities else output
+            else:
+                output = output[number]
+            np.testing.assert_allclose(output, expected[piece], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", BY_TYPE)
+def test_steps_compile_under_xla(name, make, cpu):
+    """Each operation has a kernel of XLA's, and the numbers are those of TensorFlow's."""
+    made, pieces = make(name, cpu)
+    (row,) = training_rows(made, pieces)
+    (new,) = prediction_rows(made, pieces)
+    expected = tf.function(predict_step(made))(new)
+    found = tf.function(predict_step(made), jit_compile=True)(new)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    losses = []
+    start = [variable.numpy() for variable in (*made.model.variables, *made.optimizer.variables())]
+    for jit_compile in (False, True):
+        for variable, value in zip(
+            (*made.model.variables, *made.optimizer.variables()), start, strict=True
+        ):
+            variable.assign(value)
+        step = tf.function(train_step(made), jit_compile=jit_compile)
+        losses.append([float(step(row)) for _ in range(2)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    assert losses[0][0] != losses[0][1]

@@ -1,0 +1,688 @@
+"""Fine-tuning on real labelled sentences, with a small encoder that was pretrained a little."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep import examples as pretraining_examples
+from tfbio.base.cli import UserError
+from tfbio.formats import task_files
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.reporting import curves
+from tfbio.runs import finetuner, finetuning, predict, pretraining
+from tfbio.task_types import kinds, packing, tasks
+from tfbio.task_types.classification import Classification
+from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.text import tokenization
+from tfbio.weights import checkpoints
+
+SETTINGS = FinetuningConfig(
+    sequence_length=32,
+    train_batch_size=16,
+    num_train_epochs=1.0,
+    max_train_examples=64,
+    learning_rate=1e-3,
+    num_trials=2,
+)
+
+
+@pytest.fixture(scope="module")
+def run(roles_folder, pretrained, cpu):
+    """Fine-tunes into a folder."""
+
+    def finetune(output_dir, settings=SETTINGS, **changes):
+        arguments = {
+            "task": tasks.TASKS["sentence_roles"],
+            "data_dir": roles_folder,
+            "init_checkpoint": pretrained,
+            "output_dir": str(output_dir),
+            "strategy": cpu,
+        }
+        return finetuning.finetune(settings, **{**arguments, **changes})
+
+    return finetune
+
+
+@pytest.fixture(scope="module")
+def finished(run, tmp_path_factory):
+    """The folder of an undisturbed run with the seeds 0 and 1."""
+    folder = tmp_path_factory.mktemp("finetuned") / "out"
+    run(folder)
+    return folder
+
+
+def weights(trial):
+    reader = tf.train.load_checkpoint(str(trial / "model"))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if "OBJECT_GRAPH" not in name and name != "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
+    }
+
+
+def assert_same_weights(one, other):
+    one, other = weights(one), weights(other)
+    assert one.keys() == other.keys() and len(one) > 10
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+# --- The run -----------------------------------------------------------------------------------
+
+
+def test_writes_what_the_docstring_says(finished, roles_folder):
+    scores = json.loads((finished / "scores.json").read_text())
+    assert (scores["task"], scores["metric"]) == ("sentence_roles", "accuracy")
+    assert [trial["seed"] for trial in scores["trials"]] == [0, 1]
+    values = [trial["test"]["accuracy"] for trial in scores["trials"]]
+    assert scores["mean"] == pytest.approx(np.mean(values))
+    assert scores["std"] == pytest.approx(np.std(values, ddof=1))
+    settings = json.loads((finished / "config.json").read_text())
+    assert settings["learning_rate"] == 1e-3 and settings["task"] == "sentence_roles"
+    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    for trial in scores["trials"]:
+        folder = finished / f"trial_{trial['seed']}"
+        text = (folder / "test_predictions.tsv").read_text(encoding="utf-8")
+        rows = [row.split("\t") for row in text.split("\n")[1:-1]]
+        assert [(row[0], row[1], *row[3:]) for row in rows] == [
+            (x.id, x.label, x.text, x.document) for x in test_set
+        ]
+        assert (folder / "dev_predictions.tsv").is_file()
+        right = np.mean([label == predicted for _, label, predicted, *_ in rows])
+        assert trial["test"]["accuracy"] == pytest.approx(right)
+        assert os.listdir(finished / "logs" / f"trial_{trial['seed']}")
+    assert not list(finished.glob("*.unfinished")) and not list(finished.glob("*.tmp"))
+    number = len(tasks.TASKS["sentence_roles"].examples(roles_folder)["dev"])
+    assert scores["examples"] == {"dev": [number] * 2, "test": [len(test_set)] * 2}
+
+
+def test_a_run_may_be_scored_on_some_examples(finished, run, roles_folder, tmp_path, capsys):
+    """The same ones for every seed, with the predictions that a run on all has for them."""
+    fewer = dataclasses.replace(SETTINGS, max_dev_examples=5, max_test_examples=9)
+    scores = run(tmp_path / "out", fewer)
+    said = capsys.readouterr().out
+    every = tasks.TASKS["sentence_roles"].examples(roles_folder)
+    counts = {split: [n, len(every[split])] for split, n in (("dev", 5), ("test", 9))}
+    assert scores["examples"] == counts
+    assert scores == json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert f"9 of {counts['test'][1]} test examples are used (max_test_examples)." in said
+    assert "seed 1, test: 9 texts: " in said
+    for split, (number, total) in counts.items():
+        chosen = []
+        for trial in ("trial_0", "trial_1"):
+            rows, of_all = (
+                (folder / trial / f"{split}_predictions.tsv").read_text().split("\n")[1:-1]
+                for folder in (tmp_path / "out", finished)
+            )
+            assert len(rows) == number and len(of_all) == total
+            assert rows == [row for row in of_all if row in set(rows)]
+            chosen.append([row.split("\t")[0] for row in rows])
+        assert chosen[0] == chosen[1] and chosen[0] != [x.id for x in every[split]][:number]
+        right = np.mean([row.split("\t")[1] == row.split("\t")[2] for row in rows])
+        assert scores["trials"][1][split]["accuracy"] == pytest.approx(right)
+    with pytest.raises(UserError, match="holds a run with max_test_examples = 9, now it is 0"):
+        run(tmp_path / "out", dataclasses.replace(fewer, max_test_examples=0))
+    with pytest.raises(UserError, match="max_dev_examples must be 0"):
+        dataclasses.replace(fewer, max_dev_examples=-1)
+
+
+def test_mean_standard_deviation_and_median(finished, run, tmp_path, capsys):
+    folder = tmp_path / "out"
+    shutil.copytree(finished, folder)
+    shutil.copytree(folder / "trial_0", folder / "trial_2")
+    for seed, accuracy in enumerate((0.5, 0.9, 0.55)):
+        path = folder / f"trial_{seed}" / "scores.json"
+        scores = json.loads(path.read_text())
+        scores["test"]["accuracy"] = accuracy
+        path.write_text(json.dumps(scores))
+    scores = run(folder, dataclasses.replace(SETTINGS, num_trials=3))
+    # (0.5 + 0.9 + 0.55) / 3; the squares of the differences sum up to 0.095.
+    assert scores["mean"] == pytest.approx(0.65)
+    assert scores["std"] == pytest.approx(np.sqrt(0.095 / 2))
+    assert scores["median"] == 0.55
+    assert "test accuracy 0.6500 ± 0.2179, median 0.5500, over 3 seed(s)" in capsys.readouterr().out
+
+
+def test_a_trial_does_not_depend_on_those_before_it(finished, run, tmp_path):
+    check_alone(finished, run, SETTINGS, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_nor_where_shapes_are_fixed(run, tmp_path):
+    """Dropout is drawn by the shape: the shapes are no trial's own."""
+    settings = dataclasses.replace(SETTINGS, run=FinetuningRun(fixed_shapes="always"))
+    run(tmp_path / "both", settings)
+    check_alone(tmp_path / "both", run, settings, tmp_path / "alone")
+
+
+def check_alone(finished, run, settings, folder):
+    scores = run(folder, dataclasses.replace(settings, seed=1, num_trials=1))
+    assert scores["std"] is None
+    assert_same_weights(finished / "trial_1", folder / "trial_1")
+    before = json.loads((finished / "trial_1" / "scores.json").read_text())
+    assert scores["trials"][0]["test"] == before["test"]
+
+
+@pytest.mark.slow
+def test_a_run_with_fixed_shapes_scores_as_one_without(run, tmp_path):
+    """Losses and predictions without dropout; and both predict the same of new text."""
+    found = {}
+    for choice in ("always", "never"):
+        settings = dataclasses.replace(
+            SETTINGS,
+            num_trials=1,
+            eval_every_steps=2,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            run=FinetuningRun(fixed_shapes=choice, predict_train=True),
+        )
+        (trial,) = run(tmp_path / choice, settings)["trials"]
+        written = {
+            path.name: path.read_text() for path in (tmp_path / choice / "trial_0").glob("*.tsv")
+        }
+        scores = {name: trial[name] for name in ("step", "evaluations", "train", "dev", "test")}
+        table, output = tmp_path / "new.tsv", tmp_path / f"{choice}.jsonl"
+        table.write_text("text\nWe measured doses.\nAspirin was effective in all patients.\n")
+        overrides = [f"run.fixed_shapes={choice}"]
+        predict.predict(
+            str(tmp_path / choice),
+            [str(table)],
+            str(output),
+            strategy=tf.distribute.get_strategy(),
+            overrides=overrides,
+        )
+        lines = [json.loads(line) for line in output.read_text().splitlines()]
+        found[choice] = written, scores, lines
+    written, scores, lines = found["always"]
+    assert len(written) == 3 and len(lines) == 2
+    assert written == found["never"][0]
+    assert scores == found["never"][1]
+    for line, other in zip(lines, found["never"][2], strict=True):
+        assert line["label"] == other["label"]
+        assert line["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
+
+
+def test_an_interrupted_run_continues_with_the_trial_that_is_missing(
+    finished, run, tmp_path, capsys
+):
+    folder = tmp_path / "out"
+    shutil.copytree(finished, folder)
+    (folder / "trial_1").rename(folder / "trial_1.unfinished")
+    (folder / "scores.json").unlink()
+    kept = (folder / "trial_0" / "scores.json").stat().st_mtime_ns
+    run(folder)
+    said = capsys.readouterr().out
+    assert re.search(r"trial_0 is complete and is reused", said) and "of 1 seed(s)" in said
+    assert (folder / "trial_0" / "scores.json").stat().st_mtime_ns == kept
+    assert_same_weights(finished / "trial_1", folder / "trial_1")
+    assert not (folder / "trial_1.unfinished").exists()
+
+
+def test_a_finished_run_is_only_summed_up_again(finished, run, capsys):
+    before = (finished / "scores.json").read_bytes()
+    run(finished)
+    assert capsys.readouterr().out.count("is reused") == 2
+    assert (finished / "scores.json").read_bytes() == before
+
+
+def test_a_finished_run_of_an_earlier_version_gets_what_predicting_needs(finished, run, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(finished, folder)
+    settings = json.loads((folder / "config.json").read_text())
+    labels = list(tasks.TASKS["sentence_roles"].labels)
+    expected = {"kind": "classification", "labels": labels, "pairs": False}
+    expected["markers"] = False
+    assert settings.pop("trained_on") == expected
+    # Settings that did not exist then, and have their defaults now.
+    del settings["schedule"], settings["encoder"]["hidden_act"]
+    (folder / "config.json").write_text(json.dumps(settings))
+    before = (folder / "trial_0" / "model.index").stat().st_mtime_ns
+    run(folder)
+    assert json.loads((folder / "config.json").read_text())["trained_on"] == expected
+    assert (folder / "trial_0" / "model.index").stat().st_mtime_ns == before
+
+
+def test_other_settings_are_refused_and_replace_when_told_to(finished, run, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(finished, folder)
+    other = dataclasses.replace(SETTINGS, learning_rate=2e-3, num_trials=1)
+    with pytest.raises(UserError, match=r"learning_rate = 0\.001, now it is 0\.002.*--overwrite"):
+        run(folder, other)
+    with pytest.raises(UserError, match="from_scratch"):
+        run(folder, from_scratch=True)
+    assert (folder / "trial_0" / "scores.json").exists()
+    scores = run(folder, other, overwrite=True)
+    assert len(scores["trials"]) == 1 and not (folder / "trial_1").exists()
+
+
+def test_random_weights_give_another_run(finished, run, tmp_path):
+    scores = run(tmp_path / "out", from_scratch=True)
+    assert scores["init"] == "random weights"
+    one, other = weights(finished / "trial_0"), weights(tmp_path / "out" / "trial_0")
+    assert one.keys() == other.keys()
+    assert any(np.abs(one[name] - other[name]).max() > 1e-3 for name in one)
+
+
+# --- Choosing the weights ----------------------------------------------------------------------
+
+
+def scripted(values, test_set):
+    """The task with scores on the development set that were written down before; and a log.
+
+    The accuracy is as it is.
+    """
+    left, scored = iter(values), []
+    task = tasks.TASKS["sentence_roles"]
+
+    def score(examples, predicted):
+        scored.append("test" if examples == test_set else "dev")
+        written = next(left) if scored[-1] == "dev" else 0.25
+        return {"written": written, **task.score(examples, predicted)}
+
+    return dataclasses.replace(task, score=score), scored
+
+
+def accuracy_of_saved(trial, pretrained, test_set):
+    """What the saved weights do on the test set, padded and in one batch."""
+    task = tasks.TASKS["sentence_roles"]
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
+    kind = Classification(task.labels)
+    model = TaskModel(checkpoints.read_encoder_config(pretrained), len(task.labels), False, 0.0)
+    tf.train.Checkpoint(model=model).read(str(trial / "model")).assert_consumed()
+    pieces = kind.pieces(test_set, tokenizer, 32)
+    count = len(test_set)
+    (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
+    logits = model({name: tf.constant(array) for name, array in part.arrays.items()}).numpy()
+    right = [
+        task.labels[best] == x.label for best, x in zip(logits.argmax(1), test_set, strict=True)
+    ]
+    return np.mean(right)
+
+
+@pytest.mark.slow
+def test_the_best_weights_are_scored_once_on_the_test_set(
+    run, roles_folder, pretrained, tmp_path, capsys
+):
+    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    # The best is at step 4; two evaluations that are no better end the trial at step 8 of 12.
+    task, scored = scripted([0.1, 0.5, 0.3, 0.5, 0.5], test_set)
+    settings = dataclasses.replace(
+        SETTINGS, num_train_epochs=3.0, num_trials=1, eval_every_steps=2, early_stopping_patience=2
+    )
+    out = tmp_path / "out"
+    (trial,) = run(out, settings, task=task)["trials"]
+    assert scored == ["dev"] * 5 + ["test"]  # four evaluations, then the weights that were kept
+    assert trial["step"] == 4
+    values = {each["step"]: each["written"] for each in trial["evaluations"]}
+    assert values == {2: 0.1, 4: 0.5, 6: 0.3, 8: 0.5}
+    assert trial["dev"] == {k: v for k, v in trial["evaluations"][1].items() if k != "step"}
+    assert trial["test"]["accuracy"] == accuracy_of_saved(out / "trial_0", pretrained, test_set)
+    logged = curves.read(out / "logs" / "trial_0")
+    assert dict(logged["dev_written"]) == pytest.approx(values)
+    assert logged["test_written"] == [(4, 0.25)] and logged["loss"][-1][0] == 8
+    assert "seed 0 | step 6 | dev written 0.3000" in capsys.readouterr().out
+
+    # The same up to there, without ever looking.
+    plain = dataclasses.replace(settings, eval_every_steps=1, early_stopping_patience=4)
+    task, _ = scripted([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0], test_set)
+    run(tmp_path / "other", plain, task=task)
+    assert_same_weights(out / "trial_0", tmp_path / "other" / "trial_0")
+
+
+@pytest.mark.slow
+def test_evaluations_change_nothing_where_the_last_is_the_best(
+    finished, run, roles_folder, tmp_path
+):
+    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    task, _ = scripted([0.1, 0.2, 0.2], test_set)
+    settings = dataclasses.replace(SETTINGS, num_trials=1, eval_every_steps=3)
+    (trial,) = run(tmp_path / "out", settings, task=task)["trials"]
+    assert [each["step"] for each in trial["evaluations"]] == [3, 4]
+    assert_same_weights(finished / "trial_0", tmp_path / "out" / "trial_0")
+    before = json.loads((finished / "trial_0" / "scores.json").read_text())
+    assert (before["step"], before["evaluations"]) == (4, [])
+    for split in ("dev", "test"):
+        assert before[split].items() <= trial[split].items()
+
+
+def test_starts_from_the_encoder_of_a_trial(finished, run, tmp_path):
+    """And, for labels, with a new head."""
+    # So slow that next to nothing is learnt.
+    slow = dataclasses.replace(SETTINGS, seed=7, num_trials=1, learning_rate=1e-8)
+    trial = finished / "trial_1"
+    scores = run(tmp_path / "out", slow, init_checkpoint=f"{trial}/")
+    assert scores["init"] == f"{trial}/"
+    for name in ("vocab.txt", "config.json"):
+        assert (tmp_path / "out" / name).is_file()
+    before, after = weights(trial), weights(tmp_path / "out" / "trial_7")
+    for name, value in before.items():
+        same = np.allclose(value, after[name], atol=1e-5)
+        assert same == ("model/head/" not in name), name
+    with pytest.raises(UserError, match="out holds no checkpoint.*trial_SEED"):
+        run(tmp_path / "other", slow, init_checkpoint=str(finished))
+
+
+# --- Mistakes ----------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devices, tmp_path):
+    output = tmp_path / "out"
+    with pytest.raises(UserError, match="sequence_length 128 .* 64 positions"):
+        run(output, dataclasses.replace(SETTINGS, sequence_length=128))
+    offset = tmp_path / "offset"
+    shutil.copytree(pretrained, offset)
+    settings = json.loads((offset / "config.json").read_text())
+    settings["encoder"]["position_offset"] = 2
+    (offset / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="sequence_length 64 .* 62 positions"):
+        run(output, dataclasses.replace(SETTINGS, sequence_length=64), init_checkpoint=str(offset))
+    with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
+        run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
+    clipped = dataclasses.replace(
+        SETTINGS, train_batch_size=12, gradient_clip_groups=3, loss_reduction="sum"
+    )
+    with pytest.raises(UserError, match="gradient_clip_groups 3 does not divide by 2 devices"):
+        run(output, clipped, strategy=two_devices)
+    fixed = dataclasses.replace(SETTINGS.run, fixed_shapes="always")
+    with pytest.raises(UserError, match="groups 6 does not go with .* fixed shapes.*: give 1"):
+        run(
+            output,
+            dataclasses.replace(clipped, gradient_clip_groups=6, run=fixed),
+            strategy=two_devices,
+        )
+    with pytest.raises(UserError, match=r"tagging_segment 2 needs more than the 2 segment\(s\)"):
+        finetuning.check_settings(
+            dataclasses.replace(SETTINGS, tagging_segment=2),
+            EncoderConfig(),
+            "folder",
+            two_devices,
+        )
+    with pytest.raises(
+        UserError, match=r"tagging_head \"crf\" is for tasks of tagging.*\"linear\""
+    ):
+        run(output, dataclasses.replace(SETTINGS, tagging_head="crf"))
+    with pytest.raises(UserError, match="nowhere holds no config.json"):
+        run(output, init_checkpoint=str(tmp_path / "nowhere"))
+
+    model = tmp_path / "model"
+    shutil.copytree(pretrained, model)
+    before = (model / "config.json").read_text()
+    with pytest.raises(UserError, match="holds another model, and no run of run_finetuning.py"):
+        run(model)
+    assert (model / "config.json").read_text() == before
+    with open(model / "vocab.txt", "a", encoding="utf-8") as file:
+        file.write("onemoretoken\n")
+    with pytest.raises(UserError, match=r"the vocabulary of .* has \d+ tokens"):
+        run(output, init_checkpoint=str(model))
+    shutil.copyfile(os.path.join(pretrained, "vocab.txt"), model / "vocab.txt")
+    for checkpoint in (*model.glob("ckpt-*"), model / "checkpoint"):
+        checkpoint.unlink()
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        run(output, init_checkpoint=str(model))
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("protocol", ["authors", "bioelectra"])
+def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(
+    shared, pretrained, tmp_path, protocol
+):
+    changes = {"sequence_length": 64, "num_train_epochs": 0.02, "num_trials": 1}
+    root = Path(finetuning.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, str(root / "run_finetuning.py"), "--task=biosses", "--output_dir=out"]
+        + [f"--data_dir={shared / 'data' / 'biosses' / 'blurb'}", f"--init_checkpoint={pretrained}"]
+        + [f"--hparams={protocol}", *(f"--set={name}={value}" for name, value in changes.items())],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    file = root / "hparams" / "finetuning" / protocol / "biosses.json"
+    wanted = {**json.loads(file.read_text()), **changes}
+    wanted.pop("sources")
+    assert len(wanted) > 8 and wanted.items() <= written.items()
+    assert (tmp_path / "out" / "scores.json").is_file()
+
+
+@pytest.mark.parametrize("fixed_shapes", ["never", "always"])
+def test_a_last_update_that_is_not_finite_gives_no_score(run, tmp_path, fixed_shapes):
+    """The loss of its step is, and no step comes after."""
+    settings = dataclasses.replace(
+        SETTINGS,
+        run=FinetuningRun(fixed_shapes=fixed_shapes),
+        num_train_epochs=0.02,
+        # Whose last rate is not 0, as that of the linear schedule is.
+        schedule="slanted_triangular",
+        learning_rate=1e30,
+        weight_decay_rate=1e30,
+    )
+    out = tmp_path / "out"
+    with pytest.raises(finetuner.DivergedError, match="is not finite after step 1 of seed 0: try"):
+        run(out, settings)
+    assert not list(out.rglob("scores.json")) and not list(out.glob("trial_*"))
+    # The loss of the step before it is logged, and finite.
+    (events,) = out.rglob("events.*")
+    (point,) = curves.read(events.parent)["loss"]
+    assert np.isfinite(point).all()
+
+
+def test_a_checkpoint_of_another_shape_is_named(run, pretrained, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(pretrained, model)
+    settings = json.loads((model / "config.json").read_text())
+    settings["encoder"]["hidden_size"] = 64
+    (model / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(checkpoints.CheckpointError, match="does not fit an encoder"):
+        run(tmp_path / "out", init_checkpoint=str(model))
+    assert not (tmp_path / "out" / "scores.json").exists()
+
+
+def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n\nNo\tO\n")
+    task, read = tasks.find("ner", str(tmp_path)), []
+    task = dataclasses.replace(task, read=lambda path: read.append(path) or own(path), settings={})
+    own = tasks.find("ner", str(tmp_path)).read
+
+    def pieces(data="0", vocab="0", **settings):
+        data_sha256, shape = (data,) * 3, FinetuningConfig(**settings)
+        tokenizer = finetuning._tokenizer(vocab_file, vocab, True, (), 2)
+        return finetuning._pieces(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
+
+    first = pieces(sequence_length=32)
+    assert pieces(sequence_length=32) is first and len(read) == 3
+    for changes in (
+        {"sequence_length": 16},
+        {"sequence_length": 16, "label_all_tokens": True},
+        {"sequence_length": 16, "tagging_scheme": "IO"},
+        {"vocab": "1"},
+    ):
+        other = pieces(**changes)
+        assert other is not first and len(read) == 3
+        first = other
+    # The files were changed.
+    assert pieces(data="1", vocab="1") is not first and len(read) == 6
+
+
+# --- Vocabularies of other kinds ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["byte_bpe", "albert"])
+def other_run(request, documents_folder, vocabularies, cpu, tmp_path_factory):
+    """A pretraining run with another vocabulary than WordPiece's, with its files' names."""
+    kind, folder = request.param, tmp_path_factory.mktemp("other")
+    examples, model = folder / "examples", str(folder / "model")
+    made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
+    vocab = str(vocabularies[kind])
+    pretraining_examples.make_examples(
+        documents_folder, vocab, examples, shards=1, workers=1, **made
+    )
+    settings = PretrainingConfig(
+        objective="mlm",
+        encoder=EncoderConfig(1500, 48, 48, 2, 4, 96, 64),
+        sequence_length=64,
+        train_batch_size=8,
+        num_train_steps=2,
+        run=PretrainingRun(num_eval_batches=1),
+    )
+    pretraining.pretrain(settings, [str(examples)], model, cpu)
+    names = {"byte_bpe": {"vocab.json", "merges.txt"}, "albert": {"vocab.model"}}
+    return model, names[kind]
+
+
+TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"
+PAIRS = "text\tpair\tlabel\nIt works .\tIt does .\tyes\nIt works .\tIt fails .\tno\n"
+MARKED = "text\tlabel\n[S1] Abc [E1] cuts [S2] Def [E2]\tyes\n[S1] A [E1] or [S2] D [E2]\tno\n"
+ASKED = {"id": "1", "question": "What works?"}
+ASKED["answers"] = [{"text": "Aspirin", "answer_start": 3}]
+ASKED = json.dumps({"data": [{"paragraphs": [{"context": "An Aspirin works.", "qas": [ASKED]}]}]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text", "given", "expected"),
+    [
+        ("ner", TAGGED, ("new.txt", "Give IL-2 receptor ."), '"IL-2 receptor"'),
+        ("classification", PAIRS, ("new.tsv", PAIRS.replace("label", "note")), '"no"'),
+        ("classification", MARKED, ("new.tsv", MARKED.replace("label", "note")), '"no"'),
+        ("qa", ASKED, ("new.json", ASKED), '"Aspirin"'),
+    ],
+    ids=["tagging", "pairs", "markers", "spans"],
+)
+def test_other_vocabularies_are_trained_on_and_predicted_with(
+    name, text, given, expected, other_run, cpu, tmp_path
+):
+    model, files = other_run
+    for split in tasks.SPLITS:
+        (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
+    settings = FinetuningConfig(
+        sequence_length=32,
+        train_batch_size=2,
+        num_trials=1,
+        num_train_epochs=60.0,
+        learning_rate=2e-3,
+        pooling="entity_start" if text == MARKED else "first",
+    )
+    scores = finetuning.finetune(
+        settings,
+        task=tasks.find(name, str(tmp_path)),
+        data_dir=str(tmp_path),
+        init_checkpoint=model,
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
+    assert scores["mean"] == 1.0
+    found = {path.name for path in (tmp_path / "out").glob("*") if path.is_file()}
+    assert found == {"config.json", "scores.json", *files}
+    (tmp_path / given[0]).write_text(given[1])
+    inputs, output = [str(tmp_path / given[0])], str(tmp_path / "found")
+    predict.predict(str(tmp_path / "out"), inputs, output, strategy=cpu)
+    assert expected in (tmp_path / "found").read_text()
+
+
+def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tmp_path, capsys):
+    asked = json.loads(ASKED)
+    paragraph = asked["data"][0]["paragraphs"][0]
+    paragraph["qas"].append({"id": "2", "question": "Who fails to?", "answers": []})
+    for split in tasks.SPLITS:
+        (tmp_path / f"{split}.json").write_text(json.dumps(asked))
+    settings = FinetuningConfig(
+        sequence_length=32,
+        train_batch_size=2,
+        num_trials=1,
+        num_train_epochs=60.0,
+        learning_rate=2e-3,
+        span_head="electra",
+        beam_size=5,
+    )
+
+    def run(name, settings, start):
+        return finetuning.finetune(
+            settings,
+            task=tasks.TASKS["squad_v2"],
+            data_dir=str(tmp_path),
+            init_checkpoint=start,
+            output_dir=str(tmp_path / name),
+            strategy=cpu,
+        )
+
+    assert run("electra", settings, pretrained)["mean"] == 1.0
+    predict.predict(
+        str(tmp_path / "electra"), [str(tmp_path / "dev.json")], str(tmp_path / "a"), strategy=cpu
+    )
+    assert json.loads((tmp_path / "a").read_text()) == {"1": "Aspirin", "2": ""}
+    # A step of a tiny rate changes nothing: the head is the trial's.
+    trial = str(tmp_path / "electra" / "trial_0")
+    still = dataclasses.replace(settings, num_train_epochs=1.0, learning_rate=1e-9)
+    assert run("again", still, trial)["mean"] == 1.0
+    capsys.readouterr()
+    run("bert", dataclasses.replace(still, span_head="bert", beam_size=20), trial)
+    assert "has span_head electra: the head starts anew." in capsys.readouterr().out
+
+
+def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
+    tokenizer = tokenization.load_tokenizer(vocab_file, True)
+    labels = ("O", "B", "I")
+    kind = kinds.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
+    long = ("B", "O", *["B"] * 10)
+    examples = [
+        task_files.TaggedSentence("1", ("the",) * 12, long),
+        task_files.TaggedSentence("2", ("of", "a"), ("O", "B")),
+    ]
+    pieces = kind.pieces(examples, tokenizer, 18)
+    assert kind.kept(pieces, 2).tolist() == [3, 2]
+    # All B of the kept words are found, with a wrong one in the second sentence.
+    outputs = [np.array([0, 1, 0, 1, 0]), np.array([0, 1, 1, 0])]
+    predicted = kind.predictions(outputs, pieces, examples)
+    score = tasks.TASKS["bc5cdr_chem"].score
+    assert score(examples, predicted)["recall"] == pytest.approx(3 / 12)
+    scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, pieces, outputs)
+    assert scores["bioelectra_code_precision"] == pytest.approx(3 / 4)
+    assert scores["bioelectra_code_recall"] == 1
+    assert scores["bioelectra_code_f1"] == pytest.approx(6 / 7)
+    whole = kinds.make("tagging", labels, FinetuningConfig())
+    assert not finetuning.bioelectra_code_scores(whole, score, examples, predicted, pieces, outputs)
+
+
+def test_outputs_of_absence_count_in_the_authors_scores():
+    settings = FinetuningConfig(absent_outputs=True)
+    kind = kinds.make("multilabel", ("a", "b"), settings)
+    examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
+    # Absence and presence of a, then of b; a's contradict each other in the first example.
+    outputs = [
+        np.array(row) for row in ([0.9, 0.9, 0.9, 0.1], [0.9, 0.1, 0.1, 0.9], [0.9, 0.1, 0.1, 0.1])
+    ]
+    predicted = kind.predictions(outputs, None, examples)
+    assert predicted == [("a",), ("b",), ()]
+    score = tasks.own_score("multilabel", kind.labels)
+    scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, None, outputs)
+    # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
+    precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4
+    assert scores["bioelectra_code_precision"] == pytest.approx(precision)
+    assert scores["bioelectra_code_recall"] == pytest.approx(recall)
+    assert scores["bioelectra_code_f1"] == pytest.approx(
+        2 * precision * recall / (precision + recall)
+    )
+
+
+def test_steps_may_be_counted_in_whole_batches():
+    """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
+    pieces = SimpleNamespace(input_ids=range(450))
+    settings = FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
+    assert finetuning._num_steps(settings, pieces) == 281
+    settings = dataclasses.replace(settings, count_whole_batches=True)
+    assert finetuning._num_steps(settings, pieces) == 300

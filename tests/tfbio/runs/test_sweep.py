@@ -1,0 +1,182 @@
+"""Sweeps: what is run, how one is chosen, and that a killed one goes on."""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfbio.base import run_folders
+from tfbio.base.cli import UserError
+from tfbio.runs import finetuner, sweep
+from tfbio.task_types.finetuning_config import FinetuningConfig
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_combination_the_last_changes_first():
+    names, found = sweep.combinations(["learning_rate=3e-5,1e-4", "train_batch_size=16,32,48"])
+    assert names == ["learning_rate", "train_batch_size"]
+    assert [" ".join(chosen) for chosen in found] == [
+        "learning_rate=3e-5 train_batch_size=16",
+        "learning_rate=3e-5 train_batch_size=32",
+        "learning_rate=3e-5 train_batch_size=48",
+        "learning_rate=1e-4 train_batch_size=16",
+        "learning_rate=1e-4 train_batch_size=32",
+        "learning_rate=1e-4 train_batch_size=48",
+    ]
+    assert sweep.combinations([]) == ([], [[]])
+
+
+@pytest.mark.parametrize(
+    "sweeps, words",
+    [
+        (["learning_rate"], "expected name=value,value"),
+        (["=1"], "expected name=value,value"),
+        (["learning_rate=1e-4,"], "expected name=value,value"),
+        (["seed=1", "seed=2"], "seed has a --sweep already"),
+    ],
+)
+def test_a_mistake_is_named(sweeps, words):
+    with pytest.raises(UserError, match=words):
+        sweep.combinations(sweeps)
+
+
+# --- The choice, from scores that are written down ---------------------------------------------
+
+DEV = {1e-5: (0.5, 0.7), 3e-5: (0.8, 0.6), 5e-5: (0.7, 0.7), 1e-4: (0.9, 0.1)}
+TEST = {1e-5: 0.9876, 3e-5: 0.4321, 5e-5: 0.8765, 1e-4: 0.7654}
+
+
+def fake_finetune(calls, diverging=()):
+    def finetune(settings, output_dir, show_test):
+        rate = settings.learning_rate
+        calls.append((rate, show_test))
+        os.makedirs(output_dir, exist_ok=True)
+        if rate in diverging:
+            raise finetuner.DivergedError("the loss is nan")
+        trials = [{"dev": {"f1": dev}, "test": {"f1": TEST[rate]}} for dev in DEV[rate]]
+        about = {"task": "bc2gm", "metric": "f1", "trials": trials}
+        return {**about, "mean": TEST[rate], "std": 0.0, "median": TEST[rate]}
+
+    return finetune
+
+
+def settings_of(rates):
+    return [FinetuningConfig(learning_rate=rate) for rate in rates]
+
+
+def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(tmp_path, capsys):
+    # The means are 0.6, 0.7, 0.7 and 0.5: the first of the equals, though it is last on the test.
+    calls = []
+    found = sweep.run(["learning_rate"], settings_of(DEV), fake_finetune(calls), str(tmp_path))
+    assert found["chosen"] == "learning_rate=3e-05"
+    assert found["test"] == {"mean": 0.4321, "std": 0.0, "median": 0.4321}
+    assert calls == [*((rate, False) for rate in DEV), (3e-5, True)]
+    assert found == json.loads((tmp_path / "sweep.json").read_text())
+    assert run_folders.chosen(str(tmp_path)) == str(tmp_path / "learning_rate=3e-05")
+    assert run_folders.chosen(str(tmp_path / "other")) == str(tmp_path / "other")
+    row = found["settings"][3]
+    assert row["dev"] == [0.9, 0.1] and row["mean"] == pytest.approx(0.5)
+    assert row["std"] == pytest.approx(0.8 / 2**0.5)
+    table = (tmp_path / "sweep.md").read_text()
+    assert "| 1e-05 | 0.6000 | 0.1414 | 2 |\n| **3e-05** | **0.7000** |" in table
+    assert "Chosen: `learning_rate=3e-05`, test f1 0.4321" in table
+    for shown in (table, capsys.readouterr().out, json.dumps(found)):
+        for rate in (1e-5, 5e-5, 1e-4):
+            assert str(TEST[rate]) not in shown
+
+
+def test_a_setting_that_diverges_is_out(tmp_path, capsys):
+    finetune = fake_finetune([], diverging=[3e-5])
+    found = sweep.run(["learning_rate"], settings_of(DEV), finetune, str(tmp_path))
+    assert found["chosen"] == "learning_rate=5e-05"
+    assert found["settings"][1]["mean"] is None
+    assert "| 3e-05 | diverged |  | 0 |" in (tmp_path / "sweep.md").read_text()
+    assert "learning_rate=3e-05 is out: the loss is nan" in capsys.readouterr().out
+    with pytest.raises(UserError, match="no setting could be trained"):
+        sweep.run(["learning_rate"], settings_of(DEV), fake_finetune([], DEV), str(tmp_path))
+    assert not (tmp_path / "sweep.json").exists()  # it told of runs before
+
+
+def test_other_mistakes_end_it(tmp_path):
+    def finetune(settings, output_dir, show_test):
+        raise UserError("holds a run with other settings")
+
+    with pytest.raises(UserError, match="other settings"):
+        sweep.run(["learning_rate"], settings_of(DEV), finetune, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["seed", "num_trials", "run.pack"])
+def test_what_is_learnt_must_differ(name, tmp_path):
+    with pytest.raises(UserError, match=f"{name} does not change what is learnt"):
+        sweep.run([name], settings_of([1e-4, 1e-5]), fake_finetune([]), str(tmp_path))
+
+
+@pytest.mark.slow
+def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
+    """The encoder has 64 positions."""
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "run_finetuning.py", "--task=ner", f"--data_dir={tmp_path}"),
+            *(f"--init_checkpoint={pretrained}", f"--output_dir={tmp_path / 'out'}"),
+            "--sweep=sequence_length=32,65",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2 and "sequence_length 65 is more than the 64" in done.stderr
+    assert "Setting 1 of 2" not in done.stdout and not (tmp_path / "out").exists()
+
+
+# --- A real one --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_where_it_was(pretrained, roles_folder, tmp_path, running):
+    out = tmp_path / "out"
+    settings = ["sequence_length=32", "max_train_examples=64", "num_train_epochs=2", "num_trials=2"]
+    command = [
+        *(sys.executable, "run_finetuning.py", "--task=sentence_roles"),
+        *(f"--data_dir={roles_folder}", f"--init_checkpoint={pretrained}", f"--output_dir={out}"),
+        *(f"--set={setting}" for setting in settings),
+        *("--sweep=learning_rate=1e-6,3e-3", "--sweep=train_batch_size=16"),
+    ]
+    folders = [out / f"learning_rate={rate},train_batch_size=16" for rate in ("1e-06", "0.003")]
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if line.startswith("seed 0: dev") and any("Setting 2 of 2" in each for each in seen):
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+        assert process.wait() == -signal.SIGKILL, "".join(seen)
+    finished = [folders[0] / "trial_0", folders[0] / "trial_1", folders[1] / "trial_0"]
+    assert sorted(out.glob("*/trial_?")) == sorted(finished) and not (out / "sweep.json").exists()
+    before = [(trial / "scores.json").stat().st_mtime_ns for trial in finished]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(trial / "scores.json").stat().st_mtime_ns for trial in finished] == before
+    found = json.loads((out / "sweep.json").read_text())
+    means, tests = [], []
+    for folder, row in zip(folders, found["settings"], strict=True):
+        trials = [json.loads((folder / f"trial_{n}" / "scores.json").read_text()) for n in (0, 1)]
+        assert row["dev"] == [trial["dev"]["accuracy"] for trial in trials]
+        means.append(statistics.fmean(row["dev"]))
+        tests.append(statistics.fmean(trial["test"]["accuracy"] for trial in trials))
+    best = means.index(max(means))
+    assert found["chosen"] == folders[best].name
+    assert found["test"]["mean"] == pytest.approx(tests[best])
+    # Before the choice nothing was said of the test set.
+    choice = f"sentence_roles: test accuracy {tests[best]:.4f}"
+    assert "test accuracy" not in "".join(seen)
+    assert done.stdout.count("test accuracy") == 1 and choice in done.stdout

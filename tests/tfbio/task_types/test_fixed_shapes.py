@@ -1,0 +1,349 @@
+"""Batches of a few shapes: nothing lost, little padding, and what plain batches teach."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
+from tfbio.models.batches import NO_TARGET
+from tfbio.runs import finetuner
+from tfbio.task_types import fixed_shapes, kinds, tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.fixed_shapes import Shape
+from tfbio.task_types.packing import Pieces
+from tfbio.text import tokenization
+
+# --- Rows and shapes -----------------------------------------------------------------------------
+
+
+def make_pieces(lengths, of_tokens=True, seed=0):
+    rng = np.random.default_rng(seed)
+    ids = [rng.integers(5, 200, length).astype(np.int32) for length in lengths]
+    segments = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
+    targets = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
+    if not of_tokens:
+        targets = [rng.integers(0, 3, 2).astype(np.float32) for _ in lengths]
+    return Pieces(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+
+
+def check_no_overlap(places, lengths, rows, row_length):
+    used = np.zeros([rows, row_length], int)
+    for row, start, length in zip(places.row, places.start, lengths, strict=True):
+        assert start + length <= row_length
+        used[row, start : start + length] += 1
+    assert used.max() == 1 and used.sum() == lengths.sum()
+
+
+def test_rows_that_are_dealt_are_nearly_even():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        lengths, rows = rng.integers(3, 65, rng.integers(8, 60)), int(rng.integers(1, 9))
+        places = fixed_shapes.deal(lengths, rows)
+        check_no_overlap(places, lengths, rows, places.row_length)
+        # Graham (1969), against a bound from below of what the best division needs.
+        best = max(lengths.max(), lengths.sum() / rows)
+        pairs = np.sort(lengths)[::-1]
+        if len(lengths) > rows:
+            best = max(best, pairs[rows - 1] + pairs[rows])
+        assert places.row_length <= 4 / 3 * best
+
+
+def test_rows_that_are_filled_are_nearly_full():
+    lengths = np.random.default_rng(2).integers(3, 65, 2000)
+    places = fixed_shapes.fill_rows(lengths, 128, most=64)
+    check_no_overlap(places, lengths, places.rows, 128)
+    assert lengths.sum() / (places.rows * 128) > 0.98
+    few = fixed_shapes.fill_rows(np.full(10, 4), 128, most=4)
+    assert np.bincount(few.row).tolist() == [4, 4, 2]
+
+
+def test_shapes_are_those_with_the_least_padding():
+    rng = np.random.default_rng(0)
+    batches = rng.integers(4, 100, [200, 16])
+    shapes = fixed_shapes.choose_shapes(batches, 120, 4)
+    assert len(shapes) == 3 and {shape.rows for shape in shapes} == {4}
+    lengths = [shape.row_length for shape in shapes]
+    assert lengths == sorted(lengths) and all(length % 16 == 0 for length in lengths)
+    needed = np.array([fixed_shapes.deal(batch, 4).row_length for batch in batches])
+    assert lengths[-1] > max(needed)
+
+    def tokens(*lengths):
+        return sum(next(x for x in lengths if x >= need) for need in needed)
+
+    candidates = range(16, lengths[-1] + 1, 16)
+    best = min(tokens(a, b, lengths[-1]) for a in candidates for b in candidates if a < b)
+    assert tokens(*lengths) == best
+
+
+def test_rows_are_as_short_as_padding_allows():
+    for length, rows in ((16, 8), (24, 4)):  # in rows of 32 tokens a quarter would be padding
+        shapes = fixed_shapes.choose_shapes(np.full([10, 8], length), length, 1)
+        assert shapes == [Shape(rows, 16 if length == 16 else 48)]
+
+
+def test_no_shape_is_shorter_than_the_longest_text():
+    shapes = fixed_shapes.choose_shapes(np.full([10, 4], 5), 500, 4)
+    assert shapes[-1].row_length == 512
+
+
+@pytest.mark.parametrize("of_tokens", [True, False])
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
+    pieces = make_pieces([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
+    chosen = np.array([7, 1, 1, 0, 5, 4, 3])  # one twice
+    shapes = [Shape(4, 48), Shape(4, 64), Shape(4, 96)]
+    packer = fixed_shapes.Packer(pieces, shapes, replicas, pad_id=0, count=8)
+    made = packer.train_batch(chosen)
+    assert shapes[made.shape].row_length == 64
+    for name in set(packer.of_tokens) & made.arrays.keys():
+        assert made.arrays[name].shape == (replicas, 4 // replicas, 96)  # the longest shape's
+        empty = NO_TARGET if name == "targets" else 0
+        assert (made.arrays[name][..., 64:] == empty).all()
+    np.testing.assert_array_equal(made.texts, chosen)
+    for replica in range(replicas):
+        (own,) = np.nonzero(made.replica == replica)
+        flat = {
+            name: made.arrays[name][replica][:, :64].reshape(-1)
+            for name in set(packer.of_tokens) & made.arrays.keys()
+        }
+        for text in own:
+            piece, number, first = chosen[text], made.number[text], made.first[text]
+            here = np.flatnonzero(flat["document_ids"] == number + 1)
+            assert here[0] == first and np.ptp(here) == len(here) - 1
+            np.testing.assert_array_equal(flat["input_ids"][here], pieces.input_ids[piece])
+            np.testing.assert_array_equal(flat["segment_ids"][here], pieces.segment_ids[piece])
+            np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
+            targets = (
+                flat["targets"][here] if of_tokens else made.arrays["targets"][replica, number]
+            )
+            np.testing.assert_array_equal(targets, pieces.targets[piece])
+            assert made.arrays["first"][replica, number] == first
+        padding = flat["document_ids"] == 0
+        assert not flat["input_ids"][padding].any()
+        if of_tokens:
+            assert (flat["targets"][padding] == NO_TARGET).all()
+        else:
+            real = made.arrays["real"][replica]
+            assert real.tolist() == [1.0] * len(own) + [0.0] * (8 - len(own))
+            assert not made.arrays["targets"][replica, len(own) :].any()
+
+
+def test_what_no_shape_holds_is_an_error():
+    packer = fixed_shapes.Packer(make_pieces([40, 40, 40]), [Shape(1, 96)], 1, 0, 3)
+    with pytest.raises(ValueError, match="120"):
+        packer.train_batch(np.arange(3))
+
+
+def test_batches_to_predict_have_one_shape_and_all_texts():
+    for count in (1, 3, 50):
+        pieces = make_pieces(np.random.default_rng(count).integers(3, 33, count), of_tokens=False)
+        packer = fixed_shapes.Packer(pieces, [Shape(4, 32)], 2, 0, count=8)
+        made = list(packer.predict_batches())
+        assert sorted(np.concatenate([batch.texts for batch in made])) == list(range(count))
+        assert {batch.arrays["input_ids"].shape for batch in made} == {(2, 2, 32)}
+        assert {batch.arrays["targets"].shape for batch in made} == {(2, 8, 2)}
+
+
+def test_calls_have_one_shape_and_the_last_is_filled_with_zeros():
+    pieces = make_pieces([5, 30, 17, 3, 12])
+    packer = fixed_shapes.Packer(pieces, [Shape(1, 32)], 1, 0, 1)
+    batches = [packer.train_batch(np.array([number])) for number in range(5)]
+    made = list(fixed_shapes.calls(batches, [1, 3, 3, 3], 3))
+    assert [len(call.batches) for call in made] == [1, 3, 1]
+    for call, first in zip(made, (0, 1, 4), strict=True):
+        ids = call.arrays["input_ids"]
+        assert ids.shape == (3, 1, 1, 32) and not ids[len(call.batches) :].any()
+        np.testing.assert_array_equal(ids[0], batches[first].arrays["input_ids"])
+
+
+def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
+    assert list(fixed_shapes.ahead(iter(range(1, 6)))) == [1, 2, 3, 4, 5]
+
+    def breaks():
+        yield 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        list(fixed_shapes.ahead(breaks()))
+
+
+# --- What is learnt and predicted ----------------------------------------------------------------
+
+
+def train_and_predict(made, pieces, steps=4):
+    made.initialize(0, "")
+    losses = []
+    order = finetuner.training_order(len(pieces.lengths), 0, steps, 8, seed=0)
+    made.train(pieces, order, 0, lambda step, loss, rate: losses.append((step, loss, rate)))
+    return losses, made.predict(pieces)
+
+
+@pytest.mark.parametrize("name", BY_TYPE)
+def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu):
+    plain, pieces = make_finetuner(name, cpu)
+    losses, outputs = train_and_predict(plain, pieces)
+    settings = with_fixed_shapes(SETTINGS)
+    fixed, _ = make_finetuner(name, cpu, settings)
+    fixed_losses, fixed_outputs = train_and_predict(fixed, pieces)
+    np.testing.assert_allclose(fixed_losses, losses, atol=1e-5, rtol=1e-5)
+    for one, other in zip(outputs, fixed_outputs, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        np.testing.assert_allclose(other, one, atol=1e-4)
+    if fixed.has_probabilities:
+        for one, other in zip(
+            plain.predict(pieces, with_probabilities=True),
+            fixed.predict(pieces, with_probabilities=True),
+            strict=True,
+        ):
+            np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def test_two_devices_learn_and_predict_what_one_does(make_finetuner, cpu, two_devices):
+    found = []
+    for strategy in (cpu, two_devices):
+        made, pieces = make_finetuner("tagging", strategy, with_fixed_shapes(SETTINGS))
+        found.append(train_and_predict(made, pieces))
+    (losses, outputs), (both_losses, both_outputs) = found
+    np.testing.assert_allclose(both_losses, losses, rtol=1e-5)
+    for one, two in zip(outputs, both_outputs, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.fixture(scope="module")
+def fixed(make_finetuner, cpu):
+    """A Finetuner with fixed shapes, and its pieces."""
+    settings = with_fixed_shapes(SETTINGS)
+    return make_finetuner("tagging", cpu, settings)
+
+
+def test_steps_are_logged_where_others_are(fixed):
+    """Every 50 steps and at the end of each part; each line has the mean loss since the last."""
+    made, pieces = fixed
+    order = finetuner.training_order(len(pieces.lengths), 0, 60, 8, seed=0)
+    logged = {}
+    for choice in ("always", "never"):
+        run = dataclasses.replace(SETTINGS.run, fixed_shapes=choice)
+        made.config = dataclasses.replace(SETTINGS, run=run)
+        made.initialize(0, "")
+        logged[choice] = []
+        for part in np.split(order, [30 * 8]):
+            made.train(pieces, part, 0, lambda *figures, all=logged[choice]: all.append(figures))
+    made.config = with_fixed_shapes(SETTINGS)
+    assert [step for step, _, _ in logged["always"]] == [30, 50, 60]
+    np.testing.assert_allclose(logged["always"], logged["never"], rtol=1e-3)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(fixed):
+    made, pieces = fixed
+    made.initialize(0, "")
+    made.model.head.kernel.assign(made.model.head.kernel * np.nan)
+    order = finetuner.training_order(len(pieces.lengths), 0, 60, 8, seed=0)
+    with pytest.raises(finetuner.DivergedError, match="nan at step 50 of seed 0"):
+        made.train(pieces, order, 0, lambda *figures: None)
+
+
+def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, monkeypatch):
+    """Trials, evaluations, sets of any size, and new text with probabilities."""
+    traced = []
+
+    def counted(method):
+        def count(*args, **kwargs):
+            traced.append(method.__name__)
+            return method(*args, **kwargs)
+
+        return tf.autograph.experimental.do_not_convert(count)
+
+    for name in ("_replica_train_step", "_replica_outputs"):
+        monkeypatch.setattr(finetuner.Finetuner, name, counted(getattr(finetuner.Finetuner, name)))
+    settings = dataclasses.replace(with_fixed_shapes(SETTINGS), eval_every_steps=7)
+    made, pieces = make_finetuner("tagging", cpu, settings)
+    sets = [pieces, first(pieces, 1), first(pieces, 9)]
+    for seed in range(2):
+        made.initialize(seed, "")
+        order = finetuner.training_order(len(pieces.lengths), 0, 20, 8, seed)
+
+        def evaluate(step):
+            return {"f1": float(len(made.predict(sets[step % 3])))}
+
+        made.train_to_best(pieces, order, seed, lambda *figures: None, evaluate)
+    for each in sets:
+        assert len(made.predict(each, with_probabilities=True)) == len(each.lengths)
+    assert traced.count("_replica_train_step") <= 3
+    assert traced.count("_replica_outputs") == 1
+
+
+def first(pieces, count):
+    """The first so many pieces."""
+    lists = pieces.input_ids, pieces.segment_ids, pieces.targets
+    numbers = np.arange(count)
+    return Pieces(*(own[:count] for own in lists), numbers, pieces.of_tokens)
+
+
+def test_a_batch_that_no_shape_holds_gets_one(fixed):
+    made, pieces = fixed
+    made._chosen = pieces, [Shape(4, 32)]
+    batches = np.full([2, 8], np.argmax(pieces.lengths))
+    needed = 2 * pieces.lengths.max()
+    assert needed > 32
+    packer = made._training_packer(pieces, batches)
+    assert packer.shapes == (Shape(4, 32), Shape(4, fixed_shapes.rounded(needed)))
+    assert packer.train_batch(batches[0]).shape == 1
+    assert made._training_packer(pieces, batches).shapes == packer.shapes
+    made._chosen = None
+
+
+# --- Padding -------------------------------------------------------------------------------------
+
+
+def padding(packer, batches):
+    """The share of padding in the tokens of all batches."""
+    tokens = slots = 0
+    for batch in batches:
+        shape = packer.shapes[batch.shape]
+        tokens += packer.lengths[batch.texts].sum()
+        slots += shape.rows * shape.row_length
+    return 1 - tokens / slots
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 8])
+@pytest.mark.parametrize(
+    "name, size, length, most",
+    [
+        ("bc5cdr_chem", 32, 128, {1: 0.13, 8: 0.13}),
+        # The settings of the task. Two sentences for each of eight cores: a fifth of the tokens
+        # would be padding if every batch had a shape of its own.
+        ("bc5cdr_chem", 16, 256, {1: 0.135, 8: 0.37}),
+        ("hoc", 32, 128, {1: 0.13, 8: 0.13}),
+    ],
+)
+def test_little_of_the_batches_is_padding(name, size, length, most, replicas, shared):
+    task = tasks.TASKS[name]
+    settings = FinetuningConfig(train_batch_size=size, sequence_length=length)
+    tokenizer = tokenization.load_tokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
+    kind = kinds.make(task.kind, task.labels, settings)
+    examples = task.examples(str(shared / "data" / name / "blurb"))
+    found = {}
+    for split in tasks.SPLITS:
+        pieces = kind.pieces(examples[split], tokenizer, length)
+        packer = fixed_shapes.prediction_packer(pieces, settings, replicas, tokenizer.pad_id)
+        batches = list(packer.predict_batches())
+        assert sum(len(batch.texts) for batch in batches) == len(pieces.lengths)
+        found[split] = padding(packer, batches)
+        if split == "train":
+            shapes = fixed_shapes.training_shapes(pieces.lengths, settings, replicas)
+            packer = fixed_shapes.Packer(pieces, shapes, replicas, tokenizer.pad_id, size)
+            count = len(pieces.lengths)
+            steps = int(count * settings.num_train_epochs / size)
+            orders = [
+                finetuner.training_order(count, 0, steps, size, seed).reshape(-1, size)
+                for seed in range(settings.num_trials)
+            ]
+            used = [packer.fit(chosen)[1] for order in orders for chosen in order]
+            slots = sum(shapes[shape].rows * shapes[shape].row_length for shape in used)
+            found["steps"] = 1 - pieces.lengths[np.stack(orders)].sum() / slots
+    print(name, size, length, replicas, shapes, found)
+    assert found["steps"] < most[replicas]
+    assert max(found[split] for split in tasks.SPLITS) < 0.06

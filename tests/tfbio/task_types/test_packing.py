@@ -1,0 +1,137 @@
+"""Packed rows: nothing lost, nothing mixed, and the same model outputs as padded ones."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio.models.batches import NO_TARGET
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.task_types import packing
+from tfbio.task_types.tagging import Tagging
+
+SHAPE = EncoderConfig(
+    vocab_size=200,
+    embedding_size=16,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=48,
+    max_position_embeddings=160,
+)
+
+
+def make_pieces(lengths, of_tokens=True, seed=0):
+    rng = np.random.default_rng(seed)
+    ids = [rng.integers(5, 200, length).astype(np.int32) for length in lengths]
+    segments = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
+    targets = [rng.integers(-1, 3, length).astype(np.int32) for length in lengths]
+    if not of_tokens:
+        targets = [np.array(number, np.int32) for number in range(len(lengths))]
+    return packing.Pieces(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+
+
+def test_places_do_not_overlap_and_are_few():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        lengths = rng.integers(3, 65, rng.integers(1, 60))
+        places = packing.place(lengths, 128)
+        used = np.zeros([places.rows, 128], int)
+        for row, start, length in zip(places.row, places.start, lengths, strict=True):
+            assert start + length <= 128
+            used[row, start : start + length] += 1
+        assert used.max() == 1 and used.sum() == lengths.sum()
+        # Yue (1991): first-fit decreasing takes at most 11/9 of the fewest, and one more.
+        assert places.rows <= 11 / 9 * np.ceil(lengths.sum() / 128) + 1
+
+
+@pytest.mark.parametrize("padded_length", [0, 144])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
+    pieces = make_pieces([5, 130, 40, 17, 3, 90, 60, 8])
+    chosen = np.array([7, 1, 1, 0, 5, 4, 3, 6])  # one twice
+    packer = packing.Packer(pieces, 8, replicas, pad_id=0, padded_length=padded_length)
+    parts = packer.batch(chosen)
+    assert len(parts) == replicas
+    assert len({part.arrays["input_ids"].shape for part in parts}) == 1
+    np.testing.assert_array_equal(np.concatenate([part.pieces for part in parts]), chosen)
+    for part in parts:
+        arrays = part.arrays
+        flat = {name: values.reshape(-1) for name, values in arrays.items()}
+        for number, piece in enumerate(part.pieces, start=1):
+            here = np.flatnonzero(flat["document_ids"] == number)
+            np.testing.assert_array_equal(flat["input_ids"][here], pieces.input_ids[piece])
+            np.testing.assert_array_equal(flat["segment_ids"][here], pieces.segment_ids[piece])
+            np.testing.assert_array_equal(flat["targets"][here], pieces.targets[piece])
+            np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
+            assert arrays["first"][number - 1] == here[0]
+            assert np.ptp(here) == len(here) - 1
+        padding = flat["document_ids"] == 0
+        assert not flat["input_ids"][padding].any()
+        assert (flat["targets"][padding] == NO_TARGET).all()
+        if padded_length:
+            assert arrays["input_ids"].shape == (8 // replicas, 144)
+        else:
+            assert arrays["input_ids"].shape[1] == 256  # 130 do not fit 128
+
+
+def test_shapes_are_few():
+    rng = np.random.default_rng(0)
+    pieces = make_pieces(rng.integers(5, 120, 1000))
+    packer = packing.Packer(pieces, 64, 1, pad_id=0)
+    shapes = [
+        packer.batch(rng.choice(1000, 64, replace=False))[0].arrays["input_ids"].shape
+        for _ in range(200)
+    ]
+    assert 1 < len(set(shapes)) <= packing.NUM_SHAPES
+    # Padded to their longest text, these batches would be half empty.
+    filled = pieces.lengths.mean() * 64 / np.mean([rows * length for rows, length in shapes])
+    assert filled > 0.85
+
+
+@pytest.mark.parametrize(
+    ("of_tokens", "pooling", "head"),
+    [
+        (True, "first", "linear"),
+        (True, "first", "lstm"),
+        (False, "first", "linear"),
+        (False, "mean", "linear"),
+    ],
+)
+def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
+    pieces = make_pieces([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
+    model = TaskModel(SHAPE, 3, of_tokens, 0.1, pooling, head)
+    (part,) = packing.Packer(pieces, 8, 1, pad_id=0).batch(np.arange(8))
+    assert part.arrays["input_ids"].shape[0] < 8
+    packed = model({name: tf.constant(values) for name, values in part.arrays.items()}).numpy()
+    for piece in range(8):
+        (alone,) = packing.Packer(pieces, 1, 1, 0, len(pieces.input_ids[piece])).batch(
+            np.array([piece])
+        )
+        assert (alone.arrays["document_ids"] == 1).all()
+        logits = model({name: tf.constant(values) for name, values in alone.arrays.items()}).numpy()
+        if of_tokens:
+            first = part.arrays["first"][piece]
+            found = packed[first : first + len(pieces.input_ids[piece])]
+        else:
+            found = packed[piece : piece + 1]
+        assert np.abs(logits).max() > 1e-2
+        np.testing.assert_allclose(found, logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["linear", "lstm", "crf"])
+def test_heads_compute_in_float32_where_the_encoder_does_not(head, bfloat16):
+    pieces, kind = make_pieces([5, 40, 17]), Tagging(("O", "B", "I"), head=head)
+    (part,) = packing.Packer(pieces, 3, 1, pad_id=0).batch(np.arange(3))
+    batch = {name: tf.constant(values) for name, values in part.arrays.items()}
+    model = TaskModel(SHAPE, 3, True, 0.1, tagging_head=head)
+    with tf.GradientTape() as tape:
+        logits = model(batch)
+        losses, _ = kind.losses(logits, batch)
+    own = [*model.head.variables, *(model.lstm.variables if head == "lstm" else ())]
+    own += [model.transitions] if head == "crf" else []
+    gradients = tape.gradient(losses, own)
+    for value in (*tf.nest.flatten(logits), losses, *own, *gradients):
+        assert value.dtype == tf.float32
+    assert all(np.abs(gradient).max() > 0 for gradient in gradients)
+    assert kind.outputs(logits, batch).shape == [128]

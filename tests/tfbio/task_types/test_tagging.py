@@ -1,0 +1,174 @@
+"""Tagging: no tag is lost in windows. (Of all corpora: see test_every_task.py.)"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbio.base.config import ConfigError
+from tfbio.formats import task_files
+from tfbio.models.batches import NO_TARGET
+from tfbio.task_types import metrics, tagging
+from tfbio.text import tokenization
+
+CORPORA = ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(shared):
+    return tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
+
+
+def test_windows_own_every_word_once_and_overlap():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        room = int(rng.integers(4, 60))
+        counts = rng.integers(1, min(room, 9) + 1, rng.integers(1, 200))
+        found = tagging.windows(counts, room)
+        if counts.sum() <= room:
+            assert found == [(0, len(counts), 0, len(counts))]
+        owned = [word for w in found for word in range(w.own, w.own_end)]
+        assert owned == list(range(len(counts)))
+        for window in found:
+            assert window.first <= window.own < window.own_end <= window.end
+            assert counts[window.first : window.end].sum() <= room
+        for one, other in zip(found, found[1:], strict=False):
+            assert one.first < other.first <= one.end < other.end
+
+
+def test_a_word_is_owned_where_it_has_more_around_it():
+    found = tagging.windows([1] * 20, 8)
+    assert found[0] == (0, 8, 0, 7)  # words 6 and 7 are in both windows
+    assert found[1][:3] == (6, 14, 7)
+
+
+def test_the_first_token_of_a_word_has_its_tag(shared, tokenizer):
+    kind = tagging.Tagging(("O", "B", "I"))
+    sentence = task_files.TaggedSentence("s", ("Naloxone", "\u200b", "reverses"), ("B", "O", "I"))
+    pieces = kind.pieces([sentence], tokenizer, 32)
+    tokens = [e.tokens for e in tokenizer.encode(sentence.words)]
+    assert tokens[1] == []  # a word of nothing that is printed is [UNK]
+    expected = ["[CLS]", *tokens[0], "[UNK]", *tokens[2], "[SEP]"]
+    assert [*map(tokenizer.backend.id_to_token, pieces.input_ids[0])] == expected
+    rest = [[NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
+    assert pieces.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
+
+
+# --- Schemes and sub-tokens ----------------------------------------------------------------------
+
+#        the word alone, two words, three; two entities that touch; another type
+BIO = "O  B  O  B  I  O  B  I  I  B  I  B-x B-y I-y O"
+IO = " O  I  O  I  I  O  I  I  I  I  I  I-x I-y I-y O"
+BIOUL = "O U  O  B  L  O  B  I  L  B  L  U-x B-y L-y O"
+# F1 of the gold tags of the test sets, in the order of CORPORA: IO cannot part what touches.
+IO_F1 = dict(zip(CORPORA, (0.9969, 0.9908, 0.9922, 0.9817, 0.9835), strict=True))
+LABELS = ("O", "B", "I", "B-x", "I-x", "B-y", "I-y")
+
+
+@pytest.mark.parametrize(("scheme", "expected"), [("BIO", BIO), ("IO", IO), ("BIOUL", BIOUL)])
+def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
+    kind = tagging.Tagging(LABELS, scheme)
+    assert set(kind.labels) >= set(expected.split()) and kind.labels[0] == "O"
+    assert len(kind.labels) == {"BIO": 7, "IO": 4, "BIOUL": 13}[scheme] == kind.num_outputs
+    words = tuple(f"word{n}" for n in range(15))
+    sentence = task_files.TaggedSentence("s", words, tuple(BIO.split()))
+    # In windows of few tokens, too: a window's end must not make an I an L.
+    for length in (128, 8):
+        pieces = kind.pieces([sentence], tokenizer, length)
+        found = [kind.labels[t] for own in pieces.targets for t in own[own != NO_TARGET]]
+        assert found == expected.split()
+        (back,) = kind.predictions(pieces.targets, pieces, [sentence])
+        # IO makes one entity of two of the same type that touch.
+        touch = BIO.replace("I  I  B  I", "I  I  I  I") if scheme == "IO" else BIO
+        assert list(back) == touch.split()
+
+
+def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):
+    kind = tagging.Tagging(("O", "B-x", "I-x"), "BIOUL")
+    predicted = ["I-x", "L-x", "L-x", "O", "B-x", "O", "U-x", "I-x", "L-x", "B-x", "B-x"]
+    sentence = task_files.TaggedSentence("s", ("w",) * 11, ("O",) * 11)
+    pieces = kind.pieces([sentence], tokenizer, 32)
+    outputs = np.full(pieces.input_ids[0].shape, kind.labels.index("O"))
+    outputs[pieces.words[0]] = [kind.labels.index(tag) for tag in predicted]
+    (found,) = kind.predictions([outputs], pieces, [sentence])
+    assert list(found) == ["I-x", "I-x", "I-x", "O", "B-x", "O", "B-x", "I-x", "I-x", "B-x", "B-x"]
+
+
+def test_other_schemes_need_bio():
+    with pytest.raises(ConfigError, match="tagging_scheme IO .* this one has O, I-PAR: leave it"):
+        tagging.Tagging(("O", "I-PAR"), "IO")
+    assert tagging.Tagging(("O", "I-PAR")).labels == ("O", "I-PAR")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"),
+    [("BIO", "B I I I I O O"), ("IO", "I I I I I O O"), ("BIOUL", "B I I I L O O")],
+)
+def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
+    kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
+    words = ("xylazolid", "zzqx", "qqz")
+    counts = [len(e.tokens) for e in tokenizer.encode(words)]
+    sentence = task_files.TaggedSentence("s", words, ("B", "I", "O"))
+    pieces = kind.pieces([sentence], tokenizer, 32)
+    names = expected.split()
+    expected = names[:1] + names[1:2] * (counts[0] + counts[1] - 2) + names[4:5] + ["O"] * counts[2]
+    found = [kind.labels[target] for target in pieces.targets[0][1:-1]]
+    assert min(counts) > 1 and found == expected
+    assert pieces.targets[0][[0, -1]].tolist() == [NO_TARGET, NO_TARGET]
+    # What is predicted for the others does not count.
+    outputs = np.full_like(pieces.targets[0], kind.labels.index("O"))
+    firsts = 1 + np.cumsum([0, *counts[:-1]])
+    outputs[firsts] = pieces.targets[0][firsts]
+    assert kind.predictions([outputs], pieces, [sentence]) == [("B", "I", "O")]
+
+
+@pytest.mark.parametrize("scheme", ["BIOUL", "IO"])
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme):
+    """Counted in the tags themselves: IO has what stands between other tags as one entity."""
+    folder = shared / "data" / corpus / "blurb"
+    sentences = task_files.read_tagged_words(task_files.find_split(str(folder), "test"))
+    kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
+    pieces = kind.pieces(sentences, tokenizer, 128)
+    predicted = kind.predictions(pieces.targets, pieces, sentences)
+    f1 = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
+    runs = " ".join("".join(x.tags).replace("O", " ") for x in sentences).split()
+    whole = sum(run.count("B") == 1 for run in runs)
+    entities = sum(run.count("B") for run in runs)
+    expected = 2 * whole / (len(runs) + entities) if scheme == "IO" else 1.0
+    assert f1 == pytest.approx(expected)
+    assert round(f1, 4) == (IO_F1[corpus] if scheme == "IO" else 1.0)
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
+def test_no_tag_is_lost_with_other_vocabularies(shared, vocabularies, kind):
+    """In windows of 16 tokens, of which these vocabularies' words take many."""
+    path = task_files.find_split(str(shared / "data" / "bc5cdr_chem" / "blurb"), "dev")
+    sentences = task_files.read_tagged_words(path)[:400]
+    other = tokenization.load_tokenizer(vocabularies[kind], kind != "byte_bpe")
+    learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)
+    pieces = learnt.pieces(sentences, other, 16)
+    assert len(pieces.input_ids) > 3 * len(sentences) and pieces.lengths.max() == 16
+    predicted = learnt.predictions(pieces.targets, pieces, sentences)
+    assert predicted == [sentence.tags for sentence in sentences]
+    gold = [sentence.tags for sentence in sentences]
+    assert metrics.entity_scores(gold, predicted)["f1"] == 1.0
+    # The words are in the windows, with the space before each.
+    both = zip(pieces.input_ids, pieces.words, strict=True)
+    ids = np.concatenate([own[firsts] for own, firsts in both])
+    words = [word for sentence in sentences for word in sentence.words]
+    assert ids.tolist() == [own[0] for own in other.encode_words(words)]
+
+
+# --- Losses --------------------------------------------------------------------------------------
+
+
+def test_the_loss_is_that_of_the_tokens_with_targets():
+    kind = tagging.Tagging(("O", "B", "I"))
+    logits = tf.random.stateless_normal([6, 3], [0, 1])
+    targets = tf.constant([[-1, 0, 2], [1, -1, -1]])
+    losses, weights = kind.losses(logits, {"targets": targets})
+    assert weights.numpy().tolist() == [0, 1, 1, 1, 0, 0]
+    probabilities = tf.nn.softmax(logits).numpy()
+    expected = -np.log([probabilities[1, 0], probabilities[2, 2], probabilities[3, 1]])
+    np.testing.assert_allclose(losses.numpy()[1:4], expected, rtol=1e-5)
+    assert losses.numpy()[[0, 4, 5]].tolist() == [0, 0, 0]

@@ -1,0 +1,301 @@
+"""Which strategy the flags give; the TPU itself is replaced at its edge."""
+
+import collections
+import shlex
+import socket
+import sys
+import time
+import urllib.error
+
+import google.auth.exceptions
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+import tf_keras as keras
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.data.ops import multi_device_iterator_ops
+
+from tests import emulated_tpu
+from tfbio.base import records
+from tfbio.base.cli import Interrupted, UserError
+from tfbio.models import target
+from tfbio.runs import pretraining, pretraining_data
+from tfbio.text import tokenization
+from tfbio.training import distribution
+from tfbio.weights import checkpoints
+
+
+def test_the_cpu_where_there_is_nothing_else():
+    strategy = distribution.make_strategy()
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    assert strategy.num_replicas_in_sync == 1
+
+
+def test_mirrored_takes_all_logical_devices():
+    strategy = distribution.make_strategy(strategy="mirrored")
+    assert isinstance(strategy, tf.distribute.MirroredStrategy)
+    assert strategy.num_replicas_in_sync == 2
+
+
+def test_an_unknown_strategy_is_named():
+    with pytest.raises(UserError, match="--strategy=mirored: expected one of auto, one_device"):
+        distribution.make_strategy(strategy="mirored")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices"), [("auto", 0), ("one_device", 2), ("multi_worker", 2)]
+)
+def test_devices_that_do_not_go_with_the_strategy_are_refused(strategy, devices):
+    with pytest.raises(UserError, match=f"--cpu_devices={devices}: expected 1, or more with"):
+        distribution.make_strategy(strategy=strategy, cpu_devices=devices)
+
+
+def test_a_tpu_is_resolved_connected_and_initialised_in_this_order(monkeypatch, capsys):
+    calls = []
+    server = socket.create_server(("localhost", 0))
+    addresses = {"worker": [f"localhost:{server.getsockname()[1]}"]}
+
+    class Resolver:
+        def __init__(self, *flags):
+            calls.append(("resolve", *flags))
+
+        def cluster_spec(self):
+            return tf.train.ClusterSpec(addresses)
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", Resolver)
+    for module, name in (
+        (tf.config, "experimental_connect_to_cluster"),
+        (tf.tpu.experimental, "initialize_tpu_system"),
+        (tf.distribute, "TPUStrategy"),
+    ):
+        monkeypatch.setattr(
+            module, name, lambda resolver, name=name: calls.append((name, type(resolver)))
+        )
+    with server:
+        distribution.make_strategy(tpu="my-tpu", tpu_zone="europe-west4-a", gcp_project="mine")
+    assert calls == [
+        ("resolve", "my-tpu", "europe-west4-a", "mine"),
+        ("experimental_connect_to_cluster", Resolver),
+        ("initialize_tpu_system", Resolver),
+        ("TPUStrategy", Resolver),
+    ]
+    assert capsys.readouterr().out == "waiting for the TPU my-tpu ...\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("Please provide a TPU Name to connect to.\nMore."),
+        RuntimeError('TPU "none" is not yet ready; state: "CREATING"'),
+        urllib.error.URLError("Name or service not known"),
+        requests.exceptions.ConnectionError("Connection aborted."),
+        google.auth.exceptions.DefaultCredentialsError("no credentials"),
+        tf.errors.NotFoundError(None, None, "TPUs not found in the cluster."),
+        TimeoutError(),
+    ],
+)
+def test_a_tpu_that_is_not_there_is_named(monkeypatch, error):
+    def refuse(*flags):
+        raise error
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", refuse)
+    with pytest.raises(UserError, match=r"^--tpu=none: no such TPU can be reached \(") as raised:
+        distribution.make_strategy(tpu="none")
+    words = getattr(error, "reason", str(error)).partition("\n")[0] or "TimeoutError"
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_what_does_not_answer_is_not_waited_for(monkeypatch):
+    """A TPU's address where nobody listens; a metadata server that says nothing."""
+    monkeypatch.setattr(distribution, "TPU_TIMEOUT", 0.5)
+    with socket.create_server(("localhost", 0)) as server:
+        address = f"localhost:{server.getsockname()[1]}"
+        monkeypatch.setenv("GCE_METADATA_HOST", address)
+        start = time.monotonic()
+        with pytest.raises(UserError, match=r"--tpu=my-tpu: no such TPU .*\(timed out\)"):
+            distribution.make_strategy(tpu="my-tpu")
+    with pytest.raises(UserError, match=f"--tpu=grpc://{address}: no such TPU .*refused"):
+        distribution.make_strategy(tpu=f"grpc://{address}")
+    assert time.monotonic() - start < 10
+    assert socket.getdefaulttimeout() is None
+
+
+@pytest.mark.parametrize("flag", ["tpu_zone", "gcp_project"])
+def test_where_a_tpu_is_says_nothing_without_one(flag):
+    with pytest.raises(UserError, match=f"--{flag} goes with --tpu"):
+        distribution.make_strategy(**{flag: "europe-west4-a"})
+
+
+@pytest.fixture
+def pod():
+    """A TPU of two hosts with four cores each; what they read is put on a CPU device each."""
+    strategy = emulated_tpu.make_strategy(8)
+    hosts = [device.name for device in tf.config.list_logical_devices("CPU")]
+    strategy.extended._device_input_worker_devices = collections.OrderedDict(
+        (host, [host] * 4) for host in hosts
+    )
+    return strategy
+
+
+def test_the_replicas_of_a_pod_have_the_rows_of_the_global_batch_in_order(examples_folder, pod):
+    """As many of each host as of the others, whatever files they are in; from a later step, too."""
+    folder = str(examples_folder)
+    manifest = records.read_manifest(folder, "examples")
+    for first in (0, 5):
+        order = (folder, manifest, 16, 0, first, 12)
+        distributed = distribution.distribute_dataset(
+            pod, lambda context, order=order: pretraining_data.training_dataset(*order, context)
+        )
+        spec = distributed.element_spec["input_ids"]
+        assert [core.shape for core in spec._component_specs] == [[2, 64]] * 8
+        whole = list(pretraining_data.training_dataset(*order))
+        steps = list(distributed)
+        assert len(steps) == len(whole) >= 12 - first
+        for found, expected in zip(steps, whole, strict=True):
+            for name, values in expected.items():
+                rows = pod.experimental_local_results(found[name])
+                np.testing.assert_array_equal(np.concatenate(rows), values, name)
+
+
+def test_the_hosts_of_a_pod_need_no_python(examples_folder, pod, monkeypatch):
+    """Remote hosts run a graph, and nothing in it calls this process."""
+    folder = str(examples_folder)
+    manifest = records.read_manifest(folder, "examples")
+    datasets = []
+
+    def on_hosts(of_host, options):
+        datasets.append(of_host(tf.distribute.InputContext(2, 1, 8)))
+
+    monkeypatch.setattr(pod, "distribute_datasets_from_function", on_hosts)
+    for make_dataset in (
+        lambda context: pretraining_data.training_dataset(folder, manifest, 16, 0, 0, 5, context),
+        lambda context: pretraining_data.held_out_dataset(folder, manifest, 16, context),
+    ):
+        distribution.distribute_dataset(pod, make_dataset)
+    for dataset in datasets:
+        graph = graph_pb2.GraphDef.FromString(dataset._as_serialized_graph().numpy())
+        nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+        kinds = {node.op for node in nodes}
+        assert all(any(name in kind for kind in kinds) for name in ("TFRecord", "ParseExample"))
+        assert not [kind for kind in kinds if "Py" in kind or "Generator" in kind]
+
+
+def test_a_step_on_a_tpu_takes_no_other_shape(pod, pretrained, examples_folder, monkeypatch):
+    """Without the option TensorFlow lets the TPU pad what has another shape."""
+    settings = checkpoints.pretraining_config(checkpoints.read_settings(pretrained))
+    vocabulary = tokenization.load_encoder(f"{pretrained}/vocab.txt", lower_case=True)
+    trainer = pretraining.Trainer(settings, vocabulary, pod)
+    asked = []
+    monkeypatch.setattr(
+        pod.extended, "tpu_run", lambda step, args, kwargs, options: asked.append(options)
+    )
+    batches = iter([{}, {}])
+    for step in (trainer.train_step, trainer.eval_step):
+        tf.function(lambda step=step: step(batches), autograph=False)()
+    assert [options.experimental_enable_dynamic_batch_size for options in asked] == [False, False]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        tf.errors.UnavailableError(None, None, "Socket closed\nMore."),
+        tf.errors.AbortedError(None, None, "The TPU worker was restarted"),
+        tf.errors.CancelledError(None, None, "RPC was cancelled"),
+        tf.errors.DeadlineExceededError(None, None, "no heartbeat"),
+        tf.errors.InvalidArgumentError(None, None, "Unable to find a context_id matching 7"),
+    ],
+)
+def test_a_tpu_that_is_lost_ends_with_the_command_that_goes_on(pod, cpu, monkeypatch, error):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "run.py", "--hparams={'a': 1}"])
+    with pytest.raises(Interrupted) as raised, distribution.interruptions(pod):
+        raise error
+    said = str(raised.value)
+    assert str(error).splitlines()[0] in said and "\n" not in said
+    assert said.endswith(shlex.join(sys.orig_argv))
+    assert raised.value.exit_code == 75
+    with pytest.raises(type(error)), distribution.interruptions(cpu):
+        raise error
+
+
+def test_an_error_of_a_tpu_that_will_come_again_is_not_an_interruption(pod):
+    error = tf.errors.InvalidArgumentError(None, None, "Incompatible shapes")
+    with pytest.raises(tf.errors.InvalidArgumentError), distribution.interruptions(pod):
+        raise error
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{",
+        "{}",
+        '"host1:2222"',
+        '{"cluster": {"worker": ["localhost:1"]}, "task": {"type": "worker", "index": 3}}',
+    ],
+)
+def test_a_wrong_tf_config_is_named(monkeypatch, value):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(UserError, match="the variable TF_CONFIG must name all workers"):
+        distribution.make_strategy(strategy="multi_worker")
+
+
+def test_each_replica_on_a_cpu_has_its_rows_in_order(cpu, two_devices, monkeypatch):
+    """Without TensorFlow's iterator for devices, whose end can be long to wait for."""
+    monkeypatch.delattr(multi_device_iterator_ops, "OwnedMultiDeviceIterator")
+    batches = np.arange(24, dtype=np.int32).reshape(3, 4, 2)
+    dataset = tf.data.Dataset.from_tensor_slices({"ids": batches})
+    assert distribution.distribute_dataset(cpu, lambda _: dataset) is dataset
+
+    def rows_of(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        rows = 4 // context.num_input_pipelines
+        first = context.input_pipeline_id * rows
+        return dataset.map(lambda batch: {"ids": batch["ids"][first : first + rows]})
+
+    distributed = distribution.distribute_dataset(two_devices, rows_of)
+    found = [two_devices.experimental_local_results(batch["ids"]) for batch in distributed]
+    assert [rows.shape for rows in found[0]] == [(2, 2), (2, 2)]
+    np.testing.assert_array_equal(tf.reshape(found, batches.shape), batches)
+
+
+@pytest.mark.parametrize(
+    ("precision", "policy"), [("auto", "float32"), ("bfloat16", "mixed_bfloat16")]
+)
+def test_precision(precision, policy):
+    try:
+        strategy = distribution.make_strategy()
+        assert distribution.set_precision(precision, strategy) in policy
+        assert keras.mixed_precision.global_policy().name == policy
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [([(8, 0), (9, 0)], "bfloat16"), ([(8, 0), (7, 0)], "float32"), ([], "float32")],
+)
+def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatch):
+    gpus = [f"gpu:{number}" for number in range(len(capabilities))]
+    details = dict(zip(gpus, capabilities, strict=True))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: gpus)
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"compute_capability": details[gpu]},
+    )
+    before = keras.mixed_precision.global_policy()
+    try:
+        assert distribution.set_precision("auto", cpu) == expected
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.mark.parametrize(
+    ("device", "on_cpu", "on_tpu"), [("auto", 0, 1), ("cpu", 0, 0), ("tpu", 1, 1)]
+)
+def test_which_form_of_the_step(device, on_cpu, on_tpu, cpu):
+    try:
+        for strategy, expected in ((cpu, on_cpu), (emulated_tpu.make_strategy(2), on_tpu)):
+            distribution.optimize_for(device, strategy)
+            assert target.is_tpu() == bool(expected)
+    finally:
+        target.set_tpu(False)

@@ -1,0 +1,153 @@
+"""The learning rate and the optimizer against their formulas, written out in NumPy."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.training.optimization import (
+    Adam,
+    GeneratorWarmup,
+    SlantedTriangular,
+    WarmupLinearDecay,
+    apply_clipped,
+)
+
+
+def test_warmup_and_decay():
+    rate = WarmupLinearDecay(peak=2e-4, num_steps=1000, num_warmup_steps=100)
+    done_before = np.array([0, 49, 99, 499, 999])
+    expected = [2e-4 * (1 - s / 1000) * min(1, s / 100) for s in done_before + 1]
+    computed = [rate(tf.constant(s, tf.int64)).numpy() for s in done_before]
+    np.testing.assert_allclose(computed, expected, rtol=1e-5)
+    assert computed[-1] == 0.0
+
+
+def rates(schedule, steps):
+    return [float(schedule(tf.constant(step - 1, tf.int64))) for step in steps]
+
+
+def test_after_the_generator_alone_the_rate_begins_anew():
+    both = WarmupLinearDecay(peak=1e-3, num_steps=20, num_warmup_steps=4)
+    schedule = GeneratorWarmup(10, both)
+    alone = [1e-3 * share for share in (0.25, 0.5, 0.75, 1, 1, 1, 1, 1, 1, 1)]
+    np.testing.assert_allclose(rates(schedule, range(1, 11)), alone, rtol=1e-6)
+    assert rates(schedule, range(11, 31)) == rates(both, range(1, 21))
+
+
+def test_slanted_triangular():
+    # Howard & Ruder (2018), equation 3, by hand: T = 1000, cut = 100; p = 0.01, 0.5, 1, 0.5 and 0.
+    schedule = SlantedTriangular(peak=0.01, num_steps=1000, num_warmup_steps=100)
+    expected = [0.000409375, 0.00515625, 0.01, 0.00515625, 0.0003125]
+    np.testing.assert_allclose(rates(schedule, [1, 50, 100, 550, 1000]), expected, rtol=1e-5)
+
+
+def test_slanted_triangular_at_every_step_of_the_papers_formula():
+    num_steps, cut_frac, ratio, peak = 200, 0.1, 32, 0.01
+    cut = int(num_steps * cut_frac)
+    expected = []
+    for t in range(1, num_steps + 1):
+        p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / cut_frac - 1))
+        expected.append(peak * (1 + p * (ratio - 1)) / ratio)
+    schedule = SlantedTriangular(peak, num_steps, cut)
+    computed = rates(schedule, range(1, num_steps + 1))
+    np.testing.assert_allclose(computed, expected, rtol=1e-4)
+
+
+def test_slanted_triangular_of_a_short_run_ends_at_the_lowest_rate():
+    # As the formula stands, rounding down 1.9 steps of warm-up makes the last rates negative.
+    for num_steps, cut in ((19, 1), (5, 0)):
+        computed = rates(SlantedTriangular(1.0, num_steps, cut), range(1, num_steps + 1))
+        assert computed[-1] == 1 / 32 == min(computed)
+        assert computed == sorted(computed, reverse=True)
+
+
+def test_adam_without_bias_correction_with_decay_and_multipliers():
+    random = np.random.default_rng(0)
+    kernel = tf.Variable(random.normal(size=[4, 3]).astype(np.float32), name="dense/kernel")
+    bias = tf.Variable(random.normal(size=[3]).astype(np.float32), name="dense/bias")
+    norm = tf.Variable(np.ones([3], np.float32), name="LayerNorm/gamma")
+    variables = [kernel, bias, norm]
+    multipliers = {
+        variable.ref(): m for variable, m in zip(variables, (0.5, 1.0, 2.0), strict=True)
+    }
+    optimizer = Adam(
+        0.01, epsilon=1e-6, weight_decay_rate=0.1, lr_multiplier=lambda v: multipliers[v.ref()]
+    )
+    expected = [variable.numpy().astype(np.float64) for variable in variables]
+    first = [np.zeros_like(value) for value in expected]
+    second = [np.zeros_like(value) for value in expected]
+    for _ in range(5):
+        gradients = [random.normal(size=value.shape).astype(np.float32) for value in expected]
+        apply_clipped(optimizer, [tf.constant(g) for g in gradients], variables, max_norm=1e9)
+        for i, gradient in enumerate(gradients):
+            first[i] = 0.9 * first[i] + 0.1 * gradient
+            second[i] = 0.999 * second[i] + 0.001 * gradient**2
+            update = first[i] / (np.sqrt(second[i]) + 1e-6)
+            if i == 0:  # biases and LayerNorms do not decay
+                update += 0.1 * expected[i]
+            expected[i] -= 0.01 * (0.5, 1.0, 2.0)[i] * update
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
+
+
+def test_bias_correction_is_that_of_pytorch():
+    import torch
+
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=[3, 4]).astype(np.float32)
+    variable = tf.Variable(start, name="kernel")
+    # An epsilon so large that it matters where it is added.
+    optimizer = Adam(0.01, epsilon=0.1, weight_decay_rate=0.1, bias_correction=True)
+    parameter = torch.nn.Parameter(torch.tensor(start.copy()))
+    theirs = torch.optim.AdamW([parameter], lr=0.01, eps=0.1, weight_decay=0.1)
+    for _ in range(20):
+        gradient = rng.normal(size=[3, 4]).astype(np.float32)
+        optimizer.apply_gradients([(tf.constant(gradient), variable)])
+        parameter.grad = torch.tensor(gradient)
+        theirs.step()
+        np.testing.assert_allclose(variable, parameter.detach().numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_clips_the_global_norm_and_returns_it():
+    variables = [tf.Variable([3.0, 0.0]), tf.Variable([0.0])]
+    gradients = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
+    optimizer = Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e6)  # update = gradient / 1e6
+    norm = apply_clipped(optimizer, gradients, variables, max_norm=1.0)
+    assert float(norm) == 5.0
+    np.testing.assert_allclose(variables[1], [-0.8e-6], rtol=1e-5)
+
+
+def test_gradients_of_a_table_move_every_row():
+    """An embedding's gradient is sparse; Adam's momentum moves rows that were not looked up."""
+    table = tf.Variable(tf.ones([5, 2]))
+    optimizer = Adam(0.1)
+    for rows in ([0, 1, 1], [2, 2, 2]):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, rows) * 2.0)
+        gradient = tape.gradient(loss, table)
+        assert isinstance(gradient, tf.IndexedSlices)
+        before = table.numpy()
+        optimizer.apply_gradients([(gradient, table)])
+    moved = (table.numpy() != before).any(axis=1)
+    np.testing.assert_array_equal(moved, [True, True, True, False, False])
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing():
+    start = np.array([1.0, -2.0, 3.0], np.float32)
+    good = np.array([0.1, 0.2, -0.3], np.float32)
+    ends = []
+    for gradients in ([good, good], [good, None, good], [None, good, None, good]):
+        variables = [tf.Variable(start, name="kernel"), tf.Variable(1.0, name="bias")]
+        optimizer = Adam(0.1, weight_decay_rate=0.01)
+        for gradient in gradients:
+            # One element of one of them is enough.
+            bad = tf.constant([0.1, np.inf, 0.2])
+            pair = [bad if gradient is None else tf.constant(gradient), tf.constant(0.5)]
+            norm = apply_clipped(optimizer, pair, variables, max_norm=1.0)
+            assert bool(tf.math.is_finite(norm)) == (gradient is not None)
+        assert optimizer.iterations == len(gradients)
+        slots = [optimizer.get_slot(variable, s) for variable in variables for s in ("m", "v")]
+        ends.append([v.numpy() for v in (*variables, *slots)])
+    for other in ends[1:]:
+        for one, two in zip(ends[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert (ends[0][0] != start).all()

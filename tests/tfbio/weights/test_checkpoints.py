@@ -1,0 +1,283 @@
+"""What a pretraining run saved, read back; and the mistakes that are named."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.hugging_face import save_model, small_model
+from tfbio.base.cli import UserError
+from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.weights import checkpoints, fine_tuned, weight_names
+from tfbio.weights.checkpoints import CheckpointError
+
+SHAPE = EncoderConfig(
+    vocab_size=50,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=12,
+)
+
+
+SETTINGS = PretrainingConfig(encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model, and the folder it was saved in as the trainer saves it."""
+    model = Electra(SETTINGS)
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
+    written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    return model, tmp_path
+
+
+def test_the_discriminators_weights_come_back(saved):
+    model, folder = saved
+    assert checkpoints.read_encoder_config(str(folder)) == SHAPE
+    encoder = Encoder(SHAPE)
+    checkpoints.restore_encoder(str(folder), encoder)
+    for mine, original in zip(encoder.variables, model.encoder.variables, strict=True):
+        np.testing.assert_array_equal(mine, original)
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "vocab_size", "num_hidden_layers"])
+def test_a_checkpoint_of_another_shape_is_refused(saved, field):
+    _, folder = saved
+    other = dataclasses.replace(SHAPE, **{field: 2 * getattr(SHAPE, field)})
+    with pytest.raises(CheckpointError, match=f"ckpt-30 does not fit.*{field}="):
+        checkpoints.restore_encoder(str(folder), Encoder(other))
+
+
+def test_a_damaged_checkpoint_is_refused_by_its_prefix(saved):
+    model, folder = saved
+    path = folder / "ckpt-30.data-00000-of-00001"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="ckpt-30 is damaged or not complete"):
+        checkpoints.restore_model(str(folder / "ckpt-30"), model)
+
+
+def test_settings_newer_than_a_run_are_the_defaults(saved):
+    """Also in a run of before they were there, which has a model of today's defaults."""
+    _, folder = saved
+    path = folder / "config.json"
+    settings = {**json.loads(path.read_text()), "vocab_sha256": "0"}
+    old = json.loads(json.dumps(settings))
+    for name in ("layer_norm_eps", "hidden_act", "position_offset", "share_layers"):
+        del old["encoder"][name]
+    for name in ("generator_intermediate_size", "sentence_pair_head"):
+        del old[name]
+    path.write_text(json.dumps(old))
+    checkpoints.require_same_model(str(folder), settings)
+    assert checkpoints.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
+    # As large in another notation.
+    checkpoints.require_same_model(str(folder), {**settings, "generator_hidden_fraction": 0.501})
+    for name, changes in (
+        ("encoder", {"encoder": {**settings["encoder"], "hidden_act": "gelu_new"}}),
+        ("encoder", {"encoder": {**settings["encoder"], "layer_norm_eps": 1e-5}}),
+        ("generator", {"generator_hidden_fraction": 1.0}),
+        ("generator", {"generator_num_attention_heads": 2}),
+    ):
+        with pytest.raises(CheckpointError, match=f"ask for: its {name} is "):
+            checkpoints.require_same_model(str(folder), {**settings, **changes})
+
+
+def test_what_is_missing_is_named(saved, tmp_path):
+    _, folder = saved
+    (folder / "checkpoint").unlink()
+    (folder / "ckpt-40.index").touch()
+    with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
+        checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
+    (folder / "ckpt-30.index").unlink()
+    (folder / "ckpt-40.index").unlink()
+    with pytest.raises(CheckpointError, match="holds no checkpoint: run run_pretraining.py first"):
+        checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
+    with pytest.raises(CheckpointError, match="nowhere holds no config.json"):
+        checkpoints.read_settings(str(folder / "nowhere"))
+    (folder / "config.json").write_text(json.dumps({"task": "x"}))
+    with pytest.raises(CheckpointError, match="names no encoder"):
+        checkpoints.read_settings(str(folder))
+    (folder / "config.json").write_text(json.dumps({"encoder": {}}))
+    with pytest.raises(CheckpointError, match="lower_case = null: it must say true or false"):
+        checkpoints.read_settings(str(folder))
+    (folder / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match="not valid JSON"):
+        checkpoints.read_settings(str(folder))
+
+
+def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
+    folder = str(tmp_path)
+    assert checkpoints.find_newest(folder) is None
+    values = tf.Variable(tf.range(1000.0))
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
+    for step in (1, 2, 3):
+        manager.save(step)
+    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-3"
+
+    data = tmp_path / "ckpt-3.data-00000-of-00001"
+    whole = data.read_bytes()
+    for broken in (whole[: len(whole) // 2], whole[:500] + b"x" + whole[501:], b""):
+        data.write_bytes(broken)
+        with pytest.raises(CheckpointError, match=r"ckpt-3 is damaged .*continues from .*ckpt-2"):
+            checkpoints.find_newest(folder)
+
+    for path in tmp_path.glob("ckpt-3.*"):
+        path.unlink()
+    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-2"
+    assert "ckpt-3 is gone" in capsys.readouterr().out
+    assert tf.train.latest_checkpoint(folder) == f"{folder}/ckpt-2"
+    # The older ones are not forgotten: not as something to fall back on, nor as something to sweep.
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
+    manager.save(4)
+    assert [path[-1] for path in manager.checkpoints] == ["1", "2", "4"]
+    for text in ("", "what?"):
+        (tmp_path / "checkpoint").write_text(text)
+        with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
+            checkpoints.find_newest(folder)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"')
+    for path in tmp_path.glob("ckpt-*"):
+        path.unlink()
+    with pytest.raises(CheckpointError, match="there is no older checkpoint"):
+        checkpoints.find_newest(folder)
+
+
+def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_path):
+    folder = str(tmp_path)
+    values = tf.Variable(tf.range(1000.0))
+    tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3).save(1)
+    written = tf.train.get_checkpoint_state(folder)
+    (tmp_path / "checkpoint").unlink()
+    assert checkpoints.find_newest(folder, repair=False) == f"{folder}/ckpt-1"
+    assert not (tmp_path / "checkpoint").exists()
+    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-1"
+    repaired = tf.train.get_checkpoint_state(folder)
+    assert repaired.all_model_checkpoint_paths == written.all_model_checkpoint_paths
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
+    manager.save(2)
+    assert [path[-1] for path in manager.checkpoints] == ["1", "2"]
+
+
+def test_what_a_killed_run_left_of_a_checkpoint_goes(tmp_path):
+    (tmp_path / "ckpt-2_temp").mkdir()
+    names = ("ckpt-2_temp/part-00000-of-00001.data-00000-of-00001.tempstate1", "checkpoint.tmp0a")
+    for name in (*names, "ckpt-1.index", "checkpoint", "own.txt"):
+        (tmp_path / name).touch()
+    checkpoints.remove_half_written(str(tmp_path))
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["checkpoint", "ckpt-1.index", "own.txt"]
+
+
+# --- Settings of the wrong kind -------------------------------------------------------------------
+
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+NUMBERS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+    "layer_norm_eps",
+    "hidden_act",
+)
+OF_LABELS = ("architectures", "id2label", "problem_type", "null_threshold")
+READ = {
+    "RobertaForSequenceClassification": (*SIZES, *NUMBERS, *OF_LABELS, "model_type")
+    + ("pad_token_id", "position_embedding_type", "is_decoder", "add_cross_attention"),
+    "AlbertForMaskedLM": ("embedding_size", "num_hidden_groups", "inner_group_num"),
+    "bert_config.json": (*SIZES[1:], *NUMBERS, "num_hidden_groups", "inner_group_num"),
+    "run": ("lower_case", "objective", "generator_layers_fraction", "uniform_generator"),
+}
+# What may be so.
+ALLOWED = [(name, None) for name in OF_LABELS] + [("null_threshold", -5)]
+
+
+@pytest.fixture(scope="module")
+def with_settings(tmp_path_factory):
+    """The file of settings of a model, by the keys of `READ`; each is made once."""
+    folders = {}
+
+    def make(name):
+        if name in folders:
+            return folders[name]
+        folder = tmp_path_factory.mktemp("model")
+        path = folders[name] = folder / "config.json"
+        if name == "bert_config.json":
+            path = folders[name] = folder / name
+            # Whose heads are known without the file.
+            changes = {"embedding_size": 64, "hidden_size": 64, "num_attention_heads": 1}
+            shape = dataclasses.replace(SHAPE, **changes)
+            named = weight_names.of_encoder(Encoder(shape), "bert")
+            parts = [np.split(variable, len(names), axis=-1) for variable, names in named]
+            tensors = dict(zip(sum((x.names for x in named), []), sum(parts, []), strict=True))
+            prefix, slices = str(folder / "bert_model.ckpt"), [""] * len(tensors)
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=list(tensors),
+                shape_and_slices=slices,
+                tensors=list(tensors.values()),
+            )
+            (folder / "vocab.txt").write_text("[PAD]\nthe\n")
+            path.write_text(json.dumps(dataclasses.asdict(shape)))
+        elif name == "run":
+            written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
+            path.write_text(json.dumps(written))
+            tf.train.Checkpoint(model=Electra(SETTINGS)).write(str(folder / "ckpt-30"))
+            (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
+        else:
+            save_model(small_model(name), folder)
+        return path
+
+    return make
+
+
+def read_all(folder):
+    """All settings that are read of a model, whatever it is."""
+    settings = checkpoints.read_settings(folder)
+    checkpoints.read_encoder_config(folder)
+    if fine_tuned.is_one(folder):
+        fine_tuned.read_settings(folder)
+        fine_tuned.read_null_threshold(folder)
+    elif "objective" in settings:
+        checkpoints.pretraining_config(settings, folder)
+
+
+@pytest.mark.parametrize("name, key", [(name, key) for name in READ for key in READ[name]])
+def test_settings_of_the_wrong_kind_are_named(name, key, with_settings):
+    path = with_settings(name)
+    settings = json.loads(path.read_text())
+    read_all(str(path.parent))
+    try:
+        for value in ("x", None, [1], {"a": 1}, -5):
+            path.write_text(json.dumps({**settings, key: value}))
+            if (key, value) in ALLOWED:
+                read_all(str(path.parent))
+                continue
+            with pytest.raises(UserError) as error:
+                read_all(str(path.parent))
+            said = str(error.value)
+            assert str(path) in said and key in said and "\n" not in said
+            assert said.endswith(".") and not said.endswith("..")
+        path.write_text(json.dumps({x: y for x, y in settings.items() if x != key}))
+        if key in (*SIZES[:-1], "embedding_size", "lower_case", "model_type"):
+            if name == "bert_config.json":
+                read_all(str(path.parent))  # the tensors tell it
+                return
+            with pytest.raises(UserError, match=key):
+                read_all(str(path.parent))
+    finally:
+        path.write_text(json.dumps(settings))

@@ -1,0 +1,1 @@
+"""Command lines, files, shards, and the loader of settings: what everything else stands on."""

@@ -1,0 +1,1 @@
+"""Models for others: SavedModels and model cards."""

@@ -1,0 +1,215 @@
+"""The model card of a converted model: README.md, whose header the Hugging Face hub reads.
+
+Only what the run's own files say is in it: its settings, the counts of its data, its scores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import tfbio
+from tfbio.base import records, storage
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.weights import checkpoints, fine_tuned
+
+# What a model of a class is for, in the hub's words.
+_PIPELINES = {
+    "ForPreTraining": "feature-extraction",
+    "ForMaskedLM": "fill-mask",
+    "ForTokenClassification": "token-classification",
+    "ForSequenceClassification": "text-classification",
+    "ForQuestionAnswering": "question-answering",
+}
+# What is counted when examples are made, as a card says it.
+_COUNTS = {
+    "documents": "documents",
+    "train_examples": "training examples",
+    "heldout_examples": "held-out examples",
+    "tokens": "tokens without special ones and padding",
+    "unknown_share": "share of unknown tokens",
+    "padding_share": "share of padding",
+}
+
+
+def can_be_of(source: str) -> bool:
+    """Whether a model was trained here: of one from elsewhere nothing is known."""
+    settings = checkpoints.read_settings(source)
+    if "trained_on" in settings:
+        return "data_sha256" in settings
+    return "vocab_sha256" in settings and _step(source) > 0
+
+
+def write(folder: str | os.PathLike, source: str) -> None:
+    """Writes README.md beside a model of `hugging_face.write`.
+
+    Args:
+      folder: has the model's config.json.
+      source: what it was made from, a run's `--model_dir` or a trial of a fine-tuning run; see
+        `can_be_of`.
+    """
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        (architecture,) = json.load(file)["architectures"]
+    settings = checkpoints.read_settings(source)
+    header = {
+        # That of PubMed's abstracts.
+        "language": "en",
+        "library_name": "transformers",
+        "pipeline_tag": next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end)),
+    }
+    tags = ["tfbio", "biomedical"]
+    if "trained_on" in settings:
+        scores = _read_json(source, "scores.json")
+        name = f"{settings['task']}, seed {scores['seed']}"
+        # Correlations, F1 and the like: all are in [-1, 1].
+        metrics = [
+            {"type": metric, "name": metric, "value": value}
+            for metric, value in scores["test"].items()
+        ]
+        result = {
+            "task": {"type": header["pipeline_tag"]},
+            "dataset": {"type": settings["task"], "name": settings["task"], "split": "test"},
+            "metrics": metrics,
+        }
+        header |= {"tags": [*tags, settings["task"]], "metrics": list(scores["test"])}
+        header["model-index"] = [{"name": name, "results": [result]}]
+        parts = _of_trial(source, settings, scores)
+    else:
+        header["tags"] = [*tags, settings["objective"]]
+        name = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}.get(
+            settings["objective"], settings["objective"]
+        )
+        parts = _of_run(source, settings)
+    # JSON is YAML.
+    lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---"]
+    lines += ["", f"# {name}", "", f"Made by tfbio {tfbio.__version__}.", *parts]
+    lines += _how_to_load(architecture)
+    lines += [
+        "",
+        "## Licence",
+        "",
+        "The header names none: whoever publishes the model chooses it, by a line `license: ...`.",
+    ]
+    records.write_text(Path(folder, "README.md"), "\n".join(lines) + "\n")
+
+
+def _of_run(source: str, settings: dict) -> Iterator[str]:
+    """What is said of pretraining."""
+    config = checkpoints.pretraining_config(settings)
+    steps = _step(source)
+    yield from ["", "## Pretraining", ""]
+    yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
+    data, seen, first = settings.get("data", {}), 0, 0
+    for length, last in config.phases():
+        here = max(0, min(steps, last) - first) * config.train_batch_size * length
+        counts = data.get(str(length), {})
+        # Examples of the original ELECTRA code come without counts.
+        seen += here * (1 - counts["padding_share"]) if "padding_share" in counts else float("nan")
+        first = last
+    if seen == seen:
+        yield f"So it saw {seen:,.3g} tokens, padding not counted."
+    yield from _recipe(config)
+    for length, counts in data.items():
+        known = {name: counts[name] for name in _COUNTS if name in counts}
+        if known:
+            yield from ["", f"## Data of {length} tokens an example", ""]
+            yield from _table(
+                ("what", "count"), [(_COUNTS[k], _number(v)) for k, v in known.items()]
+            )
+    yield from ["", f"The SHA-256 of the vocabulary is `{settings['vocab_sha256']}`."]
+    if settings.get("init_checkpoint"):
+        yield f"The weights at the start were those of `{_base(settings['init_checkpoint'])}`."
+
+
+def _step(source: str) -> int:
+    return int(checkpoints.newest_weights(source).rpartition("-")[2])
+
+
+def _of_trial(source: str, settings: dict, scores: dict) -> Iterator[str]:
+    """What is said of fine-tuning."""
+    config = fine_tuned.finetuning_config(settings)
+    start = _base(settings["init_checkpoint"])
+    yield from ["", "## Fine-tuning", ""]
+    if settings["from_scratch"]:
+        yield f"On `{settings['task']}`, from random weights in the shape of `{start}`."
+    else:
+        yield f"On `{settings['task']}`, from the encoder of `{start}`."
+    yield f"The weights are those after step {scores['step']:,}, of seed {scores['seed']}."
+    yield from _recipe(config)
+    yield from ["", "## Data", ""]
+    rows = [(split, f"`{value}`") for split, value in settings["data_sha256"].items()]
+    yield from _table(("split", "SHA-256 of the file"), rows)
+    yield from ["", "## Scores", ""]
+    rows = [
+        (metric, f"{scores['dev'][metric]:.4f}", f"{value:.4f}")
+        for metric, value in scores["test"].items()
+    ]
+    yield from _table((f"of seed {scores['seed']}", "dev", "test"), rows)
+    run = _read_json(checkpoints.run_of(source), "scores.json")
+    if len(run.get("trials", ())) > 1:
+        yield from [
+            "",
+            f"Over {len(run['trials'])} seeds, {run['metric']} on test is {run['mean']:.4f} ± "
+            f"{run['std']:.4f} (mean, standard deviation), the median {run['median']:.4f}.",
+        ]
+
+
+def _recipe(config) -> Iterator[str]:
+    """The settings that are not the defaults of this version."""
+    rows = list(_differing(config, type(config)()))
+    yield from ["", "## Recipe", ""]
+    if config.comment:
+        yield from [config.comment, ""]
+    command = "run_finetuning.py" if isinstance(config, FinetuningConfig) else "run_pretraining.py"
+    if not rows:
+        yield f"All settings are the defaults of `{command}`."
+        return
+    yield from [f"Settings that are not the defaults of `{command}`:", ""]
+    yield from _table(("setting", "value", "default"), rows)
+
+
+def _differing(config, default, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Name, value and default of settings of what is learnt."""
+    for field in dataclasses.fields(config):
+        value, usual = getattr(config, field.name), getattr(default, field.name)
+        if field.name in ("comment", "run") or value == usual:
+            continue
+        if dataclasses.is_dataclass(value):
+            yield from _differing(value, usual, f"{prefix}{field.name}.")
+        else:
+            yield f"`{prefix}{field.name}`", json.dumps(value), json.dumps(usual)
+
+
+def _how_to_load(architecture: str) -> list[str]:
+    return [
+        "",
+        "## Use",
+        "",
+        "```python",
+        f"from transformers import AutoTokenizer, {architecture}",
+        'tokenizer = AutoTokenizer.from_pretrained("folder/of/this/file")',
+        f'model = {architecture}.from_pretrained("folder/of/this/file")',
+        "```",
+    ]
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    for row in (header, ("---",) * len(header), *rows):
+        yield f"| {' | '.join(row)} |"
+
+
+def _number(value: int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def _base(path: str) -> str:
+    """The last part of a path: the others are of a machine, and not for others to read."""
+    return os.path.basename(path.rstrip("/"))
+
+
+def _read_json(folder: str, name: str) -> dict:
+    path = storage.at(folder, name)
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

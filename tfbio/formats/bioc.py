@@ -1,0 +1,48 @@
+"""Documents in BioC's XML (Comeau et al., 2013), streamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from lxml import etree
+
+from tfbio.formats.markup import SAFE, Entities, check_no_entities, faults, first_element, open_file
+
+
+def is_bioc(path: str | os.PathLike) -> bool:
+    """Whether a file of XML, gzip-compressed or not, is a collection of BioC.
+
+    Raises:
+      BadFile: it cannot be read, or is no XML.
+    """
+    with faults(), open_file(path) as stream:
+        return first_element(stream).tag == "collection"
+
+
+def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
+    """Yields the documents of a collection, each as BioC's JSON has it, annotations left out.
+
+    Memory does not grow with the file.
+
+    Raises:
+      BadFile: it cannot be read, is not well-formed, or declares entities.
+    """
+    with faults(), open_file(path) as stream:
+        check_no_entities(first_element(stream))
+        stream.seek(0)
+        for _, element in etree.iterparse(Entities(stream), tag="document", **SAFE):
+            yield _fields(element)
+            element.clear()
+
+
+def _fields(element: etree._Element) -> dict[str, Any]:
+    """Of a document, a passage or a sentence."""
+    fields = {name: element.findtext(name) for name in ("id", "offset", "text")}
+    infons = {infon.get("key"): infon.text for infon in element.iterfind("infon")}
+    parts = {
+        f"{name}s": [_fields(part) for part in element.iterfind(name)]
+        for name in ("passage", "sentence")
+    }
+    return {**fields, "infons": infons, **parts}

@@ -1,0 +1,83 @@
+"""The two entities of a relation, and what stands for them in a text.
+
+The forms are those of Gu et al. (2021), section 6.5 and Table 12; the names of the markers, which
+they do not show, are ours. A text has dummies for its entities, `@GENE$`, and one dummy for two
+that overlap; or markers about them, `[S1] aspirin [E1]` and `[S2] COX-1 [E2]`, of which the first
+begins first. A blank belongs to each marker, so that the original text can be had from the marked
+one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tfbio.formats.task_files import Example, LabelledText, TaskFileError
+
+# Each is a token of its own, whose embedding means nothing at first.
+MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")
+
+DUMMY = re.compile(r"@[A-Za-z-]+\$")
+_MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")
+
+
+def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
+    """The text with markers about two mentions, each from a character to before another."""
+    # Where one mention ends and the other begins, the end comes first.
+    markers = [(second[1], 0, " [E2]"), (first[1], 1, " [E1]")]
+    markers += [(first[0], 2, "[S1] "), (second[0], 3, "[S2] ")]
+    parts, last = [], 0
+    for place, _, marker in sorted(markers):
+        parts += text[last:place], marker
+        last = place
+    return "".join([*parts, text[last:]])
+
+
+def find(
+    example: LabelledText, pooling: str, keep_markers: bool
+) -> tuple[str, list[tuple[int, int]]]:
+    """The text as the model is to see it, and where what stands for each entity begins and ends.
+
+    Args:
+      example: with dummies, or with markers.
+      pooling: "entity_start" for the markers before the entities, else the entities themselves.
+      keep_markers: whether the text is to keep its markers.
+
+    Raises:
+      TaskFileError: it has not what is asked for.
+    """
+    text = example.text
+    if all(text.count(marker) == 1 for marker in MARKERS):
+        if not keep_markers:
+            return without_markers(text)
+        s1, e1, s2, e2 = map(text.index, MARKERS)
+        length = len(MARKERS[0])
+        if pooling == "entity_start":
+            return text, [(s1, s1 + length), (s2, s2 + length)]
+        return text, [(s1 + length, e1), (s2 + length, e2)]
+    dummies = [found.span() for found in DUMMY.finditer(text)]
+    if keep_markers and pooling != "entity_start" and 1 <= len(dummies) <= 2:
+        return text, [dummies[0], dummies[-1]]
+    raise TaskFileError(
+        f"{example.where[0]}, line {example.where[1]}: expected {', '.join(MARKERS)} once each for "
+        f"pooling {pooling} and entity_markers {str(keep_markers).lower()}"
+        f"{', or one or two dummies such as @GENE$' * keep_markers}; `--entities=marker` of "
+        "data_prep.corpora.chemprot and .ddi writes markers."
+    )
+
+
+def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Returns the text without its markers, and the spans that they were about."""
+    plain, places, last = "", {}, 0
+    for found in _MARKER.finditer(text):
+        plain += text[last : found.start()]
+        places[found[0].strip()] = len(plain)
+        last = found.end()
+    s1, e1, s2, e2 = (places[marker] for marker in MARKERS)
+    return plain + text[last:], [(s1, e1), (s2, e2)]
+
+
+def are_marked(examples: Iterable[Example]) -> bool:
+    """Whether a text has all markers, once each: a single [S1] may be a reference."""
+    texts = (getattr(example, "text", "") for example in examples)
+    return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)

@@ -1,0 +1,57 @@
+"""A bidirectional LSTM over packed texts."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.models.encoder import shape_of
+
+
+class BiLSTM(keras.layers.Layer):
+    """Reads every text from both sides, and nothing of its neighbours in the row.
+
+    Args:
+      size: of the inputs and, both directions together, of the outputs; even.
+    """
+
+    def __init__(self, size: int):
+        super().__init__(name="bi_lstm", dtype="float32")
+        self.forward, self.backward = (
+            keras.layers.LSTMCell(size // 2, name=name, dtype="float32")
+            for name in ("forward", "backward")
+        )
+        for cell in (self.forward, self.backward):
+            cell.build([None, size])
+
+    def call(self, vectors: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
+        """Outputs, float32 [rows, tokens, size].
+
+        Args:
+          vectors: float32 [rows, tokens, size].
+          documents: int32 [rows, tokens], see `packing.fill`.
+        """
+        vectors, documents = tf.transpose(vectors, [1, 0, 2]), tf.transpose(documents)
+        border = documents[1:] != documents[:-1]
+        end = tf.ones_like(border[:1])
+        outputs = [
+            _read(self.forward, vectors, tf.concat([end, border], axis=0), reverse=False),
+            _read(self.backward, vectors, tf.concat([border, end], axis=0), reverse=True),
+        ]
+        return tf.transpose(tf.concat(outputs, axis=-1), [1, 0, 2])
+
+
+def _read(
+    cell: keras.layers.LSTMCell, vectors: tf.Tensor, begins: tf.Tensor, reverse: bool
+) -> tf.Tensor:
+    """[tokens, rows, size]; where `begins`, bool [tokens, rows], the cell knows nothing yet."""
+
+    def step(state, token):
+        vector, begins_here = token
+        kept = [tf.where(begins_here[:, None], 0.0, part) for part in state]
+        return tuple(cell(vector, kept)[1])
+
+    _, rows, _ = shape_of(vectors)
+    start = tf.zeros([rows, cell.units])
+    outputs, _ = tf.scan(step, (vectors, begins), (start, start), reverse=reverse)
+    return outputs

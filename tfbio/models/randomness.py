@@ -1,0 +1,135 @@
+"""Random numbers that are functions of a seed, and the same ones on every device.
+
+All are made from integers drawn over their full range by Philox (Salmon et al., 2011), named
+outright: those agree between TensorFlow's own kernels and XLA. Floating point draws do not, nor
+does what TensorFlow selects by itself, for a seed with a negative number (tested).
+"""
+
+import math
+
+import tensorflow as tf
+
+from tfbio.models import target
+
+ALGORITHM = "philox"
+
+
+def split(seed: tf.Tensor, count: int) -> list[tf.Tensor]:
+    """`count` seeds of which none tells another; int32 [2] each."""
+    return tf.unstack(tf.random.split(seed, count, alg=ALGORITHM))
+
+
+def fold_in(seed: tf.Tensor | list[int], number: tf.Tensor) -> tf.Tensor:
+    """The seed for a number, such as a step's or a replica's; int32 [2]."""
+    return tf.random.fold_in(seed, tf.cast(number, tf.int32), alg=ALGORITHM)
+
+
+def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+    """float32 `shape`, in [0, 1), of 24 random bits each; `seed` is int32 [2]."""
+    bits = tf.bitwise.right_shift(_bits(shape, seed), tf.constant(8, tf.uint32))
+    return tf.cast(bits, tf.float32) * 2.0**-24
+
+
+def global_uniform(
+    shape: list[int], seed: tf.Tensor, part: tf.Tensor | int = 0, parts: int = 1
+) -> tf.Tensor:
+    """This replica's rows of one draw for the global batch; float32 `shape`, in [0, 1).
+
+    So what is drawn for an example does not depend on the number of replicas, nor on how many
+    parts a replica's examples are worked on in.
+
+    Args:
+      shape: of the rows that are wanted.
+      seed: int32 [2].
+      part: which part of the replica's examples the rows are of.
+      parts: how many there are.
+    """
+    replica = tf.distribute.get_replica_context()
+    count = replica.num_replicas_in_sync * parts
+    draw = uniform([shape[0] * count, *shape[1:]], seed)
+    if count == 1:
+        return draw
+    first = (replica.replica_id_in_sync_group * parts + part) * shape[0]
+    return tf.slice(draw, [first] + [0] * (len(shape) - 1), shape)
+
+
+def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
+    """Zeroes a share `rate` of the inputs and scales the others up (Srivastava et al., 2014).
+
+    16 random bits decide on an element, which takes half the draws that 32 would; so the rate is
+    rounded to a multiple of 2^-16.
+
+    Args:
+      inputs: any static shape, any float dtype.
+      rate: in [0, 1).
+      seed: int32 [2]; None for no dropout.
+    """
+    dropped = round(rate * 2**16)
+    if seed is None or dropped == 0:
+        return inputs
+    replica = tf.distribute.get_replica_context()
+    several = replica is not None and replica.num_replicas_in_sync > 1
+    if target.is_tpu():
+        number = replica.replica_id_in_sync_group if several else 0
+        return _hashed_dropout(inputs, dropped, seed, number)
+    if several:
+        seed = fold_in(seed, replica.replica_id_in_sync_group)
+    size = inputs.shape.num_elements()
+    halves = tf.reshape(tf.bitcast(_bits([math.ceil(size / 2)], seed), tf.uint16), [-1])
+    keep = tf.reshape(halves[:size], inputs.shape) >= tf.constant(dropped, tf.uint16)
+    return inputs * (tf.cast(keep, inputs.dtype) * (1.0 / (1.0 - dropped * 2.0**-16)))
+
+
+def _bits(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+    return tf.random.stateless_uniform(
+        shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg=ALGORITHM
+    )
+
+
+def _hashed_dropout(
+    inputs: tf.Tensor, dropped: int, seed: tf.Tensor, replica: tf.Tensor | int
+) -> tf.Tensor:
+    """Computes `dropout` for a TPU, where memory is what takes time.
+
+    The bits are a hash of the element's index, a few operations that XLA makes part of whatever
+    reads the result. So they are never stored, and the backward pass computes them again.
+    """
+    scale = 1.0 / (1.0 - dropped * 2.0**-16)
+    first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
+    second += tf.cast(replica, tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)
+
+    def scaled(values: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        bits = hashed_bits(values.shape, first, second)
+        keep = bits >= tf.constant(dropped * 2**16, tf.uint32)
+        return tf.where(keep, values * tf.cast(scale, values.dtype), tf.zeros([], values.dtype))
+
+    @tf.custom_gradient
+    def drop(values: tf.Tensor):
+        return scaled(values, first, second), lambda upstream: scaled(upstream, first, second)
+
+    return drop(inputs)
+
+
+def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Hashes the index of each element with a key; uint32 `shape`.
+
+    Args:
+      shape: static.
+      first, second: uint32 [], the key.
+    """
+    index, stride = tf.fill([1] * len(shape), first), 1
+    for axis in reversed(range(len(shape))):
+        own = tf.cast(tf.range(shape[axis]), tf.uint32) * tf.constant(stride % 2**32, tf.uint32)
+        index += tf.reshape(own, [-1] + [1] * (len(shape) - 1 - axis))
+        stride *= shape[axis]
+    return _mix(tf.bitwise.bitwise_xor(_mix(index), second))
+
+
+def _mix(bits: tf.Tensor) -> tf.Tensor:
+    """The finalizer of MurmurHash3 (Appleby, fmix32), a permutation of uint32."""
+    shifts = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
+    right, xor = shifts
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        bits = xor(bits, right(bits, tf.constant(shift, tf.uint32)))
+        bits *= tf.constant(factor, tf.uint32)
+    return xor(bits, right(bits, tf.constant(16, tf.uint32)))

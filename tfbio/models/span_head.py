@@ -1,0 +1,148 @@
+"""ELECTRA's head for answers in spans: where the end is depends on the start.
+
+After `finetune/qa/qa_tasks.py:QATask.get_prediction_module` of google-research/electra, as its
+configuration has it by default (`joint_prediction`, `answerable_classifier` and
+`answerable_uses_start_logits`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.models.activations import gelu
+from tfbio.models.encoder import precise_dtype, shape_of
+
+# Of the layers below the scores of ends, and of questions without an answer.
+HIDDEN_SIZE = 512
+# Taken from the scores of tokens that no answer can have; the original code's.
+MASKED_SCORE = 1000.0
+
+
+class TrainingLogits(NamedTuple):
+    """What is learnt from: float32 [tokens] each, and [pieces].
+
+    Attributes:
+      start: of each token, as the start of the answer.
+      end: of each token, as its end, where it starts at its true start.
+      no_answer: of each piece, that the question has no answer.
+    """
+
+    start: tf.Tensor
+    end: tf.Tensor
+    no_answer: tf.Tensor
+
+
+class SpanHead(keras.layers.Layer):
+    """Scores of starts, of ends for a start, and of questions without an answer.
+
+    The scores of ends come from the vectors of the token and of the start, side by side, through a
+    layer of `HIDDEN_SIZE`; in training of the true start, in prediction of the best `beam_size`
+    starts in turn. "No answer" is scored from the vector of [CLS] beside the mean of all vectors,
+    each as probable as its token is as a start.
+
+    Args:
+      size: of the encoder's vectors.
+      beam_size: starts that are followed.
+    """
+
+    def __init__(self, size: int, beam_size: int):
+        super().__init__(name="span_head", dtype=precise_dtype())
+        self.beam_size = beam_size
+
+        def dense(name: str, inputs: int, outputs: int, activation=None) -> keras.layers.Dense:
+            layer = keras.layers.Dense(outputs, activation, name=name, dtype=precise_dtype())
+            layer.build([None, inputs])
+            return layer
+
+        self.start = dense("start", size, 1)
+        self.end_hidden = dense("end_hidden", 2 * size, HIDDEN_SIZE)
+        self.end = dense("end", HIDDEN_SIZE, 1)
+        self.no_answer_hidden = dense("no_answer_hidden", 2 * size, HIDDEN_SIZE, gelu)
+        self.no_answer = dense("no_answer", HIDDEN_SIZE, 1)
+
+    def call(
+        self, vectors: tf.Tensor, batch: dict[str, tf.Tensor], is_training: bool
+    ) -> TrainingLogits | tf.Tensor:
+        """Scores the tokens of a batch.
+
+        Args:
+          vectors: float32 [tokens, size].
+          batch: see `packing.fill`, with the targets of `spans.Spans` in training.
+          is_training: whether ends are scored for the true starts, or for the best ones.
+
+        Returns:
+          In training `TrainingLogits`. Else float32 [tokens, 2 + beam_size]: the score of the token
+          as a start; that of "no answer" of its piece; and for each of the best starts, the best
+          first and of equals the first token, the logarithm of the probability that it is the end.
+        """
+        piece = tf.reshape(batch["document_ids"], [-1])  # 0 for padding
+        (count,) = shape_of(batch["first"])
+        # The context, with the last [SEP]; and [CLS], which stands for "not here".
+        is_first = tf.reshape(batch["position_ids"], [-1]) == 0
+        may_be = (tf.reshape(batch["segment_ids"], [-1]) > 0) | is_first
+        masked = -MASKED_SCORE * tf.cast(~(may_be & (piece > 0)), vectors.dtype)
+
+        start = tf.squeeze(self.start(vectors), -1) + masked
+        probabilities = tf.exp(log_softmax(start, piece, count))
+        weighted = tf.math.unsorted_segment_sum(
+            probabilities[:, tf.newaxis] * vectors, piece, count + 1
+        )[1:]
+        both = tf.concat([tf.gather(vectors, batch["first"]), weighted], axis=1)
+        no_answer = tf.squeeze(self.no_answer(self.no_answer_hidden(both)), -1)
+
+        # A product of vectors side by side is the sum of two products.
+        size = vectors.shape[-1]
+        of_start, of_end = tf.split(self.end_hidden.kernel, [size, size])
+        of_tokens = tf.nn.bias_add(tf.matmul(vectors, of_end), self.end_hidden.bias)
+        own_piece = tf.maximum(piece - 1, 0)
+
+        def ends(starts: tf.Tensor) -> tf.Tensor:
+            """Scores ends, float32 [tokens], for a start of each piece, int32 [pieces]."""
+            of_starts = tf.matmul(tf.gather(vectors, starts), of_start)
+            hidden = gelu(of_tokens + tf.gather(of_starts, own_piece))
+            return tf.squeeze(self.end(hidden), -1) + masked
+
+        if is_training:
+            return TrainingLogits(start, ends(batch["first"] + batch["targets"][:, 0]), no_answer)
+
+        (tokens,) = shape_of(piece)
+        places = tf.range(tokens)
+
+        def follow(number: tf.Tensor, left: tf.Tensor, found: tf.TensorArray):
+            best = tf.math.unsorted_segment_max(left, piece, count + 1)
+            candidates = tf.where(left == tf.gather(best, piece), places, tokens - 1)
+            chosen = tf.math.unsorted_segment_min(candidates, piece, count + 1)
+            chosen = tf.minimum(chosen, tokens - 1)  # a piece may have no token
+            left = tf.where(places == tf.gather(chosen, piece), left.dtype.min, left)
+            found = found.write(number, log_softmax(ends(chosen[1:]), piece, count))
+            return number + 1, left, found
+
+        # One after the other: the hidden layers of all starts together are large.
+        _, _, found = tf.while_loop(
+            lambda number, *_: number < self.beam_size,
+            follow,
+            (tf.constant(0), start, tf.TensorArray(vectors.dtype, self.beam_size)),
+            parallel_iterations=1,
+            maximum_iterations=self.beam_size,
+        )
+        of_piece = tf.gather(no_answer, own_piece)
+        columns = tf.concat([tf.stack([start, of_piece]), found.stack()], axis=0)
+        return tf.transpose(tf.ensure_shape(columns, [2 + self.beam_size, None]))
+
+
+def log_softmax(logits: tf.Tensor, piece: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
+    """The logarithm of the softmax over the tokens of each piece.
+
+    Args:
+      logits: float32 [tokens].
+      piece: int32 [tokens], the number of the piece from 1; 0 for padding.
+      count: pieces there are; some may have no token.
+    """
+    highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, piece, count + 1))
+    shifted = logits - tf.gather(highest, piece)
+    total = tf.math.unsorted_segment_sum(tf.exp(shifted), piece, count + 1)
+    # Of a piece at least 1, that of its highest token; of none 0, which has no logarithm.
+    return shifted - tf.gather(tf.math.log(tf.maximum(total, 1.0)), piece)

@@ -1,0 +1,1 @@
+"""What pretraining learns: ELECTRA, and masked language models."""

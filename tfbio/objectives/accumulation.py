@@ -1,0 +1,174 @@
+"""A replica's examples in parts, for one update.
+
+One after the other (gradient accumulation) they take the memory of one part. At the same time, each
+on a core of its own, they keep all cores of a CPU at work. What is learnt does not change: masks
+and samples are drawn for the global batch, and a loss is a mean over it, of which each part adds
+its share.
+
+Groups (`gradient_clip_groups`) change it: each is what a core of a TPU has in the original ELECTRA
+code, with losses and a clipped gradient of its own. A group may be in parts, too.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfbio.models import randomness
+from tfbio.objectives.masking import MaskedBatch
+
+
+class Part(NamedTuple):
+    """Which of a replica's examples one forward pass sees, and what their losses are shares of."""
+
+    index: tf.Tensor  # int32 []
+    count: int  # parts of a replica's examples
+    hidden: tf.Tensor  # float32 [], hidden tokens of the global batch, or of the group
+    tokens: tf.Tensor  # float32 [], all its tokens without padding
+    shares: int  # forward passes that it takes, over all replicas
+
+    def uniform(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+        """These examples' rows of one draw for the global batch; float32 `shape`, in [0, 1)."""
+        return randomness.global_uniform(shape, seed, self.index, self.count)
+
+    def dropout_seed(self, seed: tf.Tensor) -> tf.Tensor:
+        """A seed that no other part has; int32 [2]."""
+        return seed if self.count == 1 else randomness.fold_in(seed, self.index)
+
+
+def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
+    """All of a replica's examples at once."""
+    totals = _totals(batch, masked)
+    replica = tf.distribute.get_replica_context()
+    replicas = replica.num_replicas_in_sync
+    if replicas > 1:
+        totals = replica.all_reduce(tf.distribute.ReduceOp.SUM, totals)
+    return Part(tf.constant(0), 1, hidden=totals[0], tokens=totals[1], shares=replicas)
+
+
+def _totals(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> tf.Tensor:
+    """Hidden tokens and all tokens of some examples; float32 [2]."""
+    counted = masked.weights, tf.cast(batch["input_mask"], tf.float32)
+    return tf.stack([tf.reduce_sum(weights) for weights in counted])
+
+
+def sum_over_parts(
+    function: Callable[[dict[str, tf.Tensor], MaskedBatch, Part], list[tf.Tensor]],
+    batch: dict[str, tf.Tensor],
+    masked: MaskedBatch,
+    like: list[tf.Variable],
+    rounds: int,
+    at_once: int,
+    group: Part | None = None,
+) -> list[tf.Tensor]:
+    """Calls a function on each part of a replica's examples, and sums what it returns.
+
+    Args:
+      function: gives one tensor for each of `like`: the gradients of a part's share of the loss.
+      batch: [B, L] each, B a multiple of all parts.
+      masked: the batch with tokens hidden.
+      like: variables that have the shapes and dtypes of what is returned.
+      rounds: of parts, one after the other.
+      at_once: parts in a round, each with operations of its own, which may run at the same time.
+      group: which of the replica's examples these are; None: all.
+    """
+    everything = group or whole(batch, masked)
+    parts = rounds * at_once
+    if parts == 1:
+        return function(batch, masked, everything)
+    rows = masked.ids.shape[0] // parts
+
+    def of_part(index: tf.Tensor) -> list[tf.Tensor]:
+        own_batch, own_masked = _rows(index, rows, batch, masked)
+        part = everything._replace(
+            index=index if group is None else group.index * parts + index,
+            count=everything.count * parts,
+            shares=everything.shares * parts,
+        )
+        return function(own_batch, own_masked, part)
+
+    def of_round(first: tf.Tensor) -> list[tf.Tensor]:
+        sums = of_part(first)
+        for offset in range(1, at_once):
+            added = of_part(first + offset)
+            sums = [tf.add_n(pair) for pair in zip(sums, added, strict=True)]
+        return sums
+
+    if rounds == 1:
+        return of_round(tf.constant(0))
+
+    return _sum_in_turn(of_round, range(0, parts, at_once), like)
+
+
+def sum_of_clipped_groups(
+    function: Callable[[dict[str, tf.Tensor], MaskedBatch, Part], list[tf.Tensor]],
+    batch: dict[str, tf.Tensor],
+    masked: MaskedBatch,
+    like: list[tf.Variable],
+    rounds: int,
+    at_once: int,
+    groups: int,
+    max_norm: float,
+) -> list[tf.Tensor]:
+    """Does what `sum_over_parts` does for each group of a replica's examples, and clips its sum.
+
+    So do the cores of a TPU in the original ELECTRA code, each with a group. `run_pretraining.py`
+    takes the means of a loss over a core's examples. `create_optimizer` of `model/optimization.py`
+    clips their gradient and gives it to `CrossShardOptimizer.apply_gradients`, which sums over the
+    cores. That optimizer would divide by their number in `compute_gradients`, which is not called.
+
+    Args:
+      function, batch, masked, like: see `sum_over_parts`; the losses are means over a group.
+      rounds, at_once: parts of a group.
+      groups: of a replica; they are worked on one after the other.
+      max_norm: the largest global norm that a group's gradient keeps.
+
+    Returns:
+      A gradient for each of `like`, of a global norm of at most `groups` * `max_norm`.
+    """
+    rows = masked.ids.shape[0] // groups
+
+    def of_group(index: tf.Tensor) -> list[tf.Tensor]:
+        own_batch, own_masked = _rows(index, rows, batch, masked)
+        totals = _totals(own_batch, own_masked)
+        group = Part(index, groups, hidden=totals[0], tokens=totals[1], shares=1)
+        summed = sum_over_parts(function, own_batch, own_masked, like, rounds, at_once, group)
+        summed = [tf.convert_to_tensor(gradient) for gradient in summed]
+        return tf.clip_by_global_norm(summed, max_norm)[0]
+
+    if groups == 1:
+        return of_group(tf.constant(0))
+    return _sum_in_turn(of_group, range(groups), like)
+
+
+def _rows(
+    index: tf.Tensor, rows: int, batch: dict[str, tf.Tensor], masked: MaskedBatch
+) -> tuple[dict[str, tf.Tensor], MaskedBatch]:
+    """Gives part `index` of a batch and its hidden tokens, of so many rows."""
+
+    def take(values: tf.Tensor) -> tf.Tensor:
+        first = [index * rows] + [0] * (values.shape.rank - 1)
+        return tf.slice(values, first, [rows, *values.shape[1:]])
+
+    return tf.nest.map_structure(take, (batch, masked))
+
+
+def _sum_in_turn(
+    function: Callable[[tf.Tensor], list[tf.Tensor]], indices: range, like: list[tf.Variable]
+) -> list[tf.Tensor]:
+    """Sums what a function returns for each index, int32 []; as many tensors as `like` has."""
+
+    def add(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+        added = function(index)
+        return [index + indices.step, *(a + b for a, b in zip(sums, added, strict=True))]
+
+    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in like]
+    # One at a time: in parallel they would take the memory of all.
+    _, *sums = tf.while_loop(
+        lambda index, *_: index < indices.stop,
+        add,
+        [tf.constant(0), *zeros],
+        parallel_iterations=1,
+        maximum_iterations=len(indices),
+    )
+    return sums

@@ -1,0 +1,336 @@
+"""ELECTRA: a generator fills in hidden tokens, a discriminator finds which ones it replaced.
+
+Clark et al. (2020), "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than
+Generators", sections 2 and 3; the details are those of the original code.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.models import randomness, target
+from tfbio.models.activations import ACTIVATIONS
+from tfbio.models.encoder import Dense, Encoder
+from tfbio.objectives import accumulation, gradients
+from tfbio.objectives.accumulation import Part
+from tfbio.objectives.masked_language_model import (
+    MaskedLanguageModelHead,
+    masked_loss,
+    most_likely,
+    share_of_mean,
+)
+from tfbio.objectives.masking import MaskedBatch, replace_tokens
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+SAMPLING_BLOCK = 128
+
+
+class ElectraOutput(NamedTuple):
+    """What one forward pass gives; B examples, L tokens, N hidden tokens, V words.
+
+    The losses are these examples' shares of the means over the global batch.
+    """
+
+    loss: tf.Tensor  # float32 [], the weighted sum of the two
+    generator_loss: tf.Tensor  # float32 [], share of the mean over the hidden tokens
+    discriminator_loss: tf.Tensor  # float32 [], share of the mean over all tokens
+    generator_logits: tf.Tensor  # float32 [B, N, V]
+    discriminator_logits: tf.Tensor  # float32 [B, L]
+    corrupted_ids: tf.Tensor  # int32 [B, L], what the discriminator saw
+    is_replaced: tf.Tensor  # int32 [B, L]
+
+
+class Generated(NamedTuple):
+    """What the generator gives; as in `ElectraOutput`."""
+
+    loss: tf.Tensor
+    logits: tf.Tensor
+    corrupted_ids: tf.Tensor
+
+
+class Discriminated(NamedTuple):
+    """What the discriminator gives; as in `ElectraOutput`."""
+
+    loss: tf.Tensor
+    logits: tf.Tensor
+    is_replaced: tf.Tensor
+
+
+class Electra(keras.layers.Layer):
+    """Generator and discriminator on one block of embeddings.
+
+    The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
+    token embeddings again as the generator's output weights. With `untied_generator` false, the
+    layers are shared too; with `untied_generator_embeddings`, not even the embeddings are; with
+    `uniform_generator` there is no generator.
+    """
+
+    def __init__(self, config: PretrainingConfig):
+        super().__init__(name="electra")
+        self.config = config
+        shape, deviation = config.encoder, config.encoder.initializer_range
+        self.encoder = Encoder(shape, name="discriminator")
+        self.generator = self.generator_head = None
+        if not config.uniform_generator:
+            self.generator = self.encoder
+            if config.untied_generator:
+                own = config.untied_generator_embeddings
+                embeddings = None if own else self.encoder.embeddings
+                self.generator = Encoder(config.generator, embeddings, name="generator")
+            self.generator_head = MaskedLanguageModelHead(config.generator)
+        self.discriminator_dense = Dense(
+            shape.hidden_size, shape.hidden_size, deviation, "discriminator_predictions/dense"
+        )
+        self.discriminator_output = Dense(
+            shape.hidden_size, 1, None, "discriminator_predictions/dense_1"
+        )
+
+    @property
+    def generator_variables(self) -> list[tf.Variable]:
+        """What the generator has for itself: all that learns in `generator_warmup_steps`."""
+        shared = {id(variable) for variable in self.encoder.trainable_variables}
+        own = self.generator.trainable_variables + self.generator_head.trainable_variables
+        return [variable for variable in own if id(variable) not in shared]
+
+    def call(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        training: bool = False,
+        part: Part | None = None,
+        corrupted_ids: tf.Tensor | None = None,
+    ) -> ElectraOutput:
+        """Both losses on one batch.
+
+        Args:
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
+            several documents, also `document_ids` and `position_ids`, see `Encoder`.
+          masked: the batch with tokens hidden.
+          seed: int32 [2], keys the generator's samples and the dropout.
+          training: with dropout, or without.
+          part: which of the replica's examples these are; None: all.
+          corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
+        """
+        part = part or accumulation.whole(batch, masked)
+        generated = self._generate(batch, masked, seed, training, part)
+        if corrupted_ids is None:
+            corrupted_ids = generated.corrupted_ids
+        discriminated = self._discriminate(batch, corrupted_ids, seed, training, part)
+        return self._output(generated, discriminated, corrupted_ids)
+
+    def gradients(
+        self,
+        variables: list[tf.Variable],
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        part: Part | None = None,
+        corrupted_ids: tf.Tensor | None = None,
+    ) -> tuple[ElectraOutput, list[gradients.Gradient]]:
+        """What a call in training gives, and the gradients of its loss.
+
+        The generator's backward pass ends before the discriminator's forward pass begins: its
+        activations are gone by then, and never take memory beside the discriminator's.
+
+        Args:
+          variables: what to differentiate with respect to.
+          batch, masked, seed, part, corrupted_ids: see `call`.
+
+        Returns:
+          The output, and a gradient for each variable; None where the loss does not depend on it.
+        """
+        part = part or accumulation.whole(batch, masked)
+
+        def generate(output_weights: tf.Tensor | None) -> tuple[tf.Tensor, Generated]:
+            generated = self._generate(batch, masked, seed, True, part, output_weights)
+            return self.config.generator_weight * generated.loss, generated
+
+        if self.generator is None:
+            (_, generated), first = generate(None), [None] * len(variables)
+        else:
+            table = self.generator.embeddings.word
+            generated, first = gradients.with_output_weights(generate, table, variables)
+
+        if corrupted_ids is None:
+            corrupted_ids = generated.corrupted_ids
+        with tf.control_dependencies([g for g in tf.nest.flatten(first, True) if g is not None]):
+            corrupted_ids = tf.identity(corrupted_ids)
+        if target.is_tpu() and self.generator is not None:
+            last = self.generator.embeddings.layer_norm.beta
+            corrupted_ids += _zero_after(last, variables, first)
+        with tf.GradientTape() as tape:
+            discriminated = self._discriminate(batch, corrupted_ids, seed, True, part)
+            loss = self.config.discriminator_weight * discriminated.loss
+        second = tape.gradient(loss, variables)
+        summed = [gradients.add(*pair) for pair in zip(first, second, strict=True)]
+        return self._output(generated, discriminated, corrupted_ids), summed
+
+    def _generate(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        training: bool,
+        part: Part,
+        output_weights: tf.Tensor | None = None,
+    ) -> Generated:
+        config = self.config
+        sample_seed, dropout_seed, _ = randomness.split(seed, 3)
+        if self.generator is None:
+            logits = tf.zeros([*masked.ids.shape, config.encoder.vocab_size])
+        else:
+            context = {name: values for name, values in batch.items() if name != "input_ids"}
+            dropout_seed = part.dropout_seed(dropout_seed) if training else None
+            hidden = self.generator(masked.input_ids, **context, seed=dropout_seed)
+            if output_weights is None:
+                output_weights = self.generator.embeddings.word
+            logits = self.generator_head(hidden, masked.positions, output_weights)
+        # No gradient flows through the sample (section 2): it is an integer.
+        sharpened = logits / config.temperature
+        if config.disallow_correct:
+            sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
+        sampled_ids = sample(sharpened, part.uniform(masked.ids.shape, sample_seed))
+        corrupted_ids = replace_tokens(
+            batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
+        )
+        return Generated(masked_loss(logits, masked, part), logits, corrupted_ids)
+
+    def _discriminate(
+        self,
+        batch: dict[str, tf.Tensor],
+        corrupted_ids: tf.Tensor,
+        seed: tf.Tensor,
+        training: bool,
+        part: Part,
+    ) -> Discriminated:
+        *_, dropout_seed = randomness.split(seed, 3)
+        dropout_seed = part.dropout_seed(dropout_seed) if training else None
+        context = {name: values for name, values in batch.items() if name != "input_ids"}
+        is_replaced = tf.cast(corrupted_ids != batch["input_ids"], tf.int32)
+        logits = self.discriminate(self.encoder(corrupted_ids, **context, seed=dropout_seed))
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(is_replaced, tf.float32), logits)
+        weights = tf.cast(batch["input_mask"], tf.float32)
+        return Discriminated(share_of_mean(losses, weights, part.tokens), logits, is_replaced)
+
+    def _output(
+        self, generated: Generated, discriminated: Discriminated, corrupted_ids: tf.Tensor
+    ) -> ElectraOutput:
+        config = self.config
+        return ElectraOutput(
+            loss=config.generator_weight * generated.loss
+            + config.discriminator_weight * discriminated.loss,
+            generator_loss=generated.loss,
+            discriminator_loss=discriminated.loss,
+            generator_logits=generated.logits,
+            discriminator_logits=discriminated.logits,
+            corrupted_ids=corrupted_ids,
+            is_replaced=discriminated.is_replaced,
+        )
+
+    def set_frequency_biases(self, counts: np.ndarray) -> None:
+        """Starts the output biases at what is known before any context is: base rates.
+
+        Args:
+          counts: [V], how often each word occurs.
+        """
+        if self.generator_head is not None:
+            self.generator_head.set_frequency_biases(counts)
+        masked = self.config.mask_prob
+        self.discriminator_output.bias.assign([np.log(masked / (1.0 - masked))])
+
+    def discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[B, L, hidden] -> float32 [B, L]; positive: replaced."""
+        batch, length, size = hidden.shape
+        rows = self.discriminator_dense(tf.reshape(hidden, [batch * length, size]))
+        rows = ACTIVATIONS[self.config.encoder.hidden_act](rows)
+        logits = self.discriminator_output(rows)
+        return tf.cast(tf.reshape(logits, [batch, length]), tf.float32)
+
+
+def _zero_after(
+    last: tf.Variable, variables: list[tf.Variable], found: list[gradients.Gradient]
+) -> tf.Tensor | int:
+    """Returns a zero that takes a backward pass to compute: XLA drops control dependencies.
+
+    It is 1 where the gradient overflows; such a step is skipped.
+
+    Args:
+      last: the variable whose gradient comes last.
+      variables: of the gradients; without `last` the result waits for nothing.
+      found: the gradients.
+    """
+    for variable, gradient in zip(variables, found, strict=True):
+        if variable is last:
+            return tf.cast(tf.reduce_sum(gradient) > gradient.dtype.max, tf.int32)
+    return 0
+
+
+class ElectraMetrics:
+    """What is watched, in training and on held-out text."""
+
+    def __init__(self):
+        self.losses = [
+            keras.metrics.Mean(name) for name in ("loss", "generator_loss", "discriminator_loss")
+        ]
+        self.generator_accuracy = keras.metrics.Mean("generator_accuracy")
+        self.discriminator_accuracy = keras.metrics.Mean("discriminator_accuracy")
+        # Of the tokens called replaced, the share that were; of those that were, the share called.
+        self.precision = keras.metrics.Precision(name="discriminator_precision")
+        self.recall = keras.metrics.Recall(name="discriminator_recall")
+        self.auc = keras.metrics.AUC(name="discriminator_auc", from_logits=True)
+        of_discriminator = [self.discriminator_accuracy, self.precision, self.recall, self.auc]
+        self.all = [*self.losses, self.generator_accuracy, *of_discriminator]
+
+    def update(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        output: ElectraOutput,
+        part: Part,
+    ) -> None:
+        """Adds one batch, or a part; called in a replica."""
+        for metric in self.losses:
+            metric.update_state(getattr(output, metric.name) * part.shares)
+        predicted = most_likely(output.generator_logits)
+        self.generator_accuracy.update_state(predicted == masked.ids, masked.weights)
+        tokens, is_replaced = batch["input_mask"], output.is_replaced
+        called_replaced = tf.cast(output.discriminator_logits > 0, tf.int32)
+        self.discriminator_accuracy.update_state(called_replaced == is_replaced, tokens)
+        self.precision.update_state(is_replaced, called_replaced, tokens)
+        self.recall.update_state(is_replaced, called_replaced, tokens)
+        self.auc.update_state(is_replaced, output.discriminator_logits, tokens)
+
+
+def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+    """One draw from softmax(logits) for each hidden token: float32 [B, N, V] -> int32 [B, N].
+
+    By inversion: the word at which the cumulated probability passes a uniform number, `draw`,
+    float32 [B, N] in [0, 1). That takes one random number where Gumbel's trick takes V, compiles
+    under XLA, which `tf.random.stateless_categorical` does not, and gives the same words on any
+    number of replicas.
+
+    Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
+    took an eighth of a small model's step on a CPU.
+    """
+    batch, count, words = logits.shape
+    rows = batch * count
+    probabilities = tf.nn.softmax(tf.reshape(logits, [rows, words]))
+    probabilities = tf.pad(probabilities, [[0, 0], [0, -words % SAMPLING_BLOCK]])
+    blocks = tf.reshape(probabilities, [rows, -1, SAMPLING_BLOCK])
+    sums = tf.reduce_sum(blocks, axis=-1)
+    ends = tf.cumsum(sums, axis=-1)
+    threshold = tf.reshape(draw, [rows, 1]) * ends[:, -1:]
+    block = _first_above(ends, threshold)
+    before = tf.gather(ends - sums, block, batch_dims=1)
+    within = tf.cumsum(tf.gather(blocks, block, batch_dims=1), axis=-1)
+    word = block * SAMPLING_BLOCK + _first_above(within, threshold - before[:, tf.newaxis])
+    return tf.reshape(tf.minimum(word, words - 1), [batch, count])
+
+
+def _first_above(cumulated: tf.Tensor, threshold: tf.Tensor) -> tf.Tensor:
+    """Index of the first element above the threshold; [rows, n], [rows, 1] -> int32 [rows]."""
+    below = tf.reduce_sum(tf.cast(cumulated <= threshold, tf.int32), axis=-1)
+    return tf.minimum(below, cumulated.shape[-1] - 1)  # rounding can leave none above

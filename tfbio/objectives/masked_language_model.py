@@ -1,0 +1,191 @@
+"""Masked language model: the encoder fills in hidden tokens.
+
+Devlin et al. (2019), "BERT", section 3.1, task 1, without next-sentence prediction: RoBERTa's,
+BioM-BERT's and bio-lm's objective. ELECTRA's generator (`electra.py`) has the same head.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.models.activations import ACTIVATIONS
+from tfbio.models.encoder import Dense, Encoder, LayerNorm
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import accumulation, gradients
+from tfbio.objectives.accumulation import Part
+from tfbio.objectives.masking import MaskedBatch
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+
+class MaskedLanguageModelOutput(NamedTuple):
+    """What one forward pass gives; B examples, N hidden tokens, V words."""
+
+    loss: tf.Tensor  # float32 [], these examples' share of the mean over all hidden tokens
+    logits: tf.Tensor  # float32 [B, N, V]
+
+
+class MaskedLanguageModel(keras.layers.Layer):
+    """An encoder, and a head with its token embeddings as output weights."""
+
+    def __init__(self, config: PretrainingConfig):
+        super().__init__(name="masked_language_model")
+        self.config = config
+        self.encoder = Encoder(config.encoder)
+        self.head = MaskedLanguageModelHead(config.encoder)
+        self.sentence_pair_head = None
+        if config.sentence_pair_head:
+            self.sentence_pair_head = SentencePairHead(config.encoder)
+
+    def call(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        training: bool = False,
+        part: Part | None = None,
+        output_weights: tf.Tensor | None = None,
+    ) -> MaskedLanguageModelOutput:
+        """The loss on one batch.
+
+        Args:
+          batch, masked, training, part: as for `Electra`.
+          seed: int32 [2], keys the dropout.
+          output_weights: [V, embedding_size]; None: the token embeddings.
+        """
+        part = part or accumulation.whole(batch, masked)
+        context = {name: values for name, values in batch.items() if name != "input_ids"}
+        dropout_seed = part.dropout_seed(seed) if training else None
+        hidden = self.encoder(masked.input_ids, **context, seed=dropout_seed)
+        if output_weights is None:
+            output_weights = self.encoder.embeddings.word
+        logits = self.head(hidden, masked.positions, output_weights)
+        return MaskedLanguageModelOutput(masked_loss(logits, masked, part), logits)
+
+    def gradients(
+        self,
+        variables: list[tf.Variable],
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor,
+        part: Part | None = None,
+    ) -> tuple[MaskedLanguageModelOutput, list[gradients.Gradient]]:
+        """What a call in training gives, and the gradients of its loss; see `Electra`."""
+
+        def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
+            output = self(batch, masked, seed, True, part, output_weights)
+            return output.loss, output
+
+        table = self.encoder.embeddings.word
+        return gradients.with_output_weights(forward, table, variables)
+
+    def set_frequency_biases(self, counts: np.ndarray) -> None:
+        """Starts the output biases at the words' base rates.
+
+        Args:
+          counts: [V], how often each word occurs.
+        """
+        self.head.set_frequency_biases(counts)
+
+
+class MaskedLanguageModelMetrics:
+    """What is watched, in training and on held-out text."""
+
+    def __init__(self):
+        self.loss = keras.metrics.Mean("loss")
+        self.accuracy = keras.metrics.Mean("accuracy")
+        self.all = [self.loss, self.accuracy]
+
+    def update(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        output: MaskedLanguageModelOutput,
+        part: Part,
+    ) -> None:
+        """Adds one batch, or a part; called in a replica."""
+        self.loss.update_state(output.loss * part.shares)
+        predicted = most_likely(output.logits)
+        self.accuracy.update_state(predicted == masked.ids, masked.weights)
+
+
+class MaskedLanguageModelHead(keras.layers.Layer):
+    """Scores every word of the vocabulary at the hidden positions, and only there."""
+
+    def __init__(self, config: EncoderConfig):
+        """`config` is of the encoder whose output the head sees."""
+        super().__init__(name="generator_predictions")
+        self.dense = Dense(
+            config.hidden_size,
+            config.embedding_size,
+            config.initializer_range,
+            "generator_predictions/dense",
+        )
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.layer_norm = LayerNorm(
+            config.embedding_size, config.layer_norm_eps, "generator_predictions/LayerNorm"
+        )
+        self.output_bias = self.add_weight(
+            "generator_predictions/output_bias", [config.vocab_size], initializer="zeros"
+        )
+
+    def call(
+        self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
+    ) -> tf.Tensor:
+        """[B, L, hidden], int32 [B, N], [V, embedding_size] -> float32 [B, N, V]."""
+        batch, count = positions.shape
+        rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
+        rows = self.layer_norm(self.activation(self.dense(rows)))
+        logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
+        return tf.reshape(logits, [batch, count, -1])
+
+    def set_frequency_biases(self, counts: np.ndarray) -> None:
+        """Starts the output biases at the words' base rates; [V], how often each occurs."""
+        share = (counts + 1.0) / (counts.sum() + len(counts))
+        self.output_bias.assign(np.log(share))
+
+
+class SentencePairHead(keras.layers.Layer):
+    """BERT's pooler and its classifier of sentence pairs, next sentence or ALBERT's sentence order.
+
+    No objective here trains it: its weights, which are not trainable, go out as they came in.
+    """
+
+    def __init__(self, config: EncoderConfig):
+        """`config` is of the encoder whose output the head sees."""
+        super().__init__(name="sentence_pair", trainable=False)
+        size, deviation = config.hidden_size, config.initializer_range
+        self.pooler = Dense(size, size, deviation, "pooler")
+        self.classifier = Dense(size, 2, deviation, "classifier")
+
+    def call(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[B, L, hidden] -> float32 [B, 2]."""
+        return tf.cast(self.classifier(tf.tanh(self.pooler(hidden[:, 0]))), tf.float32)
+
+
+def most_likely(logits: tf.Tensor) -> tf.Tensor:
+    """The word with the highest score: float32 [B, N, V] -> int32 [B, N]."""
+    # In the shape that the product has: another would be a copy on a TPU.
+    rows = tf.reshape(logits, [-1, logits.shape[-1]])
+    return tf.reshape(tf.argmax(rows, axis=-1, output_type=tf.int32), logits.shape[:-1])
+
+
+def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:
+    """Cross entropy, a share of the hidden tokens' mean: float32 [B, N, V] -> float32 []."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(masked.ids, logits)
+    return share_of_mean(losses, masked.weights, part.hidden)
+
+
+def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+    """What these examples add to the weighted mean over the global batch; float32 [].
+
+    The shares of all replicas and parts sum to the mean, so that gradients are summed and the loss
+    does not depend on how the batch is divided.
+
+    Args:
+      values, weights: float32, of one shape.
+      total: float32 [], the sum of the weights over the global batch.
+    """
+    return tf.reduce_sum(values * weights) / (total + 1e-6)

@@ -1,0 +1,96 @@
+"""Counts the parameters and FLOPs of pretraining from the settings alone; see `encoder_cost`.
+
+`pretraining_cost` makes estimates of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.encoder_cost import (
+    body_parameters,
+    embedding_parameters,
+    encoder_flops,
+    encoder_parameters,
+    product_flops,
+    word_flops,
+    word_head_parameters,
+)
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training.devices import HAVE_BFLOAT16
+
+
+class Parameters(NamedTuple):
+    """How many numbers are learnt."""
+
+    encoder: int  # what is kept
+    generator: int  # of its own, with its head; 0 where the encoder itself is the generator
+    all: int
+
+
+def parameters(config: PretrainingConfig) -> Parameters:
+    """Counts what `pretraining.count_parameters` counts on the model, without making one."""
+    shape = config.encoder
+    encoder = encoder_parameters(shape)
+    if config.objective == "mlm":
+        return Parameters(encoder, 0, encoder + word_head_parameters(shape))
+    generator = 0
+    if not config.uniform_generator:
+        generator = word_head_parameters(config.generator)
+        if config.untied_generator:
+            generator += body_parameters(config.generator)
+            if config.untied_generator_embeddings:
+                generator += embedding_parameters(config.generator)
+    discriminator_head = sum((i + 1) * o for i, o in _discriminator_head(shape))
+    return Parameters(encoder, generator, encoder + generator + discriminator_head)
+
+
+def example_flops(
+    config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
+) -> int:
+    """FLOPs of training on one example, forward and backward.
+
+    Where the generator learns alone, the discriminator has a forward pass, for what is logged.
+    """
+    hidden_tokens = config.max_predictions(sequence_length)
+    if config.objective == "mlm":
+        forward = encoder_flops(config.encoder, sequence_length)
+        forward += word_flops(config.encoder, hidden_tokens)
+    else:
+        forward = encoder_flops(config.encoder, sequence_length)
+        forward += product_flops(_discriminator_head(config.encoder), sequence_length)
+        if generator_alone:
+            return example_flops(config, sequence_length) - 2 * forward
+        if not config.uniform_generator:
+            forward += encoder_flops(config.generator, sequence_length)
+            forward += word_flops(config.generator, hidden_tokens)
+    return 3 * forward
+
+
+def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | None = None) -> int:
+    """FLOPs of the steps from `first_step` up to, not including, `last_step` (None: the end)."""
+    last_step = config.num_train_steps if last_step is None else last_step
+    flops = phase_start = 0
+    for sequence_length, phase_end in config.phases():
+        first, last = max(first_step, phase_start), min(last_step, phase_end)
+        steps = max(0, last - first)
+        alone = max(0, min(last, config.generator_warmup_steps) - first)
+        examples = (steps - alone) * example_flops(config, sequence_length)
+        if alone:
+            examples += alone * example_flops(config, sequence_length, generator_alone=True)
+        flops += examples * config.train_batch_size
+        phase_start = phase_end
+    return flops
+
+
+def precision_on(config: PretrainingConfig, name: str) -> str:
+    """What a run computes in on a named device; see `distribution.set_precision`."""
+    if config.run.precision != "auto":
+        return config.run.precision
+    return "bfloat16" if name.startswith(HAVE_BFLOAT16) else "float32"
+
+
+def _discriminator_head(shape: EncoderConfig) -> list[tuple[int, int]]:
+    """Returns (inputs, outputs) of each product of the head."""
+    return [(shape.hidden_size, shape.hidden_size), (shape.hidden_size, 1)]

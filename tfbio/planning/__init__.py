@@ -1,0 +1,1 @@
+"""How long a run takes and what memory it needs, before it is begun."""

@@ -1,0 +1,154 @@
+"""Estimates what a fine-tuning run takes: steps, FLOPs, padding, memory, time.
+
+`run_finetuning.py --dry_run` prints `report`. FLOPs are counted, and devices named, as in `cost`:
+the matrix products of the encoder, three times in training and once in prediction, for padding as
+for other tokens. Heads are small and not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfbio.base.cli import UsageError
+from tfbio.models import encoder_cost
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import objective_cost
+from tfbio.planning import tpu_cost
+from tfbio.task_types import fixed_shapes, packing
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.training import devices
+
+# Batches from which the padding of a run is estimated.
+SAMPLE = 200
+
+
+def batch_slots(
+    pieces: packing.Pieces, config: FinetuningConfig, replicas: int, fixed: bool
+) -> tuple[float, int, int]:
+    """Measures training batches.
+
+    Args:
+      pieces: to train on.
+      config: all settings.
+      replicas: devices that share a batch.
+      fixed: whether the shapes are fixed; see `FinetuningRun.fixed_shapes`.
+
+    Returns:
+      The mean tokens of a batch with padding, of all replicas; the most; and the longest row.
+    """
+    size, generator = config.train_batch_size, np.random.default_rng(0)
+    count = len(pieces.lengths)
+    batches = [generator.choice(count, size, replace=size > count) for _ in range(SAMPLE)]
+    if fixed:
+        shapes = fixed_shapes.training_shapes(pieces.lengths, config, replicas)
+        packer = fixed_shapes.Packer(pieces, shapes, replicas, 0, size)
+        used = [shapes[packer.fit(chosen)[1]] for chosen in batches]
+        largest = shapes[-1]
+    else:
+        padded_length = 0 if config.run.pack else config.sequence_length
+        plain = packing.Packer(pieces, size, replicas, 0, padded_length)
+        used = []
+        for chosen in batches:
+            rows, length = plain.batch(chosen)[0].arrays["input_ids"].shape
+            used.append(fixed_shapes.Shape(rows * replicas, length))
+        largest = max(used, key=math.prod)
+    slots = [shape.rows * shape.row_length for shape in used]
+    return float(np.mean(slots)), math.prod(largest), largest.row_length
+
+
+def memory(
+    shape: EncoderConfig, tokens: float, row_length: int, precision: str, name: str
+) -> float:
+    """Estimates the bytes that a training step takes on a device.
+
+    Args:
+      shape: of the encoder.
+      tokens: that the device works on.
+      row_length: tokens that attend to each other.
+      precision: "bfloat16" or "float32", of the activations.
+      name: one of `cost.DEVICES`; a TPU takes less in bfloat16, see `tpu_cost`.
+    """
+    if name.startswith("tpu") and precision == "bfloat16":
+        activations = tpu_cost.encoder_memory(shape, row_length, tokens / row_length)
+        return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
+    size = {"float32": 4, "bfloat16": 2}[precision]
+    of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
+    of_token += 3 * shape.num_attention_heads * row_length
+    activations = size * shape.num_hidden_layers * tokens * of_token
+    return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
+
+
+def report(
+    config: FinetuningConfig,
+    shape: EncoderConfig,
+    trained: packing.Pieces,
+    pieces: Mapping[str, packing.Pieces],
+    examples: Mapping[str, int],
+    num_steps: int,
+    name: str = "",
+) -> str:
+    """Describes a run.
+
+    Args:
+      config: all settings.
+      shape: of the encoder.
+      trained: the windows to train on.
+      pieces: the windows of each split.
+      examples: how many examples each split has.
+      num_steps: of a trial.
+      name: one of `cost.DEVICES`; "": all.
+
+    Raises:
+      UserError: there is no device of this name.
+    """
+    if name and name not in devices.DEVICES:
+        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(devices.DEVICES)}.")
+    lines = []
+    for split, count in examples.items():
+        lengths = pieces[split].lengths
+        lines.append(
+            f"{split}: {count:,} examples in {len(lengths):,} windows of {lengths.mean():.1f} "
+            f"tokens in the mean, {lengths.max()} at most"
+        )
+    if len(trained.lengths) != len(pieces["train"].lengths):
+        lines.append(f"trained on: {len(trained.lengths):,} windows, some made from others")
+    tokens = config.train_batch_size * trained.lengths.mean()
+    scored = sum(own.lengths.sum() for split, own in pieces.items() if split != "train")
+    evaluations = 0
+    if config.eval_every_steps:
+        evaluations = math.ceil(num_steps / config.eval_every_steps)
+        scored += evaluations * pieces["dev"].lengths.sum()
+    # Rows of attention are about as long as a window may be.
+    of_token = encoder_cost.encoder_flops(shape, config.sequence_length) / config.sequence_length
+    flops = of_token * (3 * num_steps * tokens + scored)
+    lines += [
+        f"parameters: {encoder_cost.encoder_parameters(shape) / 1e6:,.1f} M in the encoder",
+        f"the run: {config.num_trials} trials of {num_steps:,} steps of {config.train_batch_size} "
+        f"windows and {evaluations} evaluations, {flops:.2e} FLOP each without padding",
+        f"{'on':9}  {'in':8}  {'padding':>7}  {'GB of memory each':>17}  {'minutes a trial':>15}",
+    ]
+    for each in [name] if name else devices.DEVICES:
+        device = devices.DEVICES[each]
+        choice = config.run.fixed_shapes
+        fixed = choice == "always" or (choice == "auto" and each.startswith("tpu"))
+        mean, most, row_length = batch_slots(trained, config, device.count, fixed)
+        precision = objective_cost.precision_on(config, each)
+        needed = memory(shape, most / device.count, row_length, precision, each)
+        peak = device.count * getattr(device, precision)
+        seconds = of_token * (3 * num_steps * mean + scored) / (peak * devices.SHARE_OF_PEAK)
+        sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
+        padding = f"{1 - tokens / mean:.1%}"
+        note = "" if needed <= device.memory else "  too much"
+        if config.train_batch_size % device.count or config.run.eval_batch_size % device.count:
+            note += f"  does not divide by {device.count} devices"
+        lines.append(
+            f"{each:9}  {precision:8}  {padding:>7}  {sizes:>17}  {seconds / 60:>15,.2g}{note}"
+        )
+    lines.append(
+        f"Minutes at {devices.SHARE_OF_PEAK:.0%} of the peak, which small batches do not reach, "
+        "and without compilation: a lower bound. Memory is an estimate."
+    )
+    return "\n".join(lines)

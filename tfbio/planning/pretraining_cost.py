@@ -1,0 +1,178 @@
+"""Estimates what a pretraining run takes, from its settings alone: memory, days, epochs.
+
+`run_pretraining.py --dry_run` prints `report`. TensorFlow is not imported here, as that alone takes
+longer than the answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from tfbio.base.cli import UsageError
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import objective_cost
+from tfbio.objectives.objective_cost import precision_on
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import tpu_cost
+from tfbio.training import devices
+from tfbio.training.devices import DEVICES, SHARE_OF_PEAK, Device
+
+if TYPE_CHECKING:
+    from tfbio.base.records import Manifest
+
+
+def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
+    """Estimates the bytes that a step takes on each device: parameters and activations.
+
+    Of each token a layer of h hidden and f feed-forward units and a heads keeps, at
+    length l, 10 h + 3 f + 3 a l numbers: query, key, value and what attention gives; of each of two
+    sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
+    input; input, distribution function and output of GELU; the attention's weights before and
+    after dropout, and its mask. Scores of words are kept twice, in float32. The generator's are
+    gone when the discriminator's come (see `Electra.gradients`): the larger of the two counts. What
+    lives for a moment only is not counted, nor that XLA computes some anew rather than keep it.
+    """
+    parts = device.count * config.turns(device.count)
+    examples = math.ceil(config.train_batch_size / parts)
+    size = {"float32": 4, "bfloat16": 2}[precision]
+
+    def layers(shape: EncoderConfig, length: int) -> int:
+        of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
+        of_token += 3 * shape.num_attention_heads * length
+        return size * shape.num_hidden_layers * length * of_token
+
+    def activations(length: int) -> int:
+        scores = 2 * 4 * config.max_predictions(length) * config.encoder.vocab_size
+        of_encoder = layers(config.encoder, length)
+        if config.objective == "mlm":
+            return examples * (of_encoder + scores)
+        of_generator = layers(config.generator, length) + scores if config.has_generator else 0
+        return examples * max(of_encoder, of_generator)
+
+    largest = max(activations(length) for length, _ in config.phases())
+    return devices.BYTES_OF_PARAMETER * objective_cost.parameters(config).all + largest
+
+
+def needed_memory(config: PretrainingConfig, name: str) -> int:
+    """Estimates the bytes that a step takes on each device of one of `DEVICES`."""
+    if name.startswith("tpu") and precision_on(config, name) == "bfloat16":
+        return int(tpu_cost.memory(config, DEVICES[name]))
+    return memory(config, DEVICES[name], precision_on(config, name))
+
+
+def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
+    """Returns the smallest `run.gradient_accumulation_steps` that fits; None if none does.
+
+    Args:
+      config: all settings.
+      name: one of `DEVICES`.
+    """
+    device, parts = DEVICES[name], config.run.gradient_accumulation_steps
+    while config.train_batch_size % (max(device.count, config.gradient_clip_groups) * parts) == 0:
+        run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
+        if needed_memory(dataclasses.replace(config, run=run), name) <= device.memory:
+            return parts
+        parts *= 2
+    return None
+
+
+def days(config: PretrainingConfig, name: str) -> float:
+    """Estimates the days of a whole run on one of `DEVICES`, all of its devices together."""
+    device = DEVICES[name]
+    peak = device.count * getattr(device, precision_on(config, name))
+    return objective_cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
+
+
+def least_days(config: PretrainingConfig, name: str) -> float | None:
+    """Estimates the least days of a run on a TPU, see `tpu_cost.step_seconds`; None elsewhere."""
+    if not name.startswith("tpu") or precision_on(config, name) != "bfloat16":
+        return None
+    seconds = phase_start = 0.0
+    for length, phase_end in config.phases():
+        step = tpu_cost.step_seconds(config, DEVICES[name], length)
+        seconds += (phase_end - phase_start) * step
+        phase_start = phase_end
+    return seconds / (24 * 3600)
+
+
+def report(
+    config: PretrainingConfig, name: str = "", data: dict[int, tuple[str, Manifest]] | None = None
+) -> str:
+    """Returns what `--dry_run` prints.
+
+    Args:
+      config: all settings.
+      name: one of `DEVICES`; "": all.
+      data: the folder of examples of each sequence length, and its manifest; None: not said.
+
+    Raises:
+      UserError: there is no device of this name.
+    """
+    if name and name not in DEVICES:
+        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
+    count, batch = objective_cost.parameters(config), config.train_batch_size
+    kept = f"{_short(count.encoder)} in the encoder"
+    if count.generator:
+        kept += f", {_short(count.generator)} in the generator alone"
+    lines = [
+        f"parameters: {kept}, {_short(count.all)} trained",
+        f"the run: {config.num_train_steps:,} steps of {batch:,} examples, "
+        f"{objective_cost.run_flops(config):.2e} FLOP",
+    ]
+    phase_start = 0
+    for length, phase_end in config.phases():
+        steps, flops = phase_end - phase_start, objective_cost.example_flops(config, length)
+        lines.append(
+            f"  {steps:,} steps at length {length}: {_short(batch * flops)}FLOP each, "
+            f"{_short(flops)}FLOP an example"
+        )
+        if data:
+            lines.append(f"    {_examples_seen(*data[length], steps * batch)}")
+        phase_start = phase_end
+    if config.generator_warmup_steps:
+        lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")
+    lines.append(f"{'on':9}  {'in':8}  {'GB of memory each':>17}  {'days':>8}  {'at least':>8}")
+    for each in [name] if name else DEVICES:
+        device, precision = DEVICES[each], precision_on(config, each)
+        needed = needed_memory(config, each)
+        sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
+        times = [
+            "" if time is None else f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
+            for time in (days(config, each), least_days(config, each))
+        ]
+        note = ""
+        if needed > device.memory:
+            parts = parts_that_fit(config, each)
+            remedy = f"; fits with run.gradient_accumulation_steps={parts}" if parts else ""
+            note = f"  too much{remedy}"
+        columns = f"{each:9}  {precision:8}  {sizes:>17}  {times[0]:>8}  {times[1]:>8}{note}"
+        lines.append(columns.rstrip())
+    lines.append(
+        f"Days at {SHARE_OF_PEAK:.0%} of the peak; at least as many as the products, memory and "
+        "interconnect of a TPU allow. All are estimates, of which docs/pretraining.md says how "
+        "good they are."
+    )
+    return "\n".join(lines)
+
+
+def _short(number: float) -> str:
+    """39957000000000 -> "40.0 T"."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if number >= factor:
+            return f"{number / factor:,.1f} {prefix}"
+    return f"{number / 1e3:,.1f} k"
+
+
+def _examples_seen(folder: str, manifest: Manifest, seen: int) -> str:
+    there = sum(shard.records for shard in manifest.shards_of("train"))
+    size = sum(shard.bytes for shard in manifest.shards)
+    text = f"{folder}: {size / 1e9:,.3g} GB, {there:,} training examples"
+    text += f", {seen / there:,.3g} epochs" if there else ""
+    # Examples of the original ELECTRA code come without counts.
+    if "padding_share" in manifest.counts:
+        tokens = seen * manifest.settings["sequence_length"]
+        tokens *= 1 - manifest.counts["padding_share"]
+        text += f", {tokens:,.3g} tokens without padding"
+    return text

@@ -1,0 +1,192 @@
+"""Estimates what a pretraining step takes on a TPU: memory, and the least time.
+
+Both are formulas for the step in its form for a TPU (`tpu_layers`), in bfloat16.
+`pretraining_cost` prints them for `--dry_run`. The TPU's compiler says the same of single settings,
+and better, in minutes: `scripts/tpu_check.py`. Tests hold the formulas against its results.
+
+Sizes are of arrays as a TPU lays them out, with the last dimension padded to 128.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from tfbio.models import encoder_cost
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training import devices
+
+LANES = 128
+BFLOAT16, FLOAT32 = 2, 4
+# The compiled program, which is in memory, too: 31 to 133 MB from ELECTRA-small to -large.
+PROGRAM = 60e6
+
+
+class Arrays(NamedTuple):
+    """Bytes of the arrays that a layer works on, in bfloat16."""
+
+    hidden: float  # [hidden_size, tokens]
+    inner: float  # [intermediate_size, tokens]
+    heads: float  # [batch, heads, head_size, length], the query, say
+    scores: float  # [batch, heads, length, length]
+
+
+def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
+    """Returns the sizes of a layer's arrays.
+
+    Args:
+      shape: of the encoder.
+      length: of the examples.
+      examples: that a device works on at once.
+    """
+    tokens, padded = examples * length, LANES * math.ceil(length / LANES)
+    hidden = BFLOAT16 * shape.hidden_size
+    scores = BFLOAT16 * examples * shape.num_attention_heads * length * padded
+    inner = BFLOAT16 * shape.intermediate_size * tokens
+    return Arrays(hidden * tokens, inner, hidden * examples * padded, scores)
+
+
+def memory(config: PretrainingConfig, device: devices.Device) -> float:
+    """Estimates the bytes that a step takes on each device of a TPU.
+
+    Of each parameter the weight and Adam's averages are there all the time, in float32, and the sum
+    of the gradients where the batch is worked on in parts. Besides there is most of all either in
+    the generator's pass (`encoder_memory`), which has the word scores, or in the discriminator's,
+    which has the gradients of the generator's layers, in bfloat16, or when all gradients are in
+    float32. The on-chip memory holds its part of that.
+    """
+    parts = config.turns(device.count)
+    examples = math.ceil(config.train_batch_size / (device.count * parts))
+    count = objective_cost.parameters(config).all
+    of_layers = encoder_cost.layer_parameters(config.encoder)
+    of_generator = encoder_cost.layer_parameters(config.generator) if config.has_generator else 0
+
+    def largest(length: int) -> float:
+        scored = examples * config.max_predictions(length)
+        # Of the size of five copies in float32.
+        scores = 5 * FLOAT32 * scored * config.encoder.vocab_size
+        if config.objective == "mlm":
+            return encoder_memory(config.encoder, length, examples, scores)
+        discriminator = encoder_memory(config.encoder, length, examples) + BFLOAT16 * of_generator
+        if not config.has_generator:
+            return discriminator
+        return max(discriminator, encoder_memory(config.generator, length, examples, scores))
+
+    all_the_time = FLOAT32 * (4 if parts > 1 else 3) * count + PROGRAM - device.on_chip
+    others = FLOAT32 * (count - of_layers - of_generator)  # gradients of embeddings and heads
+    activations = max(largest(length) for length, _ in config.phases())
+    return all_the_time + max(others + activations, FLOAT32 * count)
+
+
+def encoder_memory(
+    shape: EncoderConfig, length: int, examples: float, scores: float = 0.0
+) -> float:
+    """Estimates the bytes of an encoder's backward pass, without weights and averages in float32.
+
+    Counts for each parameter of the layers the weight and the gradient in bfloat16; for each layer
+    what `layer_loop` keeps: the inputs of the layer and of both normalisations, query, key, value,
+    context, and the inner units; for the layer that is worked on the gradients of those, and three
+    arrays of attention scores.
+
+    Args:
+      shape: of the encoder.
+      length: of the examples.
+      examples: that a device works on at once.
+      scores: bytes of word scores, which are gone when the first layer is worked on.
+    """
+    of = arrays(shape, length, examples)
+    kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
+    working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
+    return kept + max(working, scores) + 2 * BFLOAT16 * encoder_cost.layer_parameters(shape)
+
+
+def example_flops(config: PretrainingConfig, length: int) -> int:
+    """Counts the FLOPs of training on one example: `cost.example_flops`, and the scores again.
+
+    The backward pass computes the attention scores anew, rather than keep them.
+    """
+    shapes = [config.encoder]
+    if config.has_generator:
+        shapes.append(config.generator)
+    again = sum(2 * shape.num_hidden_layers * length**2 * shape.hidden_size for shape in shapes)
+    return objective_cost.example_flops(config, length) + again
+
+
+def step_seconds(config: PretrainingConfig, device: devices.Device, length: int) -> float:
+    """Estimates the least time of a step: each operation at the peak, or as fast as memory.
+
+    The operations are those of the compiled program: products, with what the compiler makes part of
+    them, and passes over memory between them. An array of more than half of the on-chip memory is
+    in the device's memory (HBM), as is what is kept for the backward pass. Of each parameter
+    52 bytes are moved: 28 by Adam, 8 by the sum over the devices, 4 for the gradient's norm, and
+    12 between float32 and bfloat16; 12 more with each part of a batch, to add its gradients up. Of
+    each word score 12 times its 4 bytes are moved, by softmax, loss and sample. The gradients' sum
+    over the devices comes after all else.
+
+    Args:
+      config: all settings.
+      device: of a TPU.
+      length: of the examples.
+    """
+    parts = config.turns(device.count)
+    examples = config.train_batch_size / (device.count * parts)
+    scored = examples * config.max_predictions(length)
+
+    def take(flops: float, kept: float, *moved: float) -> float:
+        total = kept + sum(_off_chip(size, device) for size in moved)
+        return max(flops / device.bfloat16, total / device.bandwidth)
+
+    def layer(shape: EncoderConfig) -> float:
+        of, size = arrays(shape, length, examples), shape.hidden_size
+        tokens = examples * length
+        square = 2 * tokens * size * size
+        wide = 2 * tokens * size * shape.intermediate_size
+        attention = 2 * tokens * length * size
+        forward = [
+            *3 * [take(square, of.heads, of.hidden, of.heads)],  # query, key, value
+            take(attention, 0, of.heads, of.heads, of.scores),
+            take(0, 0, of.scores),  # the softmax's sum
+            take(attention, of.heads, of.scores, of.heads, of.heads),
+            take(square, of.hidden, of.heads, of.hidden, of.hidden),  # with the residual
+            take(wide, of.inner, of.hidden, of.inner),
+            take(wide, of.hidden, of.inner, of.hidden, of.hidden),
+            take(0, of.hidden, of.hidden, of.hidden, of.hidden),  # LayerNorm, and to keep it
+        ]
+        backward = [
+            take(attention, 0, of.heads, of.heads, of.scores),
+            take(0, 0, of.scores),
+            take(wide, of.inner, of.hidden, of.inner),
+            *3 * [take(wide, 0, of.hidden, of.inner)],
+            # Of each LayerNorm the sums, then the gradients.
+            *4 * [take(0, of.hidden, of.hidden, of.hidden)],
+            *2 * [take(square, 0, of.hidden, of.heads)],
+            *4 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
+            *3 * [take(square, 0, of.heads, of.hidden, of.hidden)],
+            *3 * [take(square, 0, of.hidden, of.heads)],
+            take(0, of.hidden + 4 * of.heads, of.hidden, *4 * [of.heads]),  # out of what is kept
+        ]
+        return sum(forward) + sum(backward)
+
+    seconds = config.encoder.num_hidden_layers * layer(config.encoder)
+    scores = 0.0
+    if config.objective == "mlm":
+        scores = 3 * encoder_cost.word_flops(config.encoder, scored)
+    elif config.has_generator:
+        seconds += config.generator.num_hidden_layers * layer(config.generator)
+        scores = 3 * encoder_cost.word_flops(config.generator, scored)
+    seconds += scores / device.bfloat16
+    if scores:
+        copy = _off_chip(FLOAT32 * scored * config.encoder.vocab_size, device)
+        seconds += 12 * copy / device.bandwidth
+    count = objective_cost.parameters(config).all
+    exchanged = 2 * (device.count - 1) / device.count * FLOAT32 * count
+    of_parameter = 52 + (12 * parts if parts > 1 else 0)
+    moved = of_parameter * count / device.bandwidth
+    return parts * seconds + moved + exchanged / device.interconnect
+
+
+def _off_chip(size: float, device: devices.Device) -> float:
+    """Returns what an array takes of a device's memory: nothing if it fits beside the products."""
+    return size if size > device.on_chip / 2 else 0.0

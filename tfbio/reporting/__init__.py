@@ -1,0 +1,1 @@
+"""Results of many runs: tables, plots, and published scores beside them."""

@@ -1,0 +1,246 @@
+"""The test sets on which papers report, known by what is in them.
+
+A figure can be set beside published ones only if it is of the same test examples. `compare` says
+so of the examples that a run has kept: `test_sets.json` has the number of a test set's examples
+and hashes of them. These do not depend on the order of the examples, their ids, line ends, runs of
+whitespace, the spelling of tags (`B` or `B-Chemical`), nor on whether the entities of a relation
+are dummies or stand between markers. This makes the file, from folders with a test.tsv each:
+
+  python -m tfbio.reporting.test_sets --output=tfbio/reporting/test_sets.json \
+      --test_set=chemprot=out/chemprot --test_set=gad:1=REdata/GAD/1,gad:2=REdata/GAD/2 ...
+
+In it are BLURB's files, but for BioASQ's, which cannot be had; BioBERT's ten folds of GAD and
+EU-ADR; and LINNAEUS of MTL-Bioinformatics-2016. Of the others `COUNTS` has the published numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import flags
+
+from tfbio.base import cli, records
+from tfbio.formats import relations, task_files
+from tfbio.formats.task_files import Example, LabelledText, TaggedSentence
+from tfbio.task_types import metrics, tasks
+
+TABLE = Path(__file__).with_suffix(".json")
+# Hashes kept of a test set, and their hexadecimal digits: the least hashes, of which a part of the
+# set has its share, and no other examples.
+SAMPLE, DIGITS = 64, 7
+# The folds of a data set that is cross-validated.
+FOLDS = 10
+# Published numbers, and what of: Kanakarajan et al. (2021), Table 1; of SQuAD Rajpurkar et al.
+# (2018), Table 2.
+COUNTS = {
+    "bioasq": (140, "test examples"),
+    "mednli": (1422, "test examples"),
+    "clinical_sts": (412, "test examples"),
+    "share_clefe": (5195, "test mentions"),
+    "i2b2_2010_re": (6293, "test relations"),
+    "squad_v2": (11873, "test examples"),
+}
+
+
+class TestSet(NamedTuple):
+    """A test set, as `test_sets.json` has it.
+
+    Attributes:
+      examples: their number.
+      content: hash of the examples with their labels.
+      texts: the same without the labels.
+      sample: the starts of the least hashes of examples with their labels, each once.
+    """
+
+    examples: int
+    content: str
+    texts: str
+    sample: tuple[str, ...]
+
+
+class Match(NamedTuple):
+    """How test examples compare with the published ones; all empty where they are the same.
+
+    Attributes:
+      fold: which of the published folds they are, from 1; 0 for none.
+      aside: why they are not the published ones, such as "1,000 of 15,745 test examples".
+      unverified: why that cannot be told by their content.
+    """
+
+    fold: int = 0
+    aside: str = ""
+    unverified: str = ""
+
+
+def describe(examples: Sequence[Example]) -> TestSet:
+    """Returns the number of the examples and the hashes of their content."""
+    pairs = [_content(example) for example in examples]
+    labelled = sorted(_hash(pair) for pair in pairs)
+    texts = sorted(_hash(text) for text, _ in pairs)
+    sample = sorted({digest[:DIGITS] for digest in labelled})[:SAMPLE]
+    return TestSet(len(pairs), _hash(labelled)[:16], _hash(texts)[:16], tuple(sample))
+
+
+def compare(task: str, examples: Sequence[Example], of: int = 0) -> Match:
+    """Compares test examples with those of the papers.
+
+    Args:
+      task: `--task`.
+      examples: as the task's files or a run's predictions have them; none if they are not known.
+      of: of how many they were drawn by `max_test_examples`; 0 if they were not.
+    """
+    match = _compare(task, examples, of)
+    if match.unverified and of > len(examples) > 0:
+        return Match(aside=f"{len(examples):,} of {of:,} test examples")
+    return match
+
+
+def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
+    known = published().get(task)
+    if not examples:
+        return Match(unverified="the run has kept no test examples")
+    if known is None:
+        return _by_count(task, examples, of)
+    own = describe(examples)
+    for name, other in known.items():
+        if own.content == other.content:
+            fold = int(name.rpartition(" ")[2]) if name else 0
+            # BLURB takes the first of GAD's.
+            first = (task, fold) == ("gad", 1)
+            return Match(fold, "" if first or not fold else f"fold {fold} of {len(known)}")
+    for name, other in known.items():
+        fold = f" of {name}" if name else ""
+        if own.texts == other.texts:
+            return Match(aside=f"the published texts{fold} with other labels")
+        if own.examples < other.examples and _is_part(own, other):
+            numbers = f"{own.examples:,} of {other.examples:,}"
+            return Match(aside=f"{numbers} test examples{fold}")
+    if any(one.examples == of and _is_part(own, one) is None for one in known.values()):
+        return Match(aside=f"{own.examples:,} of {of:,} test examples")
+    if len(known) > 1:
+        those = f"test examples, none of the {len(known)} published folds"
+    elif own.examples == known[""].examples:
+        those = "test examples, not the published ones"
+    else:
+        those = f"test examples, not the published {known[''].examples:,}"
+    return Match(aside=f"{own.examples:,} {those}")
+
+
+def published() -> dict[str, dict[str, TestSet]]:
+    """Task -> name of a test set, "" or "fold 1" -> what is known of it."""
+    return {
+        task: {
+            name: TestSet(**{**one, "sample": tuple(one["sample"].split())})
+            for name, one in sets.items()
+        }
+        for task, sets in _table().items()
+    }
+
+
+@functools.cache
+def _table() -> dict:
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def _is_part(own: TestSet, other: TestSet) -> bool | None:
+    """Returns whether examples are the other set's; None where its sample does not reach them."""
+    least = {digest for digest in own.sample if digest <= other.sample[-1]}
+    return least <= set(other.sample) if least else None
+
+
+def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
+    """Compares numbers, where the published examples were not at hand."""
+    if task not in COUNTS:
+        return Match(unverified="no published number of test examples is known")
+    expected, unit = COUNTS[task]
+    count = len(examples)
+    if unit == "test mentions":
+        count = sum(len(metrics.entities(example.tags)) for example in examples)
+    elif unit == "test relations":
+        count = sum(example.label != "false" for example in examples)
+    if count == expected:
+        return Match(unverified=f"{count:,} {unit}, as published, which were not at hand")
+    if of == expected > count:
+        return Match(aside=f"{count:,} of {expected:,} {unit}")
+    return Match(aside=f"{count:,} {unit}, not the published {expected:,}")
+
+
+def _content(example: Example) -> tuple[list[str], list[str]]:
+    """The texts of an example and its labels, in one form."""
+    if isinstance(example, TaggedSentence):
+        return list(example.words), list(example.tags)
+    if isinstance(example, LabelledText):
+        texts = [" ".join(_plain(text).split()) for text in (example.text, example.pair)]
+        label = example.label
+        if isinstance(label, float):
+            return texts, [f"{label:g}"]
+        return texts, [label] if isinstance(label, str) else sorted(label)
+    return [example.question], sorted(example.answers)
+
+
+def _plain(text: str) -> str:
+    """Puts @$ for the entities of a relation, whether they are dummies or between markers."""
+    if all(text.count(marker) == 1 for marker in relations.MARKERS):
+        text, spans = relations.without_markers(text)
+        (start, end), (second_start, second_end) = spans
+        if end > second_start:
+            return f"{text[:start]}@${text[max(end, second_end) :]}"
+        return f"{text[:start]}@${text[end:second_start]}@${text[second_end:]}"
+    return relations.DUMMY.sub("@$", text)
+
+
+def _hash(content: Sequence) -> str:
+    text = json.dumps(content, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_table(sets: Sequence[str], output: str) -> None:
+    """Writes `test_sets.json`.
+
+    Args:
+      sets: of each test set `TASK=FOLDER`, or `TASK:N=FOLDER` of fold N.
+      output: the file.
+
+    Raises:
+      UserError: a folder has no test file of the task.
+    """
+    table: dict[str, dict[str, dict]] = {}
+    for argument in sets:
+        found = re.fullmatch(r"(\w+)(?::(\d+))?=(.+)", argument)
+        if not found or found[1] not in tasks.TASKS:
+            raise cli.UsageError(
+                f"--test_set={argument}: expected TASK=FOLDER, or TASK:N=FOLDER of fold N, where "
+                "TASK is one that --task of run_finetuning.py takes."
+            )
+        task, fold, folder = found.groups()
+        one = describe(tasks.TASKS[task].read(task_files.find_split(folder, "test")))
+        row = one._replace(sample=" ".join(one.sample))._asdict()
+        table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
+    records.write_text(Path(output), json.dumps(table, indent=1) + "\n")
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    cli.define_list(
+        "test_set",
+        None,
+        "A folder with a test.tsv: TASK=FOLDER, or TASK:N=FOLDER of fold N.",
+        required=True,
+    )
+    flags.DEFINE_string("output", None, "File to write.", required=True)
+
+
+def main(argv: list[str]) -> None:
+    """The command."""
+    cli.no_arguments(argv)
+    write_table(flags.FLAGS.test_set, flags.FLAGS.output)
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

@@ -1,0 +1,1 @@
+"""Pretraining, fine-tuning, sweeps and prediction."""

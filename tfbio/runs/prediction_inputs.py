@@ -1,0 +1,155 @@
+"""Reads the documents to annotate, in any of the formats of `annotation_formats` and in XML.
+
+- PubMed XML: title and abstract, with the labels of its sections.
+- PMC's full texts (JATS), one or a set of them or a package, as `data_prep.readers.pmc` reads them:
+  title, abstract and body, the title of each section where it begins. Captions and the rows of
+  tables stand behind the paragraph that their figure or table interrupts.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from lxml import etree
+
+from data_prep.readers import pmc, pubmed
+from tfbio.base import storage
+from tfbio.base.cli import UserError
+from tfbio.formats import annotation_formats, bioc, markup, task_files
+from tfbio.formats.annotation_formats import Document, FormatError, Passage, joined
+
+ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
+# What standard input would otherwise take for a plain text.
+_XML_OR_JSON = re.compile(r"\s*(<\?xml|<!DOCTYPE|\{\s*\"|\[\s*\{)")
+_EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+
+
+def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[str]:
+    """The files that files, folders and globs stand for, sorted; of folders those with an ending.
+
+    "-" stands for `task_files.STDIN`.
+
+    Raises:
+      UserError: there is none, or one that is named has another ending.
+    """
+    files: set[str] = set()
+    for item in inputs:
+        if item == "-":
+            files.add(task_files.STDIN)
+            continue
+        if os.path.isdir(item):
+            found = storage.find(os.path.join(glob.escape(item), "**", "*"))
+        else:
+            found = [item] if os.path.lexists(item) else storage.find(item)
+        paths = [x for x in found if _ending(x) in endings and not os.path.isdir(x)]
+        if not paths:
+            wanted = f"{', '.join(endings)} (or one of these with .gz)"
+            raise UserError(
+                f"--input: {item} {'gives' if found else 'does not exist; expected'} "
+                f"{'no file that ends in' if found else 'files that end in'} {wanted}."
+            )
+        files.update(paths)
+    return sorted(files)
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
+
+
+def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
+    """The documents of a file, by its ending; a `.txt` that begins like PubTator is PubTator's.
+
+    Args:
+      path: the file.
+      left_out: where a sentence is added for each article of a set or package that cannot be read.
+
+    Raises:
+      FormatError: the file is not as its format says.
+      TaskFileError: a file of text cannot be read.
+    """
+    ending = _ending(path)
+    if ending in (".xml", ".nxml", ".tar", ".tgz"):
+        try:
+            yield from _read_xml(path, [] if left_out is None else left_out)
+        except markup.BadFile as error:
+            raise FormatError(f"{path}: {error}") from error
+    elif ending == ".json":
+        yield from annotation_formats.read_bioc_json(path)
+    else:
+        text = task_files.read_text(path)
+        if path == task_files.STDIN and _XML_OR_JSON.match(text):
+            raise FormatError(
+                "--input=-: this is XML or JSON, and standard input is read as plain text or "
+                "PubTator: give it as a file."
+            )
+        if ending == ".pubtator" or annotation_formats.PUBTATOR_TEXT.match(text.lstrip()):
+            yield from annotation_formats.read_pubtator(path, text)
+        else:
+            name = os.path.basename(path)
+            name = name[: name.lower().rindex(ending)] if ending else "stdin"
+            edges = [0, *(edge for m in _EMPTY_LINES.finditer(text) for edge in m.span())]
+            spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
+            passages = tuple(Passage(a, b, "") for a, b in spans if a < b)
+            yield Document(name, text, passages)
+
+
+def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
+    if pmc.is_archive(path):
+        yield from _read_full_texts(path, left_out)
+        return
+    if bioc.is_bioc(path):
+        yield from annotation_formats.read_bioc(path, bioc.read_documents(path), storage.size(path))
+        return
+    with markup.faults(), markup.open_file(path) as stream:
+        root = markup.first_element(stream)
+    if root.tag in pubmed.ROOTS:
+        for citation in pubmed.read_citations(path):
+            if not (citation.deleted or citation.book):
+                sections = (
+                    f"{x.label}: {x.text}" if x.label else x.text for x in citation.sections
+                )
+                parts = [("title", citation.title), *(("abstract", text) for text in sections)]
+                yield _one_below_the_other(citation.pmid, parts)
+    elif etree.QName(root).localname in pmc.ROOTS:
+        yield from _read_full_texts(path, left_out)
+    else:
+        raise markup.BadFile(
+            f"its root is <{str(root.tag)[:80]}>, not one of PubMed's ({pubmed.ROOTS[0]}), PMC's "
+            f"({pmc.ROOTS[0]}) or BioC's (collection)."
+        )
+
+
+def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
+    for article in pmc.read_articles(path):
+        if isinstance(article, pmc.FullText):
+            yield _of_full_text(article)
+        elif article.name == markup.printable(os.path.basename(path)):  # there is no other in it
+            raise markup.BadFile(article.sentence)
+        else:
+            left_out.append(f"{path}, {article.name}: {article.sentence}")
+
+
+def _of_full_text(article: pmc.FullText) -> Document:
+    parts = [("title", article.title)]
+    for paragraphs, kind in ((article.abstract, "abstract"), (article.body, pmc.PARAGRAPH)):
+        around: list[str] = []
+        for paragraph in paragraphs:
+            titles = paragraph.section.split(" > ") if paragraph.section else []
+            new = titles[len(os.path.commonprefix([around, titles])) :]
+            parts += [("heading", title) for title in new]
+            own = kind if paragraph.kind == pmc.PARAGRAPH else paragraph.kind
+            parts.append((own, paragraph.text))
+            around = titles
+    return _one_below_the_other(article.pmcid or article.pmid or article.doi or article.name, parts)
+
+
+def _one_below_the_other(name: str, parts: Iterable[tuple[str, str]]) -> Document:
+    """A document of (kind, text) each."""
+    placed, start = [], 0
+    for kind, text in parts:
+        placed.append((start, kind, text))
+        start += len(text) + 1
+    return joined(name, placed)

@@ -1,0 +1,199 @@
+"""A fine-tuned model in memory, and what it finds in documents, texts and questions.
+
+`predict.predict` reads and writes the files around it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from data_prep.sentences import splitters
+from tfbio.formats.annotation_formats import Document
+from tfbio.formats.entities import Entity
+from tfbio.formats.task_files import Example, LabelledText, Question, TaggedSentence
+from tfbio.runs import finetuning
+from tfbio.runs.finetuner import Finetuner
+from tfbio.task_types import answers, kinds, predictions, words
+from tfbio.task_types.packing import Pieces
+from tfbio.text import tokenization
+from tfbio.training import distribution
+from tfbio.training.monitoring import Count
+from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights.fine_tuned import finetuning_config, restore
+
+# Characters of the texts that are in memory at once; 1,000 of PubMed's abstracts have so many.
+_AT_ONCE = 1_500_000
+
+
+class Predictor:
+    """A fine-tuned model in memory.
+
+    Args:
+      trial: the folder with its weights, see `fine_tuned.find_trial`.
+      settings: of the run, see `fine_tuned.read_settings`.
+      strategy: where to compute.
+      overrides: "name=value" each.
+
+    Raises:
+      UserError: a setting, the vocabulary or the weights cannot be used.
+    """
+
+    def __init__(
+        self,
+        trial: str,
+        settings: dict,
+        strategy: tf.distribute.Strategy,
+        overrides: Sequence[str] = (),
+    ):
+        encoder = checkpoints.read_encoder_config(trial)
+        self.config = finetuning_config(settings, overrides)
+        self.known = settings["trained_on"]
+        # A model from elsewhere with tags without a type says no more.
+        self.entity_type = self.known.get("entity_type") or "Entity"
+        self.null_threshold = fine_tuned.read_null_threshold(trial)
+        vocabulary = tokenization.find_vocabulary(checkpoints.run_of(trial))
+        self.tokenizer = finetuning.load_tokenizer(
+            vocabulary, encoder, settings["lower_case"], self.config, self.known
+        )
+        self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
+        finetuning.check(self.config, encoder, self.tokenizer, trial, strategy)
+        distribution.set_precision(self.config.run.precision, strategy)
+        distribution.optimize_for(self.config.run.optimize_for, strategy)
+        pad_id = self.tokenizer.pad_id
+        self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
+        restore(trial, self.finetuner.model)
+
+    def annotate(
+        self, documents: Iterable[Document], total: int | None = None
+    ) -> Iterator[tuple[Document, list[Entity]]]:
+        """Each document and its entities, in the order of their starts.
+
+        Args:
+          documents: any number.
+          total: how many, to show progress; None: it is not shown.
+        """
+        splitter = splitters.load(splitters.resolve("auto")[0])
+        with Count("prediction", total, "documents") as count:
+            for batch in _batches(documents, lambda document: len(document.text)):
+                before, numbers, found = count.done, [], []
+                for number, sentence, places in words_of(batch, splitter, self.known["words"]):
+                    numbers.append(number)
+                    found.append((sentence, places))
+                    count.at(before)
+                entities: list[list[Entity]] = [[] for _ in batch]
+                tagged = self._tags([sentence for sentence, _ in found], count, len(batch))
+                for number, (_, places), (tags, shares) in zip(numbers, found, tagged, strict=True):
+                    entities[number] += predictions.entities(tags, places, self.entity_type, shares)
+                count.at(before + len(batch))
+                yield from zip(batch, entities, strict=True)
+
+    def label(self, examples: Sequence[LabelledText], show: bool = False) -> Iterator[dict]:
+        """What `predict` writes of each text.
+
+        Args:
+          examples: the texts.
+          show: whether to show progress.
+        """
+        # A place holder, so that they can be encoded as those that have a label.
+        label = {"regression": 0.0, "multilabel": ()}.get(self.known["kind"])
+        examples = [
+            dataclasses.replace(x, label=self.kind.labels[0] if label is None else label)
+            for x in examples
+        ]
+        with Count("prediction", len(examples) if show else None, "texts") as count:
+            for batch in _batches(examples, lambda example: len(example.text + example.pair)):
+                for example, predicted, output in zip(
+                    batch, *self._outputs(batch, count), strict=True
+                ):
+                    record = {"id": example.id, "label": predicted}
+                    if self.known["kind"] == "multilabel":
+                        output = self.kind.present(output)
+                    if self.kind.labels:
+                        pairs = zip(self.kind.labels, output, strict=True)
+                        record["probabilities"] = {name: round(float(p), 6) for name, p in pairs}
+                    yield record
+
+    def answer(self, questions: Sequence[Question], show: bool = False) -> list[answers.Answers]:
+        """The answers to each question; no text where none is given.
+
+        Args:
+          questions: some.
+          show: whether to show progress.
+        """
+        with Count("prediction", len(questions) if show else None, "questions") as count:
+            found = self._outputs(questions, count)[0]
+        return answers.with_threshold(found, self.null_threshold)
+
+    def _tags(
+        self, sentences: Sequence[TaggedSentence], count: Count, documents: int
+    ) -> list[tuple[Sequence[str], list[float]]]:
+        """The tags of each sentence, and how probable each is; they are those of some documents."""
+        if not sentences:
+            return []
+        pieces = self.kind.pieces(sentences, self.tokenizer, self.config.sequence_length)
+        done = _share_of(pieces, count, documents)
+        outputs = self.finetuner.predict(pieces, with_probabilities=True, done=done)
+        tags = self.kind.predictions([own[:, 0].astype(int) for own in outputs], pieces, sentences)
+        shares = self.kind.of_words([own[:, 1] for own in outputs], pieces, sentences)
+        return list(zip(tags, shares, strict=True))
+
+    def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:
+        """What is predicted of each example, and the outputs of the pieces."""
+        if not examples:
+            return [], []
+        length = self.config.sequence_length
+        pieces = self.kind.pieces(examples, self.tokenizer, length)
+        done = _share_of(pieces, count, len(examples))
+        outputs = self.finetuner.predict(pieces, done=done)
+        return self.kind.predictions(outputs, pieces, examples), outputs
+
+
+def _batches(items: Iterable, size: Callable[[Any], int]) -> Iterator[list]:
+    """Yields as many items at once as have `_AT_ONCE` characters together."""
+    batch, characters = [], 0
+    for item in items:
+        batch.append(item)
+        characters += size(item)
+        if characters >= _AT_ONCE:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _share_of(pieces: Pieces, count: Count, examples: int) -> Callable[[int], None]:
+    """Returns what shows, of the pieces that are done, the share of their examples."""
+    before, total = count.done, len(pieces.input_ids)
+    return lambda done: count.at(before + examples * done // total)
+
+
+def words_of(
+    documents: Sequence[Document], splitter: splitters.Splitter, rule: str
+) -> Iterator[tuple[int, TaggedSentence, list[tuple[int, int]]]]:
+    """The sentences of documents, in order, their tags all O.
+
+    Args:
+      documents: some.
+      splitter: see `data_prep.sentences.splitters.load`.
+      rule: see `words.spans`.
+
+    Yields:
+      The number of the document, the sentence, and for each word its first character in the
+      document's text and the one behind its last.
+    """
+    passages = [(number, p) for number, document in enumerate(documents) for p in document.passages]
+    texts = (documents[number].text[p.start : p.end] for number, p in passages)
+    for (number, passage), parts in zip(passages, splitter(texts), strict=True):
+        text, start = documents[number].text, passage.start
+        for part in parts:
+            # Nothing but white space is left out between the parts.
+            start = text.index(part, start)
+            places = [(start + a, start + b) for a, b in words.spans(part, rule)]
+            start += len(part)
+            if places:
+                own = tuple(text[a:b] for a, b in places)
+                yield number, TaggedSentence("", own, ("O",) * len(own)), places

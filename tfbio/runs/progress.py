@@ -1,0 +1,136 @@
+"""Shows how a pretraining run goes: a bar or lines of figures, and warnings of a collapse."""
+
+import contextlib
+import datetime
+import io
+import sys
+import time
+from collections.abc import Iterator
+
+import tensorflow as tf
+import tqdm
+
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+# A discriminator of this AUC or less cannot tell replaced tokens from others; 0.5 is chance.
+CHANCE_AUC = 0.52
+
+
+class Progress:
+    """A bar on a terminal, a line for every loop of steps elsewhere; warnings on both.
+
+    Args:
+      config: the run's settings.
+      global_step: int64 [], the steps done so far.
+      frequencies_loss: the loss of predicting hidden tokens by how often each word occurs.
+      peak: FLOP/s of all devices together, see `distribution.peak`; None: not known.
+      silent: only the figures that are logged, as for all workers but one.
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        global_step: tf.Variable,
+        frequencies_loss: float,
+        peak: float | None = None,
+        silent: bool = False,
+    ):
+        self.config, self.peak, self.silent = config, peak, silent
+        self.total, self.batch_size = config.num_train_steps, config.train_batch_size
+        self.num_warmup_steps = config.generator_warmup_steps + config.num_warmup_steps
+        # Without a generator that learns, its loss never changes.
+        self.learns_words = config.objective == "mlm" or not config.uniform_generator
+        self.global_step, self.frequencies_loss = global_step, frequencies_loss
+        self.skipped_steps = 0
+        self.bar = None
+
+    def start(self) -> None:
+        """Starts the clock at the current step."""
+        self.step = self.first_step = int(self.global_step.numpy())
+        self.start_time = self.time = time.time()
+        # orbit's lines are caught on sys.stdout, see `without_orbit_lines`; this is the real one.
+        self.stream = sys.stdout
+        if sys.stderr.isatty() and not self.silent:
+            self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
+
+    def trained(self, output: dict) -> None:
+        """After a loop of steps."""
+        now, step = time.time(), int(self.global_step.numpy())
+        seconds, steps = now - self.time, step - self.step
+        output["examples_per_second"] = steps * self.batch_size / seconds
+        output["tokens_per_second"] = output.pop("tokens") / seconds
+        if self.peak:
+            flops = objective_cost.run_flops(self.config, self.step, step)
+            output["share_of_peak"] = flops / (seconds * self.peak)
+        self.time, self.step = now, step
+        skipped = int(output["skipped_steps"])
+        if skipped > self.skipped_steps:
+            self._print(
+                f"warning: {skipped - self.skipped_steps} of the last {steps} steps were skipped, "
+                "as their gradients were not finite."
+            )
+        self.skipped_steps = skipped
+        figures = (
+            f"{_figures(output)} | {output['examples_per_second']:,.1f} examples/s | "
+            f"{output['tokens_per_second']:,.0f} tokens/s"
+        )
+        if self.peak:
+            figures += f" | {100 * output['share_of_peak']:.0f} % of peak"
+        if self.bar:
+            self.bar.set_postfix_str(figures, refresh=False)
+            self.bar.update(steps)
+            return
+        rate = (step - self.first_step) / (now - self.start_time)
+        left = datetime.timedelta(seconds=round((self.total - step) / rate))
+        self._print(f"step {step}/{self.total} | {figures} | {left} left")
+
+    def evaluated(self, output: dict) -> None:
+        """After an evaluation."""
+        step = int(self.global_step.numpy())
+        self._print(f"held-out at step {step}: {_figures(output)}")
+        if step > self.num_warmup_steps:
+            self._warn_of_collapse(output)
+        self.time = time.time()
+
+    def _warn_of_collapse(self, output: dict) -> None:
+        who, loss = "model", output["loss"]
+        if "generator_loss" in output:
+            who, loss = "generator", output["generator_loss"]
+            auc = output["discriminator_auc"]
+            if auc <= CHANCE_AUC:
+                self._print(
+                    "warning: the discriminator cannot tell replaced tokens from others "
+                    f"(AUC {auc:.3f})."
+                )
+        # Not a number is no better, either.
+        if self.learns_words and not loss < self.frequencies_loss:
+            self._print(
+                f"warning: the {who} knows no more than how often each word occurs "
+                f"(its loss {loss:.3f}, that of the frequencies {self.frequencies_loss:.3f})."
+            )
+
+    def close(self) -> None:
+        """Ends the bar."""
+        if self.bar:
+            self.bar.close()
+
+    def _print(self, line: str) -> None:
+        if self.bar:
+            self.bar.write(line, file=self.stream)
+        elif not self.silent:
+            print(line, file=self.stream, flush=True)
+
+
+def _figures(output: dict) -> str:
+    """The few that say how it goes."""
+    names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
+    found = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
+    return " | ".join(f"{name} {value:.3f}" for name, value in found.items() if value is not None)
+
+
+@contextlib.contextmanager
+def without_orbit_lines() -> Iterator[None]:
+    """orbit prints each of its log lines to stdout as well; `Progress` says the same, shorter."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield

@@ -1,0 +1,334 @@
+"""Batches of a few shapes that are known beforehand, for devices that compile each shape.
+
+A TPU compiles a step for every shape of a batch, which takes longer than hundreds of steps. So
+training uses at most `NUM_SHAPES` shapes, which depend on the lengths of the training set alone,
+and prediction uses one, which depends on the settings alone. `Finetuner` makes its batches here if
+`run.fixed_shapes` says so. The arrays are stacked, so that one call of a function takes many steps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent import futures
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from tfbio.models.batches import NO_TARGET
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.packing import Pieces, Places
+
+# Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three
+# leave 12 % (tests/tfbio/task_types/test_fixed_shapes.py).
+NUM_SHAPES = 3
+# Rows are a multiple of so many tokens: a TPU keeps bfloat16 in tiles of 16 by 128.
+ROW_UNIT = 16
+# The share of tokens that padding may have, where that makes rows shorter.
+MOST_PADDING = 0.14
+# Batches from which the shapes are chosen.
+SAMPLE = 1000
+# Most texts of a row, in tokens of the row for each. It bounds the texts of a batch.
+TOKENS_A_TEXT = 8
+# The arrays of a batch that have an element for each token, beside the targets of tags.
+OF_TOKENS = ("input_ids", "segment_ids", "position_ids", "document_ids", "entity_ids")
+
+Item = TypeVar("Item")
+
+
+class Shape(NamedTuple):
+    """The shape of a batch: its rows, those of all replicas together, and their tokens."""
+
+    rows: int
+    row_length: int
+
+
+def deal(lengths: Sequence[int], rows: int) -> Places:
+    """Gives each text to the row that has the fewest tokens so far, the longest text first.
+
+    The longest row has at most 4/3 of the tokens of the best division (Graham, 1969).
+
+    Args:
+      lengths: tokens of each text.
+      rows: how many there are.
+
+    Returns:
+      Where each text lies; `row_length` is that of the longest row.
+    """
+    row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
+    loads = [(0, number) for number in range(rows)]
+    for text in np.argsort(-np.asarray(lengths), kind="stable"):
+        load, number = loads[0]
+        row[text], start[text] = number, load
+        heapq.heapreplace(loads, (load + int(lengths[text]), number))
+    return Places(row, start, rows, max(loads)[0])
+
+
+def training_shapes(lengths: np.ndarray, config: FinetuningConfig, replicas: int) -> list[Shape]:
+    """Chooses the shapes of training batches.
+
+    They are the same for every trial, since what dropout draws depends on the shape.
+
+    Args:
+      lengths: int64 [pieces], the tokens of each.
+      config: all settings.
+      replicas: devices that share a batch.
+    """
+    size = config.train_batch_size
+    if not config.run.pack:
+        return [Shape(size, config.sequence_length)]
+    generator = np.random.default_rng(0)
+    epochs = math.ceil(SAMPLE * size / len(lengths))
+    sample = np.concatenate([generator.permutation(lengths) for _ in range(epochs)])
+    return choose_shapes(sample[: SAMPLE * size].reshape(-1, size), lengths.max(), replicas)
+
+
+def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shape]:
+    """Chooses the shapes in which batches like these have the least padding.
+
+    All have the same number of rows: a multiple of the replicas by a power of two, the largest one
+    with a share of padding up to `MOST_PADDING`, since attention costs less in shorter rows. Two
+    shapes take most batches. The third one is half as long again, over the median, as the longest
+    batch needs, so that it takes what the sample does not have.
+
+    Args:
+      batches: int64 [batches, examples], the tokens of each example.
+      longest: tokens of the longest example of all.
+      replicas: devices that share a batch.
+
+    Returns:
+      `NUM_SHAPES` shapes or fewer, the shortest first.
+    """
+    best, least = [], math.inf
+    rows = replicas
+    while not best or rows <= batches.shape[1]:
+        needed = [deal(lengths, rows).row_length for lengths in batches]
+        beyond = max(needed) + (max(needed) - np.median(needed)) / 2
+        last = rounded(max(beyond, longest))
+        lengths, counts = np.unique([rounded(length) for length in needed], return_counts=True)
+        up_to = np.cumsum(counts)  # batches that need at most such a length
+        # Tokens of a row in all batches, by the first shape (down) and the second one (across).
+        total = (
+            np.expand_dims(lengths * up_to, 1)
+            + lengths * np.maximum(up_to - up_to[:, np.newaxis], 0)
+            + last * (len(batches) - np.maximum(up_to, up_to[:, np.newaxis]))
+        )
+        padding = 1 - batches.sum() / (rows * total.min())
+        if padding < max(least, MOST_PADDING):
+            least = padding
+            first, second = np.unravel_index(total.argmin(), total.shape)
+            chosen = sorted({int(lengths[first]), int(lengths[second]), last})
+            best = [Shape(rows, length) for length in chosen]
+        rows *= 2
+    return best
+
+
+def rounded(length: float) -> int:
+    """Returns the next multiple of `ROW_UNIT`."""
+    return math.ceil(length / ROW_UNIT) * ROW_UNIT
+
+
+class Batch(NamedTuple):
+    """A batch: the number of its shape, its arrays, [replicas, ...], and where its texts lie.
+
+    Attributes:
+      shape: the number of its shape.
+      arrays: see `Packer`.
+      texts: int64 [texts], which pieces it has.
+      replica: int64 [texts], the replica of each.
+      first: int64 [texts], the place of its first token among those of its replica.
+      number: int64 [texts], its number among the replica's, from 0.
+    """
+
+    shape: int
+    arrays: dict[str, np.ndarray]
+    texts: np.ndarray
+    replica: np.ndarray
+    first: np.ndarray
+    number: np.ndarray
+
+
+class Packer:
+    """Makes batches of given shapes.
+
+    The arrays of a batch are those of `packing.fill`, with the replicas in front, and padded to the
+    longest shape. Where texts have targets, and not tokens, they are padded to `count` texts of a
+    replica, and `real`, float32 [replicas, count], is 1 for texts and 0 for padding. `entity_ids`,
+    int32 [replicas, 2, rows, row_length], stand in for `entities`, whose length depends on the
+    data: the number of the text whose first or second entity a token is of, as in `document_ids`.
+
+    Args:
+      pieces: all there are.
+      shapes: the shapes, the shortest first, all of the same number of rows.
+      replicas: devices that share a batch.
+      pad_id: the id of [PAD].
+      count: the most texts of a replica.
+
+    Attributes:
+      of_tokens: names of the arrays that have an element for each token.
+    """
+
+    def __init__(
+        self, pieces: Pieces, shapes: Sequence[Shape], replicas: int, pad_id: int, count: int
+    ):
+        self.pieces, self.shapes, self.replicas = pieces, tuple(shapes), replicas
+        self.pad_id, self.count, self.lengths = pad_id, count, pieces.lengths
+        # A tuple: two equal sets would be two graphs for `tf.function`.
+        self.of_tokens = OF_TOKENS + ("targets",) * pieces.of_tokens
+
+    def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
+        """Places the pieces `chosen`, int64 [n], and gives the shortest shape that holds them.
+
+        Raises:
+          ValueError: no shape does.
+        """
+        places = deal(self.lengths[chosen], self.shapes[0].rows)
+        for number, shape in enumerate(self.shapes):
+            if places.row_length <= shape.row_length:
+                return places, number
+        raise ValueError(f"no shape holds a row of {places.row_length} tokens")
+
+    def train_batch(self, chosen: np.ndarray) -> Batch:
+        """Makes the batch of the pieces `chosen`, int64 [n]; see `fit`."""
+        return self._batch(chosen, *self.fit(chosen))
+
+    def predict_batches(self) -> Iterator[Batch]:
+        """Makes batches of all pieces, of the only shape; of the last one rows may be empty."""
+        rows, row_length = self.shapes[0]
+        places = fill_rows(self.lengths, row_length, self.count * self.replicas // rows)
+        by_row = np.argsort(places.row, kind="stable")
+        batch = places.row[by_row] // rows
+        for chosen in np.split(by_row, np.flatnonzero(np.diff(batch)) + 1):
+            yield self._batch(
+                chosen, Places(places.row[chosen] % rows, places.start[chosen], rows, row_length), 0
+            )
+
+    def _batch(self, chosen: np.ndarray, places: Places, shape: int) -> Batch:
+        pieces, lengths, longest = self.pieces, self.lengths[chosen], self.shapes[-1].row_length
+        rows = places.rows // self.replicas
+        replica = places.row // rows
+        first = places.row % rows * self.shapes[shape].row_length + places.start
+        # Each text's number in its replica.
+        order = np.argsort(replica, kind="stable")
+        number = np.zeros_like(first)
+        number[order] = np.arange(len(chosen)) - np.searchsorted(replica[order], replica[order])
+
+        ends = np.cumsum(lengths)
+        positions = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+        here = np.repeat(places.row * longest + places.start, lengths) + positions
+
+        def of_tokens(values: np.ndarray | Sequence[np.ndarray], empty: int = 0) -> np.ndarray:
+            array = np.full([places.rows * longest], empty, np.int32)
+            array[here] = values
+            return array.reshape([self.replicas, rows, longest])
+
+        arrays = {
+            "input_ids": of_tokens(_joined(pieces.input_ids, chosen), self.pad_id),
+            "segment_ids": of_tokens(_joined(pieces.segment_ids, chosen)),
+            "position_ids": of_tokens(positions),
+            "document_ids": of_tokens(np.repeat(number + 1, lengths)),
+            "first": np.zeros([self.replicas, self.count], np.int32),
+        }
+        arrays["first"][replica, number] = first
+        if pieces.of_tokens:
+            arrays["targets"] = of_tokens(_joined(pieces.targets, chosen), NO_TARGET)
+        else:
+            like = pieces.targets[0]
+            arrays["targets"] = np.zeros([self.replicas, self.count, *like.shape], like.dtype)
+            arrays["targets"][replica, number] = [pieces.targets[piece] for piece in chosen]
+            arrays["real"] = np.zeros([self.replicas, self.count], np.float32)
+            arrays["real"][replica, number] = 1.0
+        if pieces.entities:
+            entities = np.stack([pieces.entities[piece] for piece in chosen])  # [texts, 2, most]
+            tokens = (places.row % rows * longest + places.start)[:, None, None] + entities
+            ids = np.zeros([self.replicas, 2, rows * longest], np.int32)
+            ids[replica[:, None, None], np.arange(2)[:, None], tokens] = number[:, None, None] + 1
+            arrays["entity_ids"] = ids.reshape([self.replicas, 2, rows, longest])
+        return Batch(shape, arrays, chosen, replica, first, number)
+
+
+def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:
+    """Returns the tokens' values of the pieces `chosen`, one piece after another."""
+    return np.concatenate([values[piece] for piece in chosen])
+
+
+def prediction_packer(
+    pieces: Pieces, config: FinetuningConfig, replicas: int, pad_id: int
+) -> Packer:
+    """Returns what makes batches to predict, whose shape depends on the settings alone."""
+    row_length, size, most = config.sequence_length, config.run.eval_batch_size, 1
+    if config.run.pack:
+        # Texts fill a quarter of sequence_length or so: a batch has about eval_batch_size of them.
+        size, most = math.ceil(size / 4), row_length // TOKENS_A_TEXT
+    rows = math.ceil(size / replicas)
+    return Packer(pieces, [Shape(rows * replicas, row_length)], replicas, pad_id, rows * most)
+
+
+def fill_rows(lengths: np.ndarray, row_length: int, most: int) -> Places:
+    """Puts each text into the row with the least room that it fits, the longest text first.
+
+    Args:
+      lengths: int64 [texts], tokens of each, at most `row_length`.
+      row_length: tokens of a row.
+      most: texts of a row at most.
+    """
+    row, start = np.zeros_like(lengths), np.zeros_like(lengths)
+    with_room: list[list[int]] = [[] for _ in range(row_length + 1)]  # the rows, by their room
+    counts: list[int] = []
+    for text in np.argsort(-lengths, kind="stable"):
+        length = lengths[text]
+        room = next((room for room in range(length, row_length + 1) if with_room[room]), None)
+        if room is None:
+            room, number = row_length, len(counts)
+            counts.append(0)
+        else:
+            number = with_room[room].pop()
+        row[text], start[text] = number, row_length - room
+        counts[number] += 1
+        if counts[number] < most:
+            with_room[room - length].append(number)
+    return Places(row, start, len(counts), row_length)
+
+
+class Call(NamedTuple):
+    """The batches of one call of a function.
+
+    Attributes:
+      batches: as many as the call takes, or fewer.
+      arrays: theirs, [steps, replicas, ...] with the most steps of a call; zeros for the missing.
+    """
+
+    batches: list[Batch]
+    arrays: dict[str, np.ndarray]
+
+
+def calls(batches: Iterable[Batch], sizes: Iterable[int], steps: int) -> Iterator[Call]:
+    """Groups batches into calls.
+
+    Args:
+      batches: in their order.
+      sizes: how many each call takes; the last may take fewer.
+      steps: the most of a call.
+    """
+    batches = iter(batches)
+    for size in sizes:
+        group = [batch for _, batch in zip(range(size), batches, strict=False)]
+        if not group:
+            return
+        arrays = {}
+        for name, like in group[0].arrays.items():
+            arrays[name] = np.zeros([steps, *like.shape], like.dtype)
+            for number, batch in enumerate(group):
+                arrays[name][number] = batch.arrays[name]
+        yield Call(group, arrays)
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """Yields the items, each of which is made while the one before it is worked on."""
+    items = iter(items)
+    with futures.ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item

@@ -1,0 +1,304 @@
+"""Tagging the words of sentences: named entities, and the elements of PICO.
+
+The first token of a word has the word's tag as its target, the others have none (Devlin et al.,
+2019, section 5.3). Or sub-tokens are labelled separately (BioMegatron; Shin et al., 2020, section
+5.1): then the others go on with the tag, B, I, I. The prediction for a word is that for its first
+token. A sentence that is longer than the limit is seen in windows that overlap; each of its words
+has its target in one of them, in that where it has more words on its nearer side. So no tag is
+lost, in training or in the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.base.config import ConfigError
+from tfbio.formats.task_files import TaggedSentence
+from tfbio.models import crf
+from tfbio.models.batches import NO_TARGET
+from tfbio.models.encoder import shape_of
+from tfbio.task_types.packing import Pieces
+from tfbio.text.tokenization import Tokenizer
+
+
+class Window(NamedTuple):
+    """Words `first` to `end` of a sentence, of which those from `own` to `own_end` have targets."""
+
+    first: int
+    end: int
+    own: int
+    own_end: int
+
+
+def windows(counts: Sequence[int], room: int) -> list[Window]:
+    """The windows of a sentence: one, if it fits; else each has a quarter or so of the one before.
+
+    Args:
+      counts: the tokens of each word, at least 1 and at most `room`.
+      room: tokens that a window holds.
+    """
+    ends = np.cumsum(counts)  # tokens up to and with each word
+
+    def last_that_fits(first: int) -> int:
+        before = ends[first] - counts[first]
+        return int(np.searchsorted(ends, before + room, side="right"))
+
+    spans = [(0, last_that_fits(0))]
+    while spans[-1][1] < len(counts):
+        first, end = spans[-1]
+        # Back by a quarter of the room, and on by one word at least.
+        back = ends[end - 1] - room // 4
+        next_first = max(first + 1, int(np.searchsorted(ends, back, side="right")))
+        # At the next word, where that is so long that nothing would be gained.
+        while last_that_fits(next_first) <= end:
+            next_first += 1
+        spans.append((next_first, last_that_fits(next_first)))
+    found, own = [], 0
+    for number, (first, end) in enumerate(spans):
+        own_end = len(counts)
+        if number + 1 < len(spans):
+            own_end = (spans[number + 1][0] + end + 1) // 2  # the middle of what both have
+        found.append(Window(first, end, own, own_end))
+        own = own_end
+    return found
+
+
+def kept_by_electra(counts: Sequence[int], length: int) -> int:
+    """How many words of a sentence the original ELECTRA code keeps.
+
+    It stops at the first word before which there are so many tokens that they, the number of all
+    the sentence's words, [CLS] and [SEP] among them, and 1 are more than `length`
+    (finetune/tagging/tagging_tasks.py, `TaggingTask.featurize`). That is a mistake, which cuts much
+    too early: to be sure that all words fit, it takes one token for each.
+
+    Args:
+      counts: the tokens of each word.
+      length: the most tokens of a sentence, with [CLS] and [SEP].
+    """
+    before = 1 + np.cumsum([0, *counts])  # tokens before each word and [SEP], with [CLS]
+    stops = before + len(counts) + 2 + 1 > length
+    kept = int(stops.argmax()) if stops[:-1].any() else len(counts)
+    # A last word of many tokens might not fit.
+    return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
+
+
+def _in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
+    """BIO tags in another scheme."""
+    if scheme == "IO":
+        return [tag if tag == "O" else f"I{tag[1:]}" for tag in tags]
+    if scheme == "BIOUL":
+        # What ends here: a B is U then, an I is L.
+        return [
+            tag if tag == "O" or after == f"I{tag[1:]}" else {"B": "U", "I": "L"}[tag[0]] + tag[1:]
+            for tag, after in zip(tags, (*tags[1:], "O"), strict=True)
+        ]
+    return list(tags)
+
+
+def _in_bio(tags: Sequence[str], scheme: str) -> list[str]:
+    """Tags of a scheme in BIO, whether they are valid or not.
+
+    BIOUL is turned tag by tag, U into B and L into I, and the score's rule for an I that continues
+    nothing holds for those also. In IO an entity begins where its type does.
+    """
+    if scheme == "IO":
+        pairs = zip(tags, ("O", *tags), strict=False)
+        return [tag if tag in ("O", before) else f"B{tag[1:]}" for tag, before in pairs]
+    if scheme == "BIOUL":
+        return [{"U": "B", "L": "I"}.get(tag[0], tag[0]) + tag[1:] for tag in tags]
+    return list(tags)
+
+
+class Tagging:
+    """What the fine-tuning loop asks of a kind of task.
+
+    The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
+    round. IO cannot part entities that touch: with the gold tags as predictions, F1 on the test
+    sets of BC5-chem, BC5-disease, NCBI-disease, BC2GM and JNLPBA is 0.997, 0.991, 0.992, 0.982 and
+    0.983 (`tests/tfbio/task_types/test_tagging.py`).
+
+    Args:
+      labels: all tags, in BIO.
+      scheme: what the model learns: "BIO", "IO" or "BIOUL".
+      label_all_tokens: whether all tokens of a word have targets, or the first.
+      head: of `TaskModel`.
+      segment: of every token.
+      early_cut: whether sentences are cut by `kept_by_electra`, and not seen in windows; words
+        behind the cut have no target, and are predicted as O.
+
+    Raises:
+      ConfigError: the tags are not in BIO, and another scheme is wanted.
+    """
+
+    of_tokens = True
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        scheme: str = "BIO",
+        label_all_tokens: bool = False,
+        head: str = "linear",
+        segment: int = 0,
+        early_cut: bool = False,
+    ):
+        self.segment, self.early_cut = segment, early_cut
+        self.scheme, self.label_all_tokens, self.head = scheme, label_all_tokens, head
+        self.labels = tuple(labels)
+        if scheme != "BIO":
+            types = [label[1:] for label in labels if label[0] == "B"]
+            if len(labels) != 1 + 2 * len(types):
+                raise ConfigError(
+                    f"tagging_scheme {scheme} needs a task with a B and an I of each type, this "
+                    f"one has {', '.join(labels)}: leave it at BIO, which takes tags as they are."
+                )
+            letters = {"IO": "I", "BIOUL": "BIUL"}[scheme]
+            self.labels = ("O", *(letter + kind for kind in types for letter in letters))
+        self.num_outputs = len(self.labels)
+
+    def pieces(
+        self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
+    ) -> Pieces:
+        """The windows of the sentences, in order, each as [CLS] tokens [SEP].
+
+        Args:
+          sentences: examples.
+          tokenizer: see `tokenization.load_tokenizer`.
+          length: the most tokens of a window, with [CLS] and [SEP].
+        """
+        room = length - tokenizer.special_tokens(pair=False)
+        words = list({word for sentence in sentences for word in sentence.words})
+        # One that alone fills a window is cut.
+        encoded = (ids[:room] for ids in tokenizer.encode_words(words))
+        tokens = dict(zip(words, encoded, strict=True))
+        input_ids, segment_ids, targets, example, firsts = [], [], [], [], []
+        for number, sentence in enumerate(sentences):
+            counts = [len(tokens[word]) for word in sentence.words]
+            starts = np.cumsum([0, *counts])  # of each word, and the end
+            ids = [token for word in sentence.words for token in tokens[word]]
+            tags = self._targets(sentence.tags, counts)
+            if self.early_cut:
+                kept = kept_by_electra(counts, length)
+                seen = [Window(0, kept, 0, kept)]
+            else:
+                seen = windows(counts, room)
+            for window in seen:
+                start, end = starts[window.first], starts[window.end]
+                own, own_end = starts[window.own], starts[window.own_end]
+                own_ids, segments = tokenizer.join(ids[start:end])
+                input_ids.append(own_ids)
+                segment_ids.append([self.segment] * len(segments) if self.segment else segments)
+                targets.append(np.full(end - start + 2, NO_TARGET, np.int32))
+                targets[-1][1 + own - start : 1 + own_end - start] = tags[own:own_end]
+                firsts.append(1 + starts[window.own : window.own_end] - start)
+                example.append(number)
+        numbers = np.array(example, np.int64)
+        return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
+
+    def _targets(self, tags: Sequence[str], counts: Sequence[int]) -> np.ndarray:
+        """The targets of a sentence's tokens, int32; `counts` are the tokens of each word."""
+        firsts = np.cumsum([0, *counts[:-1]])
+        if self.label_all_tokens:
+            firsts = np.arange(sum(counts))
+            tags = [
+                tag if part == 0 or tag == "O" else f"I{tag[1:]}"
+                for tag, count in zip(tags, counts, strict=True)
+                for part in range(count)
+            ]
+        targets = np.full(sum(counts), NO_TARGET, np.int32)
+        targets[firsts] = [self.labels.index(tag) for tag in _in_scheme(tags, self.scheme)]
+        return targets
+
+    def losses(
+        self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy at the tokens that have targets, or a CRF's, of whole sequences.
+
+        Both are summed up and divided by the number of targets: without transitions they are equal.
+
+        Args:
+          logits: float32 [tokens, tags], and a CRF's transitions.
+          batch: see `packing.fill`.
+
+        Returns:
+          The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 or 1, float32 [tokens].
+        """
+        if self.head == "crf":
+            weights = tf.cast(tf.not_equal(batch["targets"], NO_TARGET), tf.float32)
+            return crf.losses(*_in_rows(logits, batch)), weights
+        targets = tf.reshape(batch["targets"], [-1])
+        weights = tf.cast(tf.not_equal(targets, NO_TARGET), logits.dtype)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), logits)
+        return losses * weights, weights
+
+    def outputs(
+        self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """What leaves the device: the best tag of each token, int32 [tokens].
+
+        A CRF's are the best sequence of those that have targets.
+        """
+        if self.head == "crf":
+            return tf.reshape(crf.decode(*_in_rows(logits, batch)), [-1])
+        return tf.argmax(logits, axis=-1, output_type=tf.int32)
+
+    def probabilities(
+        self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """How probable the tag of `outputs` is for each token, float32 [tokens].
+
+        Of a CRF its marginal: over all sequences of tags.
+        """
+        if self.head == "crf":
+            each = crf.marginals(*_in_rows(logits, batch))
+            each = tf.reshape(each, [-1, each.shape[-1]])
+        else:
+            each = tf.nn.softmax(logits)
+        return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
+
+    def of_words(
+        self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
+    ) -> list[list]:
+        """What stands at the words of each sentence, from outputs [tokens] for each piece."""
+        found: list[list] = [[] for _ in sentences]
+        for own, words, number in zip(outputs, pieces.words, pieces.example, strict=True):
+            found[number] += own[words].tolist()
+        return found
+
+    def kept(self, pieces: Pieces, count: int) -> np.ndarray:
+        """How many words of each of `count` sentences have a tag, int64: all, or up to the cut."""
+        words = [len(own) for own in pieces.words]
+        return np.bincount(pieces.example, words, count).astype(np.int64)
+
+    def predictions(
+        self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
+    ) -> list[tuple[str, ...]]:
+        """The tags of each sentence, in BIO.
+
+        Args:
+          outputs: int32 [tokens] for each piece.
+          pieces: of the sentences.
+          sentences: examples.
+        """
+        tags = [
+            _in_bio([self.labels[label] for label in own], self.scheme)
+            for own in self.of_words(outputs, pieces, sentences)
+        ]
+        # Only an early cut leaves words without a tag.
+        return [
+            (*own, *["O"] * (len(sentence.words) - len(own)))
+            for own, sentence in zip(tags, sentences, strict=True)
+        ]
+
+
+def _in_rows(
+    logits: tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The arguments of `crf.losses` and `crf.decode`."""
+    emissions, transitions = logits
+    targets, documents = batch["targets"], batch["document_ids"]
+    emissions = tf.reshape(emissions, [*shape_of(targets), emissions.shape[-1]])
+    return emissions, transitions, targets, documents

@@ -1,0 +1,138 @@
+"""SentencePiece as a part of a TensorFlow graph, with what comes before it.
+
+tensorflow-text has the library, which cuts texts and normalizes them by a model's own rules. What
+ALBERT does to a text before is a table of characters. Of two ways to cut a word that are equally
+likely ("i" + "ii" and "ii" + "i"), tensorflow-text may take another one than `tokenizers`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+import tokenizers
+
+from tfbio.text import sentencepiece_model
+from tfbio.text.in_graph import characters as chars
+
+
+class SentencePiece(tf.Module):
+    """A SentencePiece model.
+
+    Args:
+      vocab_file: the `*.model`.
+      lower_case: see `sentencepiece_model.lower_cases_first`.
+    """
+
+    def __init__(self, vocab_file: Path, lower_case: bool):
+        super().__init__()
+        content = vocab_file.read_bytes()
+        model = sentencepiece_model.ModelProto.FromString(content)
+        self.prepares = sentencepiece_model.lower_cases_first(model, lower_case)
+        if self.prepares:
+            self.replace = chars.replacer(_of_albert())
+        self.is_blank = chars.table(_blanks())
+        self.whole = _library(content)
+        self.normalizer = _library(sentencepiece_model.normalizer_to_bytes(model))
+        model.normalizer_spec.precompiled_charsmap = b""
+        self.normalized = _library(model.SerializeToString())
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """As `tokenization.Encoder`, the library's tokens of whole texts."""
+        return self.whole.tokenize(self._prepared(texts)[0] if self.prepares else texts)
+
+    def with_places(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """As `tokenization.Tokenizer`, of each word by itself; see `graph_tokenization.load`."""
+        codes, source, text = self._normalized(texts)
+        inside = self.is_blank(codes) == 0
+        begins = inside & (chars.before(~inside, True) | (chars.before(text, -1) != text))
+        codes, source, text, begins = (
+            tf.boolean_mask(x, inside) for x in (codes, source, text, begins)
+        )
+        words = tf.RaggedTensor.from_row_starts(codes, tf.where(begins)[:, 0])
+        found = self.normalized.tokenize_with_offsets(tf.strings.unicode_encode(words, "UTF-8"))
+        number = found[0].value_rowids()
+        ids, begins, ends = (x.values for x in found)
+        # In bytes of all words. The space before a word has none: it goes with the first.
+        limits = tf.cumsum(chars.sizes(codes))
+        before = tf.gather(limits - chars.sizes(codes), words.row_starts())
+        before = tf.gather(before, number)
+        first, last = (
+            tf.searchsorted(limits, before + tf.cast(place, tf.int64), side="right")
+            for place in (begins, tf.maximum(ends - 1, begins))
+        )
+        rows, count = tf.gather(text, first), tf.size(texts, tf.int64)
+        values = ids, tf.gather(source, first), tf.gather(source, last) + 1
+        return tuple(tf.RaggedTensor.from_value_rowids(x, rows, count) for x in values)
+
+    def _prepared(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Texts as ALBERT prepares them, where it is to; see `sentencepiece_model`.
+
+        Returns:
+          string [texts]; of their characters the bytes, int64 [characters], and the place of the
+          character that each was made of, int32 [characters].
+        """
+        characters = chars.decode(texts)
+        codes, text, count = characters.values, characters.value_rowids(), characters.nrows()
+        source = tf.range(tf.size(codes))
+        if self.prepares:
+            last = chars.after(text, -1) != text
+            for quote in "`'":
+                is_one = codes == ord(quote)
+                pairs = chars.every_second(is_one & chars.after(is_one, False) & ~last)
+                codes = tf.where(chars.before(pairs, False), ord('"'), codes)
+                source = tf.where(pairs, -1, source)
+            codes, source = (tf.boolean_mask(x, source >= 0) for x in (codes, source))
+            codes, own = self.replace(codes)
+            source = tf.gather(source, own)
+        rows = tf.RaggedTensor.from_value_rowids(codes, tf.gather(text, source), count)
+        place = tf.gather(chars.place_in_row(characters), source)
+        return tf.strings.unicode_encode(rows, "UTF-8"), chars.sizes(codes), place
+
+    def _normalized(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """What the model makes of texts before it cuts them.
+
+        Returns:
+          Code points, int32 [characters]; the place in its text of the first character of those
+          that each is made of, int32 [characters]; and its text, int64 [characters].
+        """
+        prepared, sizes, source = self._prepared(texts)
+        data, begins, _ = self.normalizer.tokenize_with_offsets(prepared)
+        data = data.with_values(data.values - 1)
+        lengths = tf.cast(tf.strings.length(prepared), tf.int64)
+        begins = tf.cast(begins.values, tf.int64)
+        begins += tf.gather(tf.cumsum(lengths, exclusive=True), data.value_rowids())
+        begins = tf.boolean_mask(begins, data.values & 0xC0 != 0x80)  # of characters
+        character = tf.searchsorted(tf.cumsum(sizes), begins, side="right")
+        as_bytes = tf.gather([bytes([byte]) for byte in range(256)], data)
+        normalized = chars.decode(tf.strings.reduce_join(as_bytes, axis=-1))
+        return normalized.values, tf.gather(source, character), normalized.value_rowids()
+
+
+def _library(model: bytes) -> tensorflow_text.SentencepieceTokenizer:
+    # Where a SavedModel is loaded, models of one name are one and the same, in the whole process.
+    name = f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
+    return tensorflow_text.SentencepieceTokenizer(model, name=name)
+
+
+@functools.cache
+def _of_albert() -> list[str]:
+    """What each character becomes, [CODES], but for quotation marks."""
+    normalizers = sentencepiece_model.albert_normalizers()
+    return chars.normalized(tokenizers.normalizers.Sequence(normalizers))
+
+
+@functools.cache
+def _blanks() -> np.ndarray:
+    """Whether a word ends before each character, int32 [CODES]."""
+    codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
+    text, blanks = "".join(map(chr, codes)), np.ones(chars.CODES, np.int32)
+    for _, (start, end) in tokenizers.pre_tokenizers.WhitespaceSplit().pre_tokenize_str(text):
+        blanks[codes[start:end]] = 0
+    return blanks

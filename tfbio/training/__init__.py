@@ -1,0 +1,1 @@
+"""Optimizers, devices, and what watches and saves a run."""

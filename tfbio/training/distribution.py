@@ -1,0 +1,296 @@
+"""Where a run computes: a TPU, GPUs, or the CPU, as a `tf.distribute` strategy."""
+
+import contextlib
+import os
+import re
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.base.cli import Interrupted, UsageError, UserError, check_devices
+from tfbio.models import target
+from tfbio.training import devices
+
+# For `strategy.run`: a TPU pads a batch whose shape is not known. This makes it fail instead; other
+# devices take no notice.
+STATIC_SHAPES = tf.distribute.RunOptions(experimental_enable_dynamic_batch_size=False)
+
+# Seconds within which Google's services, and each host of a TPU, must answer a connection.
+TPU_TIMEOUT = 20
+
+# The errors that TensorFlow raises when a TPU, or another worker, is gone.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+# What an InvalidArgumentError says when a host was started anew between two calls to it.
+_RESTARTED = ("Unable to find a context_id", "Unable to find the relevant tensor remote_handle")
+
+
+def make_strategy(
+    tpu: str = "",
+    strategy: str = "auto",
+    cpu_devices: int = 1,
+    parallel_parts: int = 1,
+    tpu_zone: str = "",
+    gcp_project: str = "",
+) -> tf.distribute.Strategy:
+    """The strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
+
+    Args:
+      tpu: a TPU's name, its grpc:// address, or "local"; "" for none.
+      strategy: "one_device": the first GPU, or the CPU; "mirrored": all GPUs of this machine (all
+        logical CPUs where there is none); "multi_worker": all machines that TF_CONFIG names;
+        "auto": mirrored where there are several GPUs or CPU devices, one_device otherwise.
+      cpu_devices: where there is no GPU, divide the CPU into so many devices, of one thread each.
+      parallel_parts: so many operations at a time on such a CPU (`run.parallel_parts`).
+      tpu_zone: where a named TPU is; "": where this machine is.
+      gcp_project: whose it is; "": this machine's.
+
+    Raises:
+      UserError: if the strategy's name is not one of these, does not go with the number of
+        devices, the TPU cannot be found, or TF_CONFIG is not what it must be.
+    """
+    check_devices(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
+    if tpu:
+        return _connect_to_tpu(tpu, tpu_zone, gcp_project)
+    if not tf.config.list_physical_devices("GPU"):
+        _set_up_cpu(cpu_devices, parallel_parts)
+    if strategy == "multi_worker":
+        # Before anything asks for the logical devices, which starts TensorFlow.
+        try:
+            if not tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().jobs:
+                raise ValueError("it names none")
+            workers = tf.distribute.MultiWorkerMirroredStrategy()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                "--strategy=multi_worker: the variable TF_CONFIG must name all workers, and which "
+                """this is, as '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": """
+                f"""{{"type": "worker", "index": 0}}}}' does ({error})."""
+            ) from error
+        # All batches are whole. To be ready for one that is not, it would forget their shapes.
+        workers.extended.experimental_enable_get_next_as_optional = False
+        return workers
+    gpus = tf.config.list_logical_devices("GPU")
+    several = len(gpus) > 1 or (not gpus and cpu_devices > 1)
+    if strategy == "mirrored" or (strategy == "auto" and several):
+        devices = gpus or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStrategy:
+    """Finds a TPU, and claims it."""
+    print(f"waiting for the TPU {name} ...", flush=True)
+    timeout = socket.getdefaulttimeout()
+    # TensorFlow and Google's libraries ask without one, and would wait for minutes or for ever.
+    socket.setdefaulttimeout(TPU_TIMEOUT)
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            name, zone or None, project or None
+        )
+        for addresses in resolver.cluster_spec().as_dict().values():
+            for address in addresses:
+                host, port = address.rsplit(":", 1)
+                socket.create_connection((host, int(port))).close()
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    # Of any kind: those of Google's libraries have nothing in common.
+    except Exception as error:
+        raise UserError(f"--tpu={name}: no such TPU can be reached ({_reason(error)}).") from error
+    finally:
+        socket.setdefaulttimeout(timeout)
+    return tf.distribute.TPUStrategy(resolver)
+
+
+@contextlib.contextmanager
+def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Ends with an `Interrupted` that says how to go on where a TPU, or another worker, is lost.
+
+    TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, where
+    here a graph has a loop of steps, and saves and ends in a way of its own. On SIGTERM a run is
+    saved by `monitoring.Preemption`; a TPU that is lost cannot be saved any more.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if not isinstance(error, _LOST) and not any(words in str(error) for words in _RESTARTED):
+            raise
+        if isinstance(strategy, tf.distribute.TPUStrategy):
+            raise Interrupted(
+                f"the TPU was lost ({_reason(error)}): when there is one again, the same command "
+                f"continues from the newest checkpoint: {shlex.join(sys.orig_argv)}"
+            ) from error
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            raise Interrupted(
+                "this worker cannot go on without the others: start all of them again with the "
+                f"same command, and they continue from the newest checkpoint ({_reason(error)})."
+            ) from error
+        raise
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what an error says, without the numbers of operating systems."""
+    cause = getattr(error, "reason", error)  # of urllib's
+    said = getattr(cause, "strerror", None) or str(cause)
+    return next(iter(said.strip().splitlines()), type(error).__name__)
+
+
+def _set_up_cpu(devices: int, parallel_parts: int) -> None:
+    """Divides the CPU, so that a run that is done again gives the same bits and is fast.
+
+    One device does one operation at a time, on all cores. It is faster to do several, of one thread
+    each, where there are parts of a batch that do not wait for each other.
+    """
+    at_once = max(devices, parallel_parts)
+    tf.config.threading.set_inter_op_parallelism_threads(at_once)
+    if at_once > 1:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+    if devices > 1:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        parts = [tf.config.LogicalDeviceConfiguration() for _ in range(devices)]
+        tf.config.set_logical_device_configuration(cpu, parts)
+
+
+def distribute_dataset(
+    strategy: tf.distribute.Strategy,
+    make_dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+    """Gives every replica its rows of each global batch, the first replica the first rows.
+
+    Args:
+      strategy: where to.
+      make_dataset: makes the data set of one host, which has the rows of that host's replicas of
+        each global batch, in static shapes. The hosts of a TPU run it, without Python.
+    """
+    # What TensorFlow has for copies to devices makes a thread that tunes them, whatever the options
+    # of the dataset say, and that does not always notice that it is to end: freeing the iterator
+    # then waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    on_cpus = all(device.device_type == "CPU" for device in devices)
+    on_hosts = isinstance(
+        strategy, (tf.distribute.TPUStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+    )
+    if not on_hosts and (not on_cpus or strategy.num_replicas_in_sync == 1):
+        dataset = make_dataset(tf.distribute.InputContext())
+        return dataset if on_cpus else strategy.experimental_distribute_dataset(dataset)
+
+    # What TensorFlow does itself for several hosts, dividing the files or the batches, loses the
+    # order of the examples, or the static shapes.
+    def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        replicas = context.num_replicas_in_sync // context.num_input_pipelines
+
+        def parts(rows: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(rows, [replicas, rows.shape[0] // replicas, *rows.shape[1:]])
+
+        dataset = make_dataset(context).map(lambda batch: tf.nest.map_structure(parts, batch))
+        return dataset.unbatch().prefetch(2 * replicas)
+
+    options = None
+    if not on_hosts:
+        options = tf.distribute.InputOptions(
+            experimental_fetch_to_device=False,
+            experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
+        )
+    return strategy.distribute_datasets_from_function(of_host, options)
+
+
+def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
+    """Sets what Keras layers compute in; weights, losses and optimizer slots stay float32.
+
+    Args:
+      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and on a GPU that has it
+        (NVIDIA's since Ampere, compute capability 8.0), and float32 elsewhere.
+      strategy: where the run computes.
+
+    Returns:
+      "float32" or "bfloat16".
+    """
+    if precision == "auto":
+        precision = "bfloat16" if _is_tpu(strategy) or _gpus_have_bfloat16() else "float32"
+    policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
+    keras.mixed_precision.set_global_policy(policy)
+    return precision
+
+
+def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def _gpus_have_bfloat16() -> bool:
+    """Returns True if there are GPUs, and all multiply bfloat16 numbers as such."""
+    gpus = tf.config.list_physical_devices("GPU")
+    details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+    return bool(gpus) and all(each.get("compute_capability", (0,)) >= (8, 0) for each in details)
+
+
+def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
+    """Chooses the form of the steps that are traced from now on.
+
+    Args:
+      device: "cpu", "tpu" or "auto", see `config.PretrainingRun.optimize_for`.
+      strategy: where the run computes.
+    """
+    target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))
+
+
+def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
+    """FLOP/s that all devices of a strategy can do in matrix products, as far as it is known.
+
+    GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
+    Google sets on some machines; see `devices.DEVICES`. That of a machine's CPU is measured.
+
+    Args:
+      strategy: where the run computes.
+      precision: "float32" or "bfloat16".
+    """
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
+        device = devices.DEVICES.get(name.replace("v5litepod", "v5e"))
+        return device and device.count * getattr(device, precision)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = tf.config.experimental.get_device_details(gpus[0])
+        words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
+        device = next((devices.DEVICES[word] for word in words if word in devices.DEVICES), None)
+        return device and strategy.num_replicas_in_sync * getattr(device, precision)
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return None  # the other machines' may be faster or slower
+    return measured_peak()
+
+
+def measured_peak(seconds: float = 0.3) -> float:
+    """FLOP/s of float32 matrix products on all CPU devices together: the best of many tries.
+
+    What else the machine does in the meantime is taken from it.
+
+    Args:
+      seconds: how long it tries, after a tenth of a second to get ready.
+    """
+    size = 1024
+    devices = tf.config.list_logical_devices("CPU")
+
+    @tf.function
+    def multiply(matrix: tf.Tensor) -> list[tf.Tensor]:
+        corners = []
+        for device in devices:  # which work at the same time, in one graph
+            with tf.device(device.name):
+                corners.append(tf.matmul(matrix, matrix)[0, 0])
+        return corners
+
+    matrix = tf.random.stateless_uniform([size, size], [0, 0])
+    multiply(matrix)
+    shortest, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        for corner in multiply(matrix):
+            corner.numpy()
+        shortest = min(shortest, time.perf_counter() - start)
+    return len(devices) * 2 * size**3 / shortest

@@ -1,0 +1,179 @@
+"""The optimizer and the learning rate of ELECTRA's original code."""
+
+import re
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras as keras
+
+# Parameters that decay: all but these, as in BERT and ELECTRA.
+NOT_DECAYED = re.compile("LayerNorm|bias")
+
+
+class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear decay to 0 over `num_steps`, times a linear warm-up from 0.
+
+    The original code multiplies the two, so the rate peaks a little below `peak`; and it reads the
+    step after having counted it, so the first update has the rate of step 1, not of step 0
+    (recorded from that code, see tests/tfbio/objectives/test_electra.py).
+    """
+
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
+        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        step = tf.cast(step + 1, tf.float32)
+        rate = self.peak * tf.maximum(0.0, 1.0 - step / self.num_steps)
+        return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
+
+    def get_config(self) -> dict:
+        """For Keras."""
+        return vars(self)
+
+
+class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """Rates of a run of ELECTRA whose generator learns alone for the first `num_steps`.
+
+    For the generator alone: the linear warm-up of `both` to its peak, where it stays. Then `both`
+    begins, with its warm-up from 0, as if the run did: for the discriminator it does. Adam's
+    averages of its gradients are still 0, which makes the first updates large, and at the peak they
+    would undo what its weights have been trained for elsewhere.
+    """
+
+    def __init__(self, num_steps: int, both: WarmupLinearDecay):
+        self.num_steps, self.both = num_steps, both
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        rise = tf.cast(step + 1, tf.float32) / max(1, self.both.num_warmup_steps)
+        alone = self.both.peak * tf.minimum(1.0, rise)
+        return tf.where(step < self.num_steps, alone, self.both(step - self.num_steps))
+
+    def get_config(self) -> dict:
+        """For Keras."""
+        return vars(self)
+
+
+class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear rise from `peak` / 32 to `peak`, then a linear fall back (Howard & Ruder, 2018).
+
+    Equation 3 of ULMFiT, section 3.2, where `num_warmup_steps` is `cut`, the tenth of the steps by
+    `cut_frac` = 0.1. There the fall takes `cut * (1 / cut_frac - 1)` steps, which are all that are
+    left, but for rounding: so it is written here, else a short run would end below 0. As in
+    `WarmupLinearDecay`, the first update has the rate of step 1.
+    """
+
+    RATIO = 32  # of the highest rate to the lowest
+
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
+        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        step, cut = tf.cast(step + 1, tf.float32), self.num_warmup_steps
+        rise = step / max(1, cut)
+        fall = 1.0 - (step - cut) / (self.num_steps - cut)
+        share = tf.where(step < cut, rise, fall)
+        return self.peak * (1.0 + share * (self.RATIO - 1)) / self.RATIO
+
+    def get_config(self) -> dict:
+        """For Keras."""
+        return vars(self)
+
+
+SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangular}
+
+
+class Adam(keras.optimizers.legacy.Optimizer):
+    """Adam with decoupled weight decay; by default without bias correction.
+
+    BERT's and ELECTRA's own: m and v start at 0 and are used as they are, and
+    `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. With `bias_correction` m and
+    v are first divided by 1 - beta^t (Kingma and Ba, 2015, algorithm 1), as in PyTorch's AdamW;
+    step t is then (1 - beta_1^t) / sqrt(1 - beta_2^t) times smaller. `lr_multiplier` gives a
+    variable its own share of the learning rate (layer-wise decay).
+
+    Where `applies` is false, an update changes nothing, not even m and v; see `apply_clipped`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay_rate: float = 0.0,
+        lr_multiplier: Callable[[tf.Variable], float] = lambda variable: 1.0,
+        bias_correction: bool = False,
+    ):
+        super().__init__("Adam")
+        self._set_hyper("learning_rate", learning_rate)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.weight_decay_rate = weight_decay_rate
+        self.lr_multiplier = lr_multiplier
+        self.bias_correction = bias_correction
+        self.applies = tf.constant(True)  # bool []
+
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            self.add_slot(variable, "m")
+            self.add_slot(variable, "v")
+
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        device, dtype = var.device, var.dtype.base_dtype
+        # In a TPU's replica context a variable has no device, for which nothing is prepared.
+        state = (apply_state or {}).get((device, dtype))
+        rate = (state or self._fallback_apply_state(device, dtype))["lr_t"]
+        rate *= self.lr_multiplier(var)
+        rate = tf.where(self.applies, rate, 0.0)
+        if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
+            var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
+        # Zero powers switch the kernel's bias correction off.
+        beta_1_power = beta_2_power = tf.constant(0.0)
+        if self.bias_correction:
+            step = tf.cast(self.iterations + 1, tf.float32)
+            beta_1_power, beta_2_power = self.beta_1**step, self.beta_2**step
+        return tf.raw_ops.ResourceApplyAdam(
+            var=var.handle,
+            m=self.get_slot(var, "m").handle,
+            v=self.get_slot(var, "v").handle,
+            beta1_power=beta_1_power,
+            beta2_power=beta_2_power,
+            lr=rate,
+            beta1=tf.where(self.applies, self.beta_1, 1.0),
+            beta2=tf.where(self.applies, self.beta_2, 1.0),
+            # The kernel adds it to sqrt(v) before the correction.
+            epsilon=self.epsilon * tf.sqrt(1.0 - beta_2_power),
+            grad=tf.math.multiply_no_nan(grad, tf.cast(self.applies, grad.dtype)),
+            use_locking=self._use_locking,
+        )
+
+    def _resource_apply_sparse(self, grad, var, indices, apply_state=None):
+        # The gradient of an embedding table that is used for nothing else. Adam moves all rows,
+        # those without a gradient too.
+        dense = tf.math.unsorted_segment_sum(grad, indices, var.shape[0])
+        return self._resource_apply_dense(dense, var, apply_state)
+
+
+def apply_clipped(
+    optimizer: Adam,
+    gradients: list[tf.Tensor],
+    variables: list[tf.Variable],
+    max_norm: float,
+) -> tf.Tensor:
+    """Sums the gradients over the replicas, clips their global norm, applies them if it is finite.
+
+    Returns:
+      float32 [], the global norm before clipping.
+    """
+    replica = tf.distribute.get_replica_context()
+    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    if replica.num_replicas_in_sync > 1:
+        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+    gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
+    optimizer.applies = tf.math.is_finite(norm)
+    optimizer.apply_gradients(
+        zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
+    )
+    return norm

@@ -1,0 +1,432 @@
+"""Fine-tuned models: read and written as a trial of `run_finetuning.py`, and as Hugging Face's.
+
+All that reads takes either, and `write_trial` and `write_hugging_face` make either of what `read`
+gives.
+
+The class of Hugging Face's is of the family that the encoder came in as (config.json's `family`:
+that of the folder which fine-tuning started from), or was pretrained as here (see
+`checkpoints.family_of`). But for texts, where the classes differ in the layer on [CLS], the head
+decides between BERT's and ELECTRA's, whose layers are the same: "tanh" is BERT's, "gelu" and
+"linear" are ELECTRA's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import json
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.base import records, run_folders, storage
+from tfbio.base.cli import UserError
+from tfbio.base.config import load
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.task_types import kinds
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
+from tfbio.text import hugging_face_tokenizer, tokenization
+from tfbio.weights import checkpoints, hugging_face, weight_names
+
+# What follows the family in the names of the classes, by the kind of the task.
+HEADS = {
+    "tagging": "ForTokenClassification",
+    "spans": "ForQuestionAnswering",
+    "classification": "ForSequenceClassification",
+    "regression": "ForSequenceClassification",
+    "multilabel": "ForSequenceClassification",
+}
+PROBLEM_TYPES = {
+    "classification": "single_label_classification",
+    "regression": "regression",
+    "multilabel": "multi_label_classification",
+}
+
+
+class FineTunedError(UserError):
+    """A fine-tuned model that is of no known kind, or that the wanted form cannot hold."""
+
+
+class FineTuned(NamedTuple):
+    """A model with what using it takes.
+
+    Attributes:
+      folder: where it was read; for the messages, and for its vocabulary.
+      model: with its weights.
+      settings: as `run_finetuning.py` writes them to `config.json`, the most important ones.
+      null_threshold: of questions: the null odds above which there is no answer; None: there always
+        is one.
+    """
+
+    folder: str
+    model: TaskModel
+    settings: dict
+    null_threshold: float | None
+
+
+def is_one(folder: str) -> bool:
+    """Whether `folder` has a fine-tuned model: a run's best trial, a trial, or Hugging Face's."""
+    settings = checkpoints.read_settings(folder)
+    return "trained_on" in settings or _head(folder) in HEADS.values()
+
+
+def read(folder: str) -> FineTuned:
+    """Reads a model of either form.
+
+    Args:
+      folder: for which `is_one` holds.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    folder = find_trial(folder)
+    settings = read_settings(folder)
+    model = _make(settings)
+    restore(folder, model)
+    return FineTuned(folder, *_by_default(model, settings), read_null_threshold(folder))
+
+
+def find_trial(model: str) -> str:
+    """The folder with the weights, which may be `model` itself.
+
+    Args:
+      model: of a trial; of a run: then its best trial on the development set; or Hugging Face's.
+
+    Raises:
+      UserError: there is no model.
+    """
+    folder = run_folders.chosen(os.path.abspath(model))
+    is_trial = os.path.isfile(os.path.join(folder, f"{checkpoints.TRIAL_WEIGHTS}.index"))
+    if is_trial or hugging_face.is_one(folder):
+        return folder
+    scores = {}
+    for path in sorted(storage.find(os.path.join(glob.escape(folder), "trial_*", "scores.json"))):
+        # One that is being written is `trial_SEED.unfinished`.
+        if not os.path.dirname(path).endswith(".unfinished"):
+            with open(path, encoding="utf-8") as file:
+                scores[os.path.dirname(path)] = json.load(file).get("dev")
+    if not scores:
+        raise UserError(
+            f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
+            "run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging Face's."
+        )
+    if [*scores.values()] == [None]:  # a model from elsewhere, see `write_trial`
+        return next(iter(scores))
+    metric = next(iter(next(iter(scores.values()))))
+    best = max(scores, key=lambda trial: scores[trial][metric])
+    print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
+    return best
+
+
+def read_settings(trial: str) -> dict:
+    """What `run_finetuning.py` wrote to `config.json`, or would have written of Hugging Face's.
+
+    Args:
+      trial: see `find_trial`.
+
+    Raises:
+      UserError: it cannot be read, or is of an earlier version.
+      FineTunedError: the model is of no known kind.
+    """
+    if hugging_face.is_one(trial):
+        return _settings_of_hugging_face(trial)
+    path = os.path.join(os.path.dirname(trial), "config.json")
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{path}, which run_finetuning.py wrote, is missing: copy it there with the vocabulary."
+        )
+    settings = checkpoints.read_settings(trial)
+    if "trained_on" not in settings:
+        raise UserError(
+            f"{path} is of an earlier version: run the command that fine-tuned once more, which "
+            "adds what is missing, and trains nothing."
+        )
+    return settings
+
+
+def read_null_threshold(trial: str) -> float | None:
+    """`FineTuned.null_threshold` of the model in `trial`, see `find_trial`."""
+    if hugging_face.is_one(trial):
+        # The default of BERT's `run_squad.py`: no answer where it scores higher than the best one.
+        default = 0.0 if _head(trial) == HEADS["spans"] else None
+        threshold = hugging_face.read_config(trial).get("null_threshold", default)
+        if threshold is not None and type(threshold) not in (int, float):
+            raise FineTunedError(
+                f"{trial}/config.json has null_threshold = {json.dumps(threshold)}: it must be a "
+                "number, or null."
+            )
+        return threshold
+    with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
+        return json.load(file).get("null_threshold")
+
+
+def restore(trial: str, model: TaskModel) -> None:
+    """Gives `model` the weights in `trial`, see `find_trial`.
+
+    Raises:
+      UserError: they cannot be read, or are of another shape.
+    """
+    if hugging_face.is_one(trial):
+        hugging_face.restore_task_model(trial, model, _head(trial) == HEADS["spans"])
+        return
+    weights = os.path.join(trial, checkpoints.TRIAL_WEIGHTS)
+    try:
+        tf.train.Checkpoint(model=model).read(weights).assert_consumed()
+    except (tf.errors.OpError, RuntimeError, IndexError, AssertionError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"the weights {weights} cannot be read: {reason}") from error
+
+
+def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> FinetuningConfig:
+    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`.
+
+    New text is seen whole, also by a model whose training sentences were cut early.
+    """
+    names = [field.name for field in dataclasses.fields(FinetuningConfig)]
+    own = json.dumps({name: settings[name] for name in names if name in settings})
+    config = load(FinetuningConfig, own, overrides)
+    return dataclasses.replace(config, tagging_early_cut=False)
+
+
+def _make(settings: dict) -> TaskModel:
+    """The model of a trial's settings, with random weights."""
+    config, known = finetuning_config(settings), settings["trained_on"]
+    kind = kinds.make(known["kind"], known["labels"], config)
+    return TaskModel(
+        load(EncoderConfig, json.dumps(settings["encoder"])),
+        kind.num_outputs,
+        kind.of_tokens,
+        0.0,
+        config.pooling,
+        config.tagging_head,
+        config.text_head,
+        config.beam_size if config.span_head == "electra" else 0,
+    )
+
+
+# Settings of inputs and outputs that other programs do not know.
+_OURS = ("tagging_segment", "absent_outputs", "score_scale")
+
+
+def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
+    """Returns a model that does the same with the defaults of `_OURS`, and its settings.
+
+    Tagging's segment becomes the first one, the outputs of absent labels go, and the scale of the
+    score becomes a part of the head.
+    """
+    config = finetuning_config(settings)
+    defaults = {name: getattr(FinetuningConfig, name) for name in _OURS}
+    if all(getattr(config, name) == default for name, default in defaults.items()):
+        return model, settings
+    settings = {**settings, **defaults}
+    same = _make(settings)
+    for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
+        variable.assign(value)
+    if same.pooler is not None:
+        same.pooler.set_weights(model.pooler.get_weights())
+    if config.tagging_segment:
+        segments = model.encoder.embeddings.segment
+        same.encoder.embeddings.segment.assign(tf.roll(segments, -config.tagging_segment, axis=0))
+    outputs = slice(1, None, 2) if config.absent_outputs else slice(None)
+    kernel, bias = (weights[..., outputs] for weights in model.head.get_weights())
+    same.head.set_weights([kernel * config.score_scale, bias * config.score_scale])
+    if same.transitions is not None:
+        same.transitions.assign(model.transitions)
+    if same.lstm is not None:
+        same.lstm.set_weights(model.lstm.get_weights())
+    return same, settings
+
+
+def _head(folder: str) -> str:
+    """The class of Hugging Face's in a folder without the family's name, or ""."""
+    return re.sub(r"^.*?(?=For[A-Z])", "", hugging_face_tokenizer.read_architecture(folder))
+
+
+def _settings_of_hugging_face(folder: str) -> dict:
+    said, pretrained = hugging_face.read_config(folder), checkpoints.read_settings(folder)
+    shape, family = checkpoints.read_encoder_config(folder), pretrained["family"]
+    scheme, text_head, labels = "BIO", "linear", _labels(folder, said)
+    if _head(folder) == HEADS["tagging"]:
+        labels, scheme = _tags(folder, labels)
+        # Words as BERT's tokenizer sees them; and tags without a type stay so.
+        known = {"kind": "tagging", "labels": labels, "entity_type": "", "words": "punctuation"}
+    elif _head(folder) == HEADS["spans"]:
+        known = {"kind": "spans", "labels": [], "pairs": False}
+    elif _head(folder) in HEADS.values():
+        known = {"kind": _kind_of_texts(folder, said, labels), "labels": labels, "pairs": None}
+        text_head = weight_names.TEXT_HEADS[family].text_head
+    else:
+        wanted = " or ".join(dict.fromkeys(f"...{head}" for head in HEADS.values()))
+        raise FineTunedError(f"{folder} holds no fine-tuned model: give one of a class {wanted}.")
+    config = FinetuningConfig(
+        comment=f"{said['architectures'][0]}, fine-tuned elsewhere",
+        sequence_length=shape.max_sequence_length,
+        text_head=text_head,
+        tagging_scheme=scheme,
+        hidden_dropout_prob=shape.hidden_dropout_prob,
+        attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
+        num_trials=1,
+    )
+    return {
+        **dataclasses.asdict(config),
+        "init_checkpoint": folder,
+        "encoder": dataclasses.asdict(shape),
+        "lower_case": pretrained["lower_case"],
+        "family": family,
+        "trained_on": {**known, "markers": False},
+    }
+
+
+def _labels(folder: str, said: dict) -> list[str]:
+    """The labels of a `config.json` of Hugging Face's, in the order of the outputs."""
+    # Without names, `transformers` has LABEL_0 and so on, of which it saves no two.
+    names = said.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    if isinstance(names, dict):
+        labels = [names.get(str(number)) for number in range(len(names))]
+        if all(isinstance(label, str) for label in labels):
+            return labels
+    raise FineTunedError(
+        f"{folder}/config.json has id2label = {json.dumps(names)}: it must give each output, by "
+        'its number from 0, the name of its label, such as {"0": "no", "1": "yes"}.'
+    )
+
+
+def _tags(folder: str, labels: Sequence[str]) -> tuple[list[str], str]:
+    """The tags in BIO, and the scheme of the labels, in their order."""
+    if "O" in labels and all(re.fullmatch(r"O|[BI](-.+)?", label) for label in labels):
+        return list(labels), "BIO"
+    types = dict.fromkeys(label[1:] for label in labels if label != "O")
+    tags = ["O", *(letter + kind for kind in types for letter in "BI")]
+    if list(Tagging(tags, "BIOUL").labels) == labels:
+        return tags, "BIOUL"
+    raise FineTunedError(
+        f"{folder}/config.json has the labels {', '.join(labels)}: tagging takes O with tags such "
+        "as B-Chemical and I-Chemical; if these are such tags, name them so in id2label."
+    )
+
+
+def _kind_of_texts(folder: str, said: dict, labels: Sequence[str]) -> str:
+    problem = said.get("problem_type")
+    if problem is None:  # what `transformers` takes it for when it trains on classes or scores
+        return "regression" if len(labels) == 1 else "classification"
+    for kind, name in PROBLEM_TYPES.items():
+        if name == problem:
+            return kind
+    raise FineTunedError(
+        f"{folder}/config.json has problem_type = {problem}: only "
+        f"{', '.join(PROBLEM_TYPES.values())} can be used."
+    )
+
+
+def write_trial(folder: str, tuned: FineTuned) -> None:
+    """Writes `config.json` and the vocabulary, and in `trial_0` the weights, of Hugging Face's.
+
+    Args:
+      folder: made if need be.
+      tuned: the model.
+    """
+    trial = os.path.join(folder, "trial_0")
+    os.makedirs(trial)
+    tree = tf.train.Checkpoint(model=tuned.model)
+    tree.write(os.path.join(trial, checkpoints.TRIAL_WEIGHTS))
+    _write_json(trial, "scores.json", {"null_threshold": tuned.null_threshold})
+    tokenization.copy_vocabulary(tokenization.find_vocabulary(tuned.folder), folder)
+    _write_json(folder, "config.json", tuned.settings)
+
+
+def _write_json(folder: str, name: str, content: dict) -> None:
+    records.write_text(os.path.join(folder, name), json.dumps(content, indent=2) + "\n")
+
+
+def write_hugging_face(folder: str, tuned: FineTuned) -> None:
+    """Writes what `transformers` loads, with its tokenizer.
+
+    Args:
+      folder: made if need be.
+      tuned: the model.
+
+    Raises:
+      FineTunedError: no class can hold it.
+    """
+    config, known = finetuning_config(tuned.settings), tuned.settings["trained_on"]
+    if config.tagging_head != "linear" or config.pooling != "first" or known["markers"]:
+        raise FineTunedError(
+            f"{tuned.folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
+            f"{', and markers of entities' * known['markers']}: that form has only what is linear "
+            "and first."
+        )
+    if config.span_head != "bert":
+        raise FineTunedError(
+            f"{tuned.folder} has span_head {config.span_head}, whose ends depend on their starts: "
+            "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
+        )
+    vocabulary = tokenization.find_vocabulary(checkpoints.run_of(tuned.folder))
+    family, kind = _family(tuned, config.text_head), known["kind"]
+    hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
+    labels, more = list(kinds.make(kind, known["labels"], config).labels), {}
+    if kind == "tagging" and known["entity_type"]:
+        # With the type of the entities, where the tags have none.
+        labels = [x if x == "O" or "-" in x else f"{x}-{known['entity_type']}" for x in labels]
+    elif kind == "spans":
+        # By how much no answer must score higher, which `transformers` does not look at.
+        more["null_threshold"] = tuned.null_threshold
+    elif kind in PROBLEM_TYPES:
+        more["problem_type"] = PROBLEM_TYPES[kind]
+        labels = labels or known["labels"] or ["score"]
+    if labels:
+        more["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        more["label2id"] = {label: number for number, label in enumerate(labels)}
+    hugging_face.write(
+        folder,
+        f"{family.capitalize()}{HEADS[kind]}",
+        tuned.model.encoder.config,
+        weight_names.of_task_model(tuned.model, kind == "spans", family),
+        vocabulary,
+        tuned.settings["lower_case"],
+        **more,
+    )
+
+
+def _family(tuned: FineTuned, text_head: str) -> str:
+    """The family whose class can hold the model, by the rule above."""
+    family, shape = checkpoints.family_of(tuned.settings), tuned.model.encoder.config
+    if tuned.model.of_tokens or weight_names.TEXT_HEADS[family].text_head == text_head:
+        return family
+    wanted = "bert" if text_head == "tanh" else "electra"
+    fits = shape.embedding_size == shape.hidden_size
+    if wanted == "electra":
+        # See `weight_names.of_text_head`.
+        fits = text_head == "gelu" or 2 * tuned.model.head.units <= shape.hidden_size
+    if family in ("bert", "electra") and fits:
+        return wanted
+    raise FineTunedError(
+        f"{tuned.folder} has text_head {text_head}, {tuned.model.head.units} outputs and an "
+        f"encoder of {family}: no class of `transformers` has all of that."
+    )
+
+
+def logits(model: TaskModel) -> np.ndarray:
+    """Of four random texts, of which three have padding behind them; to compare models.
+
+    Returns:
+      float32 [tokens, outputs] of all that is no padding, or [4, outputs].
+    """
+    shape = model.encoder.config
+    length = min(64, shape.max_sequence_length)
+    rng, places = np.random.default_rng(0), np.arange(length)
+    real = places < length - np.arange(4)[:, np.newaxis] * (length // 4)
+    batch = {
+        "input_ids": np.where(real, rng.integers(0, shape.vocab_size, real.shape), 0),
+        "segment_ids": real & (places >= length // 8) & (shape.type_vocab_size > 1),
+        "document_ids": real * np.arange(1, 5)[:, np.newaxis],
+        "position_ids": real * places,
+        "first": np.arange(4) * length,
+    }
+    found = model({name: tf.constant(values, tf.int32) for name, values in batch.items()}).numpy()
+    return found[real.reshape(-1)] if model.of_tokens else found
