@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.models.encoder import shape_of
+from tfbio.models.layers import shape_of
 
 
 class BiLSTM(keras.layers.Layer):

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.models.activations import gelu
-from tfbio.models.encoder import precise_dtype, shape_of
+from tfbio.models.layers import precise_dtype, shape_of
 
 # Of the layers below the scores of ends, and of questions without an answer.
 HIDDEN_SIZE = 512

@@ -9,8 +9,9 @@ from tfbio.models import randomness
 from tfbio.models.activations import gelu
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.bi_lstm import BiLSTM
-from tfbio.models.encoder import Encoder, precise_dtype, shape_of
+from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.layers import precise_dtype, shape_of
 from tfbio.models.span_head import SpanHead, TrainingLogits
 
 

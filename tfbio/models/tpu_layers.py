@@ -3,7 +3,7 @@
 The tokens come last in every array, where a TPU pads to 128: heads of 64 units there would take
 twice the memory. All products read and write that form, so that nothing is copied from one to
 another. The layers are one loop, see `layer_loop`. Tests hold outputs and gradients equal to
-`encoder.TransformerLayer`.
+`layers.TransformerLayer`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfbio.models.layer_loop import Keep
 from tfbio.models.randomness import dropout
 
 if TYPE_CHECKING:
-    from tfbio.models.encoder import TransformerLayer
+    from tfbio.models.layers import TransformerLayer
 
 
 class LayerWeights(NamedTuple):
@@ -167,7 +167,7 @@ def _dense(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 def _layer_norm(
     inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float, keep: Keep
 ) -> tf.Tensor:
-    """Computes `encoder.LayerNorm` for [size, tokens], and keeps means and variances."""
+    """Computes `layers.LayerNorm` for [size, tokens], and keeps means and variances."""
 
     @tf.custom_gradient
     def normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):

@@ -12,7 +12,8 @@ import tf_keras as keras
 
 from tfbio.models import randomness, target
 from tfbio.models.activations import ACTIVATIONS
-from tfbio.models.encoder import Dense, Encoder
+from tfbio.models.encoder import Encoder
+from tfbio.models.layers import Dense
 from tfbio.objectives import accumulation, gradients
 from tfbio.objectives.accumulation import Part
 from tfbio.objectives.masked_language_model import (

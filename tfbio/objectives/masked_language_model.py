@@ -11,8 +11,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.models.activations import ACTIVATIONS
-from tfbio.models.encoder import Dense, Encoder, LayerNorm
+from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.layers import Dense, LayerNorm
 from tfbio.objectives import accumulation, gradients
 from tfbio.objectives.accumulation import Part
 from tfbio.objectives.masking import MaskedBatch

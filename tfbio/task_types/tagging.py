@@ -20,7 +20,7 @@ from tfbio.base.config import ConfigError
 from tfbio.formats.task_files import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
-from tfbio.models.encoder import shape_of
+from tfbio.models.layers import shape_of
 from tfbio.task_types.packing import Pieces
 from tfbio.text.tokenization import Tokenizer
 

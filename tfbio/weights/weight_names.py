@@ -13,7 +13,8 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.models.encoder import Dense, Embeddings, Encoder, LayerNorm
+from tfbio.models.encoder import Embeddings, Encoder
+from tfbio.models.layers import Dense, LayerNorm
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, SentencePairHead

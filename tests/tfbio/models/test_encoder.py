@@ -9,6 +9,7 @@ import tf_keras as keras
 
 from tests.hugging_face import hugging_face_state
 from tfbio.models import encoder as encoders
+from tfbio.models import layers
 from tfbio.models.encoder_config import EncoderConfig
 
 CONFIG = EncoderConfig(
@@ -175,7 +176,7 @@ def test_layer_norm_equals_keras():
     inputs = tf.random.stateless_normal([50, 24], [0, 1]) * 3.0
     upstream = tf.random.stateless_normal([50, 24], [0, 2])
     # An epsilon that shows.
-    ours, theirs = encoders.LayerNorm(24, 0.1), keras.layers.LayerNormalization(epsilon=0.1)
+    ours, theirs = layers.LayerNorm(24, 0.1), keras.layers.LayerNormalization(epsilon=0.1)
     theirs.build(inputs.shape)
     for variable, own in ((theirs.gamma, ours.gamma), (theirs.beta, ours.beta)):
         own.assign_add(tf.random.stateless_normal([24], [0, 3]))
