@@ -59,14 +59,14 @@ def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
     """A function that trains so many steps more."""
     from tfbio.runs import finetuner
     from tfbio.task_types import kinds
-    from tfbio.text import tokenization
+    from tfbio.text import tokenization, vocabularies
     from tfbio.training import distribution
     from tfbio.weights import checkpoints
 
     settings = settings_of(task, engine, epochs=100, seed=0)
     kind = kinds.make(task.kind, task.labels, settings)
     examples = task.examples(data_dir)["train"]
-    vocabulary = tokenization.find_vocabulary(model)
+    vocabulary = vocabularies.find_vocabulary(model)
     lower_case = checkpoints.read_settings(model)["lower_case"]
     tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
     pieces = kind.pieces(examples, tokenizer, settings.sequence_length)

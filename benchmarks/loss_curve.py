@@ -32,7 +32,7 @@ from benchmarks.command import Parser, count, require, run
 from tfbio.base import config, records, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("tfbio", "hugging_face")
@@ -152,7 +152,7 @@ def both(settings: PretrainingConfig, examples: str):
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
-    encoder = tokenization.load_encoder(tokenization.find_vocabulary(examples))
+    encoder = tokenization.load_encoder(vocabularies.find_vocabulary(examples))
     trainer = pretraining.Trainer(settings, encoder, distribution.make_strategy())
     return trainer, hugging_face_electra.HuggingFaceElectra(settings, encoder)
 

@@ -35,7 +35,7 @@ from absl import flags
 from data_prep.running import pipeline
 from data_prep.sentences import segments
 from tfbio.base import cli, records, storage
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -107,9 +107,9 @@ def make_examples(
         )
     # The workers' current folder may be another.
     documents, vocab, output = map(storage.absolute, (documents, vocab, output))
-    files = tokenization.vocabulary_files(vocab)
+    files = vocabularies.vocabulary_files(vocab)
     # Where one is missing, loading the vocabulary says so.
-    vocab_sha256 = tokenization.sha256_of(vocab) if all(file.is_file() for file in files) else ""
+    vocab_sha256 = vocabularies.sha256_of(vocab) if all(file.is_file() for file in files) else ""
     encoder = _encoder(vocab, vocab_sha256, lower_case)
     source = records.read_manifest(documents, "documents")
     if not shards:
@@ -195,7 +195,7 @@ def make_examples(
         "dropped_share": round(counts["dropped_tokens"] / max(1, counts["document_tokens"]), 6),
         "documents_in_an_example": round(counts["pieces"] / max(1, examples), 3),
     }
-    tokenization.copy_vocabulary(vocab, output)
+    vocabularies.copy_vocabulary(vocab, output)
     manifest = records.Manifest("examples", settings, totals, written)
     pipeline.close_work(output, manifest)
     return manifest

@@ -33,7 +33,7 @@ from absl import flags
 
 from data_prep.running import pipeline
 from tfbio.base import cli, records, storage
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 
 # Each kind, with how the name of its file must end for `tokenization.load_encoder` to know it.
 KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": ".json"}
@@ -71,7 +71,7 @@ def train_wordpiece(
     """
     from tokenizers import trainers
 
-    tokenizer = tokenization.wordpiece({tokenization.UNK: 0}, lower_case)
+    tokenizer = tokenization.wordpiece({vocabularies.UNK: 0}, lower_case)
     counts: Counter[str] = Counter()
     for text in texts():
         counts.update(tokenizer.normalizer.normalize_str(text))
@@ -83,7 +83,7 @@ def train_wordpiece(
         for char in alphabet
         if len(tokenizer.pre_tokenizer.pre_tokenize_str(f"a{char}")) == 1
     ]
-    first = [*tokenization.SPECIAL_TOKENS, *alphabet, *inner]
+    first = [*vocabularies.SPECIAL_TOKENS, *alphabet, *inner]
     if size < len(first):
         raise cli.UserError(
             f"--size={size} is too small: the special tokens and the characters of these documents "
@@ -128,7 +128,7 @@ def train_sentencepiece(
     """
     import sentencepiece
 
-    pad, unk, *others = tokenization.SENTENCEPIECE_SPECIAL_TOKENS
+    pad, unk, *others = vocabularies.SENTENCEPIECE_SPECIAL_TOKENS
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -41,6 +41,7 @@ READERS = [
     "tfbio/runs/prediction_inputs.py",
     "tfbio/weights/tensorflow1.py",
     "tfbio/text/tokenization.py",
+    "tfbio/text/vocabularies.py",
     "tfbio/weights/weight_files.py",
 ]
 

@@ -75,14 +75,14 @@ def to_hugging_face(source: str, target: str) -> None:
       HuggingFaceError: no class of `transformers` can be the model, or `source` cannot be used.
     """
     from tfbio.export import model_card
-    from tfbio.text import tokenization
+    from tfbio.text import vocabularies
     from tfbio.weights import checkpoints, fine_tuned, hugging_face, weight_names
 
     if fine_tuned.is_one(source):
         _convert_fine_tuned(source, target, fine_tuned.write_hugging_face, with_card=True)
         return
     settings = _settings(source)
-    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
+    vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -135,7 +135,7 @@ def to_tfbio(source: str, target: str) -> None:
     import tensorflow as tf
 
     from tfbio.base import records
-    from tfbio.text import tokenization
+    from tfbio.text import vocabularies
     from tfbio.training import optimization
     from tfbio.weights import checkpoints, fine_tuned, hugging_face
 
@@ -146,13 +146,13 @@ def to_tfbio(source: str, target: str) -> None:
         return
     settings = _settings(source)
     config, model = _read_run(source)
-    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
+    vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
     settings = {
         **dataclasses.asdict(config),
         "comment": f"The weights of {os.path.basename(source.rstrip('/'))}, which were not trained "
         "with the settings here.",
         "lower_case": settings["lower_case"],
-        "vocab_sha256": tokenization.sha256_of(vocab_file),
+        "vocab_sha256": vocabularies.sha256_of(vocab_file),
         "init_checkpoint": source,
         # A masked language model goes out as what it came in as.
         **{name: settings[name] for name in ("family",) if name in settings},
@@ -161,7 +161,7 @@ def to_tfbio(source: str, target: str) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
     records.write_text(os.path.join(unfinished, "config.json"), json.dumps(settings, indent=2))
-    tokenization.copy_vocabulary(vocab_file, unfinished)
+    vocabularies.copy_vocabulary(vocab_file, unfinished)
     optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
     optimizer._create_all_weights(model.trainable_variables)
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
@@ -207,7 +207,7 @@ def to_original_electra(source: str, target: str) -> str:
       ConversionError: the run is not ELECTRA's, or its encoders are not that code's.
     """
     from tfbio.models.encoder_config import EncoderConfig
-    from tfbio.text import tokenization
+    from tfbio.text import vocabularies
     from tfbio.training import optimization
     from tfbio.weights import checkpoints, tensorflow1
 
@@ -240,8 +240,8 @@ def to_original_electra(source: str, target: str) -> str:
     os.makedirs(unfinished)
     name = f"model.ckpt-{int(optimizer.iterations)}"
     tensorflow1.write(os.path.join(unfinished, name), model, optimizer)
-    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
-    tokenization.copy_vocabulary(vocab_file, unfinished)
+    vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
+    vocabularies.copy_vocabulary(vocab_file, unfinished)
     os.rename(unfinished, target)
     return os.path.join(target, name)
 

@@ -10,7 +10,7 @@ import sentencepiece
 
 from data_prep import vocabulary
 from tfbio.base import cli, records
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +70,7 @@ def test_wordpiece_is_as_it_was(vocab_file, made):
 
 def test_it_is_a_bert_vocabulary(documents_folder, vocab_file):
     vocab = tokenization.read_vocab(vocab_file)
-    assert list(vocab)[:5] == list(tokenization.SPECIAL_TOKENS)
+    assert list(vocab)[:5] == list(vocabularies.SPECIAL_TOKENS)
     assert len(vocab) == 2000
     # It was learnt on these texts, so it knows them, and their frequent words in one piece.
     tokenizer = tokenization.wordpiece(vocab)

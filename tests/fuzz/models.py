@@ -18,7 +18,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text import tokenization
+from tfbio.text import vocabularies
 from tfbio.training import optimization
 from tfbio.weights import checkpoints, tensorflow1
 
@@ -80,8 +80,8 @@ def _vocabulary(folder: Path, name: str) -> Path:
         (folder / "vocab.json").write_text(json.dumps(tokens), encoding="utf-8")
         (folder / "merges.txt").write_text(merges, encoding="utf-8")
         return folder / "vocab.json"
-    words = [f"t{n}" for n in range(WORDS - len(tokenization.SPECIAL_TOKENS))]
-    text = "".join(f"{token}\n" for token in [*tokenization.SPECIAL_TOKENS, *words])
+    words = [f"t{n}" for n in range(WORDS - len(vocabularies.SPECIAL_TOKENS))]
+    text = "".join(f"{token}\n" for token in [*vocabularies.SPECIAL_TOKENS, *words])
     (folder / "vocab.txt").write_text(text)
     return folder / "vocab.txt"
 
@@ -102,7 +102,7 @@ def _run(folder: Path, name: str) -> Electra | MaskedLanguageModel:
     said = {
         **dataclasses.asdict(settings),
         "lower_case": True,
-        "vocab_sha256": tokenization.sha256_of(vocab_file),
+        "vocab_sha256": vocabularies.sha256_of(vocab_file),
     }
     (folder / "config.json").write_text(json.dumps(said))
     return model

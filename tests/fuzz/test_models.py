@@ -18,7 +18,7 @@ from tfbio import convert
 from tfbio.models import encoder
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
-from tfbio.text import tokenization
+from tfbio.text import vocabularies
 from tfbio.weights import checkpoints, hugging_face, tensorflow1
 
 WORDS = ("0", "-1", "3", "16", "2000000000", "true", "null", '""', "gelu_new", "ckpt-1", "ckpt-9")
@@ -76,8 +76,8 @@ def pretrains(folder):
     """Pretraining starts from the weights, if they are of the model wanted; or they are refused."""
     source = _source(folder)
     said = json.loads((folder / "wanted.json").read_text())
-    vocab = tokenization.find_vocabulary(checkpoints.run_of(source))
-    sha = said.get("vocab_sha256") or tokenization.sha256_of(vocab)
+    vocab = vocabularies.find_vocabulary(checkpoints.run_of(source))
+    sha = said.get("vocab_sha256") or vocabularies.sha256_of(vocab)
     own = {"lower_case": True, "vocab_sha256": sha}
     config = dataclasses.replace(models.SETTINGS[said["name"]], **said["settings"])
     checkpoints.require_same_model(source, dataclasses.asdict(config) | own)

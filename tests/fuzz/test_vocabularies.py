@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from data_prep import vocabulary
 from tests.fuzz import damage, grammars, harness
-from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization
+from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization, vocabularies
 
 SENTENCES = [
     "Aspirin and ibuprofen interact with the kinase.",
@@ -29,7 +29,7 @@ def _minilm(name):
 def _small_tokenizer():
     """The real tokenizer.json with the words of TEXT alone."""
     tokenizer = json.loads(_minilm("tokenizer.json"))
-    vocab = [*tokenization.SPECIAL_TOKENS, "aspirin", "inter", "##acts", ".", "not", "e"]
+    vocab = [*vocabularies.SPECIAL_TOKENS, "aspirin", "inter", "##acts", ".", "not", "e"]
     tokenizer["model"]["vocab"] = {token: number for number, token in enumerate(vocab)}
     for token in tokenizer["added_tokens"]:
         token["id"] = vocab.index(token["content"])
@@ -59,7 +59,7 @@ UNIGRAM = _unigram()
 
 def reads(folder):
     """A vocabulary encodes a text with ids of its own, or is refused."""
-    path = tokenization.find_vocabulary(folder)
+    path = vocabularies.find_vocabulary(folder)
     for lower_case in (True, False):
         encoder = tokenization.load_encoder(path, lower_case)
         ids, offsets = encoder([TEXT, "", "aspirin"])
@@ -75,7 +75,7 @@ def reads_settings(folder):
     assert isinstance(hugging_face_tokenizer.read_lower_case(folder), bool)
 
 
-@given(grammars.lines(VOCAB, [*tokenization.SPECIAL_TOKENS, "##acts", "\r"]))
+@given(grammars.lines(VOCAB, [*vocabularies.SPECIAL_TOKENS, "##acts", "\r"]))
 def test_mutated_vocab_txt(data):
     harness.judge(reads, {"vocab.txt": data})
 
@@ -172,7 +172,7 @@ def refuses_what_is_no_json(folder):
         whole = False
     try:
         hugging_face_tokenizer.read_lower_case(folder)
-    except (hugging_face_tokenizer.TokenizerError, tokenization.VocabularyError):
+    except (hugging_face_tokenizer.TokenizerError, vocabularies.VocabularyError):
         return
     assert whole
 
@@ -188,11 +188,11 @@ def test_tokenizer_config_that_is_no_json(data):
 def writes_what_it_reads(folder):
     """What is written for `transformers` gives the same ids, alone and in pairs."""
     given = json.loads((folder / "given.json").read_text())
-    path = tokenization.find_vocabulary(folder)
+    path = vocabularies.find_vocabulary(folder)
     encoder = tokenization.load_encoder(path, given["lower_case"])
     hugging_face_tokenizer.write(folder / "out", path, **given, max_length=64)
     other = tokenization.load_encoder(
-        tokenization.find_vocabulary(folder / "out"), given["lower_case"]
+        vocabularies.find_vocabulary(folder / "out"), given["lower_case"]
     )
     for one, two in zip(encoder([TEXT, "aspirin"]), other([TEXT, "aspirin"]), strict=True):
         assert one.tolist() == two.tolist()

@@ -19,7 +19,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRu
 from tfbio.runs import pretraining
 from tfbio.task_types import kinds
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -168,7 +168,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
         trial.mkdir(parents=True)
         tf.train.Checkpoint(model=model).write(str(trial / "model"))
         (trial / "scores.json").write_text(json.dumps({"null_threshold": null_threshold}))
-        tokenization.copy_vocabulary(vocabulary, trial.parent)
+        vocabularies.copy_vocabulary(vocabulary, trial.parent)
         written = {
             **dataclasses.asdict(settings),
             "encoder": dataclasses.asdict(shape),
@@ -189,7 +189,7 @@ def roles_folder(documents_folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def vocabularies(sentences, vocab_file, tmp_path_factory):
+def vocabulary_of_kind(sentences, vocab_file, tmp_path_factory):
     """The path of a vocabulary of each kind, all lower-case but byte_bpe's.
 
     "albert" is a unigram model like the one that ALBERT was published with: it does not fold case.

@@ -29,13 +29,13 @@ from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRu
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.weights import checkpoints, fine_tuned, tensorflow1, weight_names
 
 
 def read(folder):
     settings, model = convert._read_run(folder)
-    vocab = tokenization.find_vocabulary(folder)
+    vocab = vocabularies.find_vocabulary(folder)
     return settings, model, tokenization.load_encoder(vocab, True), vocab
 
 

@@ -248,3 +248,12 @@ def reason(error: Exception) -> str:
     if isinstance(error, (TypeError, AttributeError)):
         return "its parts are not those expected"
     return str(error) or type(error).__name__
+
+
+def read_json(path: pathlib.Path) -> dict:
+    """What a file of settings holds; nothing, if there is none or it is no JSON object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -52,7 +52,7 @@ from tfbio.formats import task_files
 from tfbio.models.batches import ENTITY_POOLINGS, NO_TARGET
 from tfbio.models.encoder import Encoder
 from tfbio.task_types import answers, kinds, packing, words
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.text.in_graph import tokenization as graph_tokenization
 from tfbio.text.in_graph import words as graph_words
 from tfbio.weights import checkpoints, fine_tuned
@@ -105,8 +105,8 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         config = checkpoints.read_encoder_config(source)
         usual = config.max_sequence_length
     # As an ordinary file, where there is only a tokenizer.json.
-    vocab_file = tokenization.find_vocabulary(checkpoints.run_of(source))
-    vocab_file = tokenization.copy_vocabulary(vocab_file, assets)
+    vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
+    vocab_file = vocabularies.copy_vocabulary(vocab_file, assets)
     length = max_sequence_length or usual
     if not 8 <= length <= config.max_sequence_length:
         raise SavedModelError(

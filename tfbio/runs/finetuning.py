@@ -33,7 +33,7 @@ from tfbio.task_types.classification import MultiLabel
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.tasks import SPLITS, Example, Task
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution, monitoring
 from tfbio.weights import checkpoints, hugging_face, weight_files
 
@@ -95,7 +95,7 @@ def finetune(
     kind = kinds.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
-    vocabulary = tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint))
+    vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint))
     trained_on = _trained_on(task, examples["train"])
     tokenizer = load_tokenizer(
         vocabulary, encoder_config, pretrained["lower_case"], config, trained_on
@@ -117,11 +117,11 @@ def finetune(
         "encoder": dataclasses.asdict(encoder_config),
         "lower_case": pretrained["lower_case"],
         "family": checkpoints.family_of(pretrained),
-        "vocab_sha256": tokenization.sha256_of(vocabulary),
+        "vocab_sha256": vocabularies.sha256_of(vocabulary),
         "trained_on": trained_on,
     }
     _prepare_output_dir(output_dir, settings, overwrite)
-    tokenization.copy_vocabulary(vocabulary, output_dir)
+    vocabularies.copy_vocabulary(vocabulary, output_dir)
 
     seeds = range(config.seed, config.seed + config.num_trials)
     missing = [seed for seed in seeds if not os.path.isdir(_trial_dir(output_dir, seed))]
@@ -192,7 +192,7 @@ def dry_run(
     kind = kinds.make(task.kind, task.labels, config)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     tokenizer = load_tokenizer(
-        tokenization.find_vocabulary(checkpoints.run_of(init_checkpoint)),
+        vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint)),
         encoder_config,
         checkpoints.read_settings(init_checkpoint)["lower_case"],
         config,
@@ -301,7 +301,7 @@ def load_tokenizer(
       trained_on: what a run keeps of its task.
     """
     markers = relations.MARKERS if config.entity_markers and trained_on["markers"] else ()
-    sha256 = tokenization.sha256_of(vocabulary)
+    sha256 = vocabularies.sha256_of(vocabulary)
     return _tokenizer(vocabulary, sha256, lower_case, markers, encoder_config.type_vocab_size)
 
 
@@ -416,7 +416,7 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
             )
         if differing:
             # The scores first: nothing may sum up trials that are no longer there.
-            vocabulary = (*tokenization.NAMES, "merges.txt")
+            vocabulary = (*vocabularies.NAMES, "merges.txt")
             for pattern in ("scores.json", "trial_*", "logs", *vocabulary):
                 for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
                     shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)

@@ -125,7 +125,7 @@ def _trained_on(model: str) -> dict:
             "finished run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging "
             "Face's."
         )
-    own = hugging_face_tokenizer.read_json(storage.at(folder, "config.json"))
+    own = storage.read_json(storage.at(folder, "config.json"))
     if "model_type" in own:
         # See `fine_tuned.HEADS`.
         heads = {"Token": "tagging", "QuestionAnswering": "spans", "Sequence": "classification"}
@@ -133,7 +133,7 @@ def _trained_on(model: str) -> dict:
         head = re.search(r"For(Token|QuestionAnswering|Sequence)", architecture)
         return {"kind": heads[head[1]], "pairs": None} if head else {}
     of_trial = storage.at(os.path.dirname(folder), "config.json")
-    settings = own or hugging_face_tokenizer.read_json(of_trial)
+    settings = own or storage.read_json(of_trial)
     known = settings.get("trained_on")
     return known if isinstance(known, dict) and "kind" in known else {}
 

@@ -19,7 +19,7 @@ from tfbio.runs import finetuning
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import answers, kinds, predictions, words
 from tfbio.task_types.packing import Pieces
-from tfbio.text import tokenization
+from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.monitoring import Count
 from tfbio.weights import checkpoints, fine_tuned
@@ -55,7 +55,7 @@ class Predictor:
         # A model from elsewhere with tags without a type says no more.
         self.entity_type = self.known.get("entity_type") or "Entity"
         self.null_threshold = fine_tuned.read_null_threshold(trial)
-        vocabulary = tokenization.find_vocabulary(checkpoints.run_of(trial))
+        vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(trial))
         self.tokenizer = finetuning.load_tokenizer(
             vocabulary, encoder, settings["lower_case"], self.config, self.known
         )

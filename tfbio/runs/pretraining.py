@@ -26,7 +26,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLa
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import pretraining_data
 from tfbio.runs.progress import Progress, without_orbit_lines
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution, monitoring, optimization
 from tfbio.weights import checkpoints
 
@@ -562,10 +562,10 @@ def _prepare_model_dir(
     if not is_new:
         _require_same_settings(before, settings, model_dir)
     folder, manifest = next(iter(data.values()))
-    found = manifest.settings.get("vocab_file") or tokenization.find_vocabulary(folder)
+    found = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
     if is_chief:
         storage.at(model_dir).mkdir(parents=True, exist_ok=True)
-        tokenization.copy_vocabulary(found, model_dir)
+        vocabularies.copy_vocabulary(found, model_dir)
         records.write_text(path, json.dumps(settings, indent=2) + "\n")
     return found
 

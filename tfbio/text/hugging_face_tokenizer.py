@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from pathlib import Path
 
 from tfbio.base import records, storage
 from tfbio.base.cli import UserError
-from tfbio.text import sentencepiece_model, tokenization
-from tfbio.text.tokenization import VocabularyError
+from tfbio.text import sentencepiece_model, tokenization, vocabularies
+from tfbio.text.vocabularies import VocabularyError
 
 # The roles of special tokens, in the order of `tokenization.SPECIAL_TOKENS`.
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
@@ -38,8 +37,8 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
         be used.
     """
     try:
-        vocabulary = tokenization.find_vocabulary(folder)
-        contents = tokenization.contents(vocabulary)
+        vocabulary = vocabularies.find_vocabulary(folder)
+        contents = vocabularies.contents(vocabulary)
     except VocabularyError as error:
         raise TokenizerError(
             f"{error} Save the tokenizer with save_pretrained(folder), which writes it."
@@ -68,7 +67,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
     with_capitals = sum(token != token.lower() for token in tokens)
     lower_case = settings.get("do_lower_case")
     if lower_case is None:
-        path = storage.at(folder, tokenization.TOKENIZER_JSON)
+        path = storage.at(folder, vocabularies.TOKENIZER_JSON)
         lower_case = _lower_cases(_settings(path))
     if not isinstance(lower_case, bool | None):
         raise TokenizerError(
@@ -118,19 +117,10 @@ def _settings(path: Path) -> dict:
     Raises:
       TokenizerError: it is no JSON object, so that what it says is not known.
     """
-    found = read_json(path)
+    found = storage.read_json(path)
     if not found and path.is_file() and path.read_bytes().strip() != b"{}":
         raise TokenizerError(f"{path} is no JSON object: get it again, or remove it.")
     return found
-
-
-def read_json(path: Path) -> dict:
-    """What a file of settings holds; nothing, if there is none or it is no JSON object."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def read_architecture(folder: str | os.PathLike) -> str:
@@ -140,76 +130,13 @@ def read_architecture(folder: str | os.PathLike) -> str:
       UserError: it names it in another way than `transformers` does.
     """
     path = storage.at(folder, "config.json")
-    names = read_json(path).get("architectures") or [""]
+    names = storage.read_json(path).get("architectures") or [""]
     if not isinstance(names, list) or not isinstance(names[0], str):
         raise UserError(
             f"{path} has architectures = {json.dumps(names)}: it must be a list with the name of "
             "the model's class."
         )
     return names[0]
-
-
-def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
-    """The vocabulary in a `tokenizer.json`, which is all that `transformers` 5 saves.
-
-    Returns:
-      The content of `vocab.txt`, of `vocab.json` and `merges.txt`, or of `vocab.model`.
-
-    Raises:
-      VocabularyError: it has none of these.
-    """
-    tokenizer = read_json(storage.at(path))
-    model, added = tokenizer.get("model", {}), tokenizer.get("added_tokens", [])
-    try:
-        if isinstance(model.get("vocab"), list):
-            return {"vocab.model": _sentencepiece(tokenizer)}
-        vocab = model["vocab"] | {token["content"]: token["id"] for token in added}
-        tokens = sorted(vocab, key=vocab.__getitem__)
-        if [vocab[token] for token in tokens] != list(range(len(tokens))):
-            raise ValueError("its ids are not 0, 1, 2 and so on")
-        if model.get("continuing_subword_prefix") == "##":
-            return {"vocab.txt": "".join(f"{token}\n" for token in tokens).encode()}
-        if "ByteLevel" not in json.dumps(tokenizer["pre_tokenizer"]):
-            raise ValueError("it is neither WordPiece, nor byte-level BPE, nor Unigram")
-        # Each is "a b", or in newer files ["a", "b"].
-        merges = (x if isinstance(x, str) else " ".join(x) for x in model["merges"])
-        lines = "".join(f"{merge}\n" for merge in ("#version: 0.2", *merges))
-        return {
-            "vocab.json": json.dumps(vocab, ensure_ascii=False).encode(),
-            "merges.txt": lines.encode(),
-        }
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise VocabularyError(
-            f"{path} holds no vocabulary that can be used ({reason}): give a folder with "
-            "vocab.txt, with vocab.json and merges.txt, or with spiece.model."
-        ) from error
-
-
-def _sentencepiece(tokenizer: dict) -> bytes:
-    """A SentencePiece model of the pieces and the normalizer in a `tokenizer.json`."""
-    own, unknown = tokenizer["model"], tokenizer["model"]["unk_id"]
-    special = {token["content"] for token in tokenizer["added_tokens"] if token["special"]}
-    model = sentencepiece_model.ModelProto()
-    for number, (piece, score) in enumerate(own["vocab"]):
-        kind = sentencepiece_model.NORMAL
-        if number == unknown:
-            kind = sentencepiece_model.UNKNOWN
-        elif piece in special:
-            kind = sentencepiece_model.CONTROL
-        model.pieces.add(piece=piece, score=score, type=kind)
-    names = [piece.piece for piece in model.pieces]
-    spec = model.trainer_spec
-    spec.model_type, spec.vocab_size = sentencepiece_model.UNIGRAM, len(names)
-    spec.unk_id, spec.unk_piece, spec.bos_id, spec.eos_id = unknown, names[unknown], -1, -1
-    pad = tokenization.SENTENCEPIECE_SPECIAL_TOKENS[0]
-    spec.pad_id = names.index(pad) if pad in names else -1
-    normalizer = tokenizer.get("normalizer") or {}
-    for part in normalizer.get("normalizers", [normalizer]):
-        if part.get("type") == "Precompiled":
-            charsmap = base64.b64decode(part["precompiled_charsmap"])
-            model.normalizer_spec.precompiled_charsmap = charsmap
-    return model.SerializeToString()
 
 
 # --- Out -----------------------------------------------------------------------------------------
@@ -240,8 +167,8 @@ def write(
     from tokenizers import decoders, pre_tokenizers, processors
 
     own = tokenization.load_tokenizer(vocab_file, lower_case, segments=segments)
-    contents, backend, settings = tokenization.contents(vocab_file), own.backend, {}
-    names = tokenization.SPECIAL_TOKENS
+    contents, backend, settings = vocabularies.contents(vocab_file), own.backend, {}
+    names = vocabularies.SPECIAL_TOKENS
     if own.kind == "wordpiece":
         kind, decoder = "BertTokenizer", decoders.WordPiece()
         settings = {
@@ -250,12 +177,12 @@ def write(
         }
     elif own.kind == "byte_bpe":
         kind, decoder = "RobertaTokenizer", decoders.ByteLevel()
-        names = tokenization.BYTE_BPE_SPECIAL_TOKENS
+        names = vocabularies.BYTE_BPE_SPECIAL_TOKENS
         settings = {"add_prefix_space": of_words, "bos_token": names[2], "eos_token": names[3]}
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=of_words)
     else:
         kind, decoder = "PreTrainedTokenizerFast", decoders.Metaspace()
-        names = tokenization.SENTENCEPIECE_SPECIAL_TOKENS
+        names = vocabularies.SENTENCEPIECE_SPECIAL_TOKENS
         contents = {"spiece.model": contents["vocab.model"]}
         model = sentencepiece_model.ModelProto.FromString(contents["spiece.model"])
         backend = sentencepiece_model.tokenizer(model, lower_case, special_names=True)
@@ -273,7 +200,7 @@ def write(
     backend.decoder = decoder
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    records.write_text(folder / tokenization.TOKENIZER_JSON, backend.to_str(pretty=True))
+    records.write_text(folder / vocabularies.TOKENIZER_JSON, backend.to_str(pretty=True))
     for name, content in contents.items():
         with storage.written_whole(folder / name) as stream:
             stream.write(content)

@@ -9,7 +9,6 @@ the characters of each token.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -23,33 +22,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio.base import cli, storage
+from tfbio.base import storage
 from tfbio.text import sentencepiece_model, word_table
+from tfbio.text.vocabularies import (
+    BYTE_BPE_SPACE,
+    BYTE_BPE_SPECIAL_TOKENS,
+    SENTENCEPIECE_SPACE,
+    SENTENCEPIECE_SPECIAL_TOKENS,
+    SPECIAL_TOKENS,
+    TOKENIZER_JSON,
+    UNK,
+    VocabularyError,
+    copy_vocabulary,
+    vocabulary_files,
+)
 
 if TYPE_CHECKING:
     import tokenizers
 
-PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-# The names of the same five in the other kinds: fairseq's in RoBERTa, and Google's in ALBERT.
-BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
-# How they write the space before a word, which is the first character of its first token.
-BYTE_BPE_SPACE = "\u0120"
-SENTENCEPIECE_SPACE = sentencepiece_model.SPACE
-# The names of vocabularies in a run's folder; and in one of Hugging Face's or Google's: ALBERT's,
-# that of XLM-RoBERTa and others, ALBERT's again; and what may be there instead of all of them.
-NAMES = ("vocab.txt", "vocab.model", "vocab.json")
-OTHER_NAMES = ("spiece.model", "sentencepiece.bpe.model", "30k-clean.model")
-TOKENIZER_JSON = "tokenizer.json"
-
 # The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
 Encoded = tuple[np.ndarray, np.ndarray]
-
-
-class VocabularyError(cli.UserError):
-    """A vocabulary file that is missing or cannot be used."""
 
 
 def read_vocab(path: str | os.PathLike) -> dict[str, int]:
@@ -187,52 +179,6 @@ def _suffix(path: str | os.PathLike) -> str:
     )
 
 
-def vocabulary_files(path: str | os.PathLike) -> list[Path]:
-    """The files of a vocabulary: byte-level BPE has a second one."""
-    path = storage.at(path)
-    is_byte_bpe = path.suffix == ".json" and path.name != TOKENIZER_JSON
-    return [path, path.with_name("merges.txt")] if is_byte_bpe else [path]
-
-
-def find_vocabulary(folder: str | os.PathLike) -> Path:
-    """The vocabulary in a folder of examples, of a run, or of Hugging Face's.
-
-    Only of the last it may be `tokenizer.json`, of which `copy_vocabulary` makes another.
-
-    Raises:
-      VocabularyError: there is none, or more than one.
-    """
-    names = (*NAMES, *OTHER_NAMES)
-    found = [path for name in names if (path := storage.at(folder, name)).is_file()]
-    if len(found) > 1:
-        raise VocabularyError(
-            f"{folder} has {' and '.join(path.name for path in found)}: remove those that it was "
-            "not made with."
-        )
-    if not found:
-        path = storage.at(folder, TOKENIZER_JSON)
-        if path.is_file():
-            return path
-        raise VocabularyError(f"{folder} has no {', '.join(names)} or {TOKENIZER_JSON}.")
-    return found[0]
-
-
-def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
-    """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`.
-
-    Returns:
-      The file that `load_encoder` takes.
-
-    Raises:
-      VocabularyError: `path` is a `tokenizer.json` that holds none of them.
-    """
-    files = contents(path)
-    for name, content in files.items():
-        with storage.written_whole(storage.at(folder, name)) as stream:
-            stream.write(content)
-    return storage.at(folder, next(iter(files)))
-
-
 @contextmanager
 def _unpacked(path: str | os.PathLike) -> Iterator[Path]:
     """The vocabulary in a `tokenizer.json` as a file for a while, by whose name no error goes."""
@@ -242,23 +188,6 @@ def _unpacked(path: str | os.PathLike) -> Iterator[Path]:
             yield own
         except VocabularyError as error:
             raise VocabularyError(str(error).replace(str(own), str(path))) from error
-
-
-def contents(path: str | os.PathLike) -> dict[str, bytes]:
-    """The files of a vocabulary by their names in a run's folder, that for `load_encoder` first."""
-    if storage.at(path).name == TOKENIZER_JSON:
-        from tfbio.text import hugging_face_tokenizer  # which needs this module
-
-        return hugging_face_tokenizer.vocabulary_in(path)
-    first, *others = vocabulary_files(path)
-    found = {f"vocab{first.suffix}": first.read_bytes()}
-    return found | {file.name: file.read_bytes() for file in others}
-
-
-def sha256_of(path: str | os.PathLike) -> str:
-    """Tells one vocabulary from another: the SHA-256 of its file, or of the hashes of several."""
-    hashes = [hashlib.sha256(content).hexdigest() for content in contents(path).values()]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

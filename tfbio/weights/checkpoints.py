@@ -17,7 +17,7 @@ from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text import tokenization
+from tfbio.text import vocabularies
 from tfbio.weights import hugging_face, tensorflow1, weight_files
 
 # What the weights of a run can be used for depends on these settings; not on how it was trained.
@@ -360,10 +360,10 @@ def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
             )
         elif reader is hugging_face:
             require_weights(os.path.join(folder, hugging_face.GENERATOR), generator)
-    vocabulary = tokenization.find_vocabulary(run_of(folder))
+    vocabulary = vocabularies.find_vocabulary(run_of(folder))
     own = reader.read_settings(folder)
     lower_case = own["lower_case"]
-    if "vocab.json" in tokenization.contents(vocabulary):  # byte-level BPE's
+    if "vocab.json" in vocabularies.contents(vocabulary):  # byte-level BPE's
         lower_case = settings["lower_case"]  # which that kind does not look at
     return {
         **settings,
@@ -371,7 +371,7 @@ def _like_a_run(reader: ModuleType, folder: str, settings: dict) -> dict:
         **{name: own[name] for name in MODEL_SETTINGS if "untied_" in name and name in own},
         "encoder": dataclasses.asdict(read_encoder_config(folder)),
         "lower_case": lower_case,
-        "vocab_sha256": tokenization.sha256_of(vocabulary),
+        "vocab_sha256": vocabularies.sha256_of(vocabulary),
     }
 
 

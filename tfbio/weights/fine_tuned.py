@@ -31,7 +31,7 @@ from tfbio.models.task_model import TaskModel
 from tfbio.task_types import kinds
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
-from tfbio.text import hugging_face_tokenizer, tokenization
+from tfbio.text import hugging_face_tokenizer, vocabularies
 from tfbio.weights import checkpoints, hugging_face, weight_names
 
 # What follows the family in the names of the classes, by the kind of the task.
@@ -336,7 +336,7 @@ def write_trial(folder: str, tuned: FineTuned) -> None:
     tree = tf.train.Checkpoint(model=tuned.model)
     tree.write(os.path.join(trial, checkpoints.TRIAL_WEIGHTS))
     _write_json(trial, "scores.json", {"null_threshold": tuned.null_threshold})
-    tokenization.copy_vocabulary(tokenization.find_vocabulary(tuned.folder), folder)
+    vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
     _write_json(folder, "config.json", tuned.settings)
 
 
@@ -366,7 +366,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
             f"{tuned.folder} has span_head {config.span_head}, whose ends depend on their starts: "
             "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
-    vocabulary = tokenization.find_vocabulary(checkpoints.run_of(tuned.folder))
+    vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
     family, kind = _family(tuned, config.text_head), known["kind"]
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels, more = list(kinds.make(kind, known["labels"], config).labels), {}

@@ -106,7 +106,7 @@ def is_one(folder: str) -> bool:
 
 def read_config(folder: str) -> dict:
     """The `config.json` in a folder; nothing, if there is none."""
-    return hugging_face_tokenizer.read_json(storage.at(folder, "config.json"))
+    return storage.read_json(storage.at(folder, "config.json"))
 
 
 def read_settings(folder: str) -> dict:

@@ -34,7 +34,7 @@ from tfbio.models.encoder_config import HIDDEN_ACTS, TRAINING_ONLY, EncoderConfi
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text import hugging_face_tokenizer, tokenization
+from tfbio.text import hugging_face_tokenizer, vocabularies
 from tfbio.training import optimization
 from tfbio.weights import weight_files, weight_names
 
@@ -77,7 +77,7 @@ def find(path: str) -> str | None:
     """
     prefix = path
     if not storage.at(f"{path}.index").is_file():
-        stated = hugging_face_tokenizer.read_json(storage.at(path, "config.json"))
+        stated = storage.read_json(storage.at(path, "config.json"))
         is_hugging_faces = "model_type" in stated and any(
             storage.at(path, name).is_file() for name in weight_files.NAMES
         )
@@ -233,7 +233,7 @@ def _shape_file(folder: str) -> Path | None:
         path = storage.at(folder, name)
         if not path.is_file():
             continue
-        stated = hugging_face_tokenizer.read_json(path)
+        stated = storage.read_json(path)
         if not stated:  # what it says is not guessed
             raise TensorFlow1Error(
                 f"{path} is no JSON object: mend it, or remove it to have the shape from the "
@@ -250,7 +250,7 @@ def _stated_shape(folder: str, is_albert: bool) -> dict:
     path = _shape_file(folder)
     if path is None:
         return shape
-    stated = hugging_face_tokenizer.read_json(path)
+    stated = storage.read_json(path)
     for name, values in REQUIRED.items():
         value = stated.get(name, values[0])
         if value not in values:
@@ -431,7 +431,7 @@ def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = No
       TensorFlow1Error: it is of another model, or has no head of pretraining.
     """
     prefix = find(path)
-    vocab_file = tokenization.find_vocabulary(os.path.dirname(prefix))
+    vocab_file = vocabularies.find_vocabulary(os.path.dirname(prefix))
     if settings is None:
         found = read_settings(path)
         if "objective" not in found:
@@ -457,11 +457,11 @@ def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = No
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
     manager = tf.train.CheckpointManager(checkpoint, unfinished, settings.run.keep_checkpoint_max)
     manager.save(checkpoint_number=int(optimizer.iterations))
-    tokenization.copy_vocabulary(vocab_file, unfinished)
+    vocabularies.copy_vocabulary(vocab_file, unfinished)
     written = {
         **dataclasses.asdict(settings),
         "lower_case": hugging_face_tokenizer.read_lower_case(os.path.dirname(prefix)),
-        "vocab_sha256": tokenization.sha256_of(vocab_file),
+        "vocab_sha256": vocabularies.sha256_of(vocab_file),
         "init_checkpoint": None,
     }
     records.write_text(

@@ -149,15 +149,15 @@ def test_what_cannot_be_written_is_named(encoder_folder, pretrained, tmp_path, m
     assert not glob.glob(f"{target}*")
 
 
-def test_an_encoder_with_sentencepiece(vocabularies, sentences, tmp_path):
+def test_an_encoder_with_sentencepiece(vocabulary_of_kind, sentences, tmp_path):
     """Whose own normalizer folds case; of a folder as ALBERT's."""
     shape = EncoderConfig(1500, 24, 32, 2, 4, 64, 64, share_layers=True)
     model, folder = Encoder(shape), str(tmp_path / "albert")
     names = weight_names.of_encoder(model, "albert")
-    hugging_face.write(folder, "AlbertModel", shape, names, vocabularies["unigram"], True)
+    hugging_face.write(folder, "AlbertModel", shape, names, vocabulary_of_kind["unigram"], True)
     signature = load(saved_model.write(folder, str(tmp_path / "serving")))
     found = signature(text=tf.constant(sentences[:20]))
-    encode = tokenization.load_encoder(vocabularies["unigram"])
+    encode = tokenization.load_encoder(vocabulary_of_kind["unigram"])
     for row, sentence in enumerate(sentences[:20]):
         ids = [encode.cls_id, *encode([sentence])[0][:62], encode.sep_id]
         own = tf.constant([ids], tf.int32)
@@ -187,14 +187,14 @@ def by_transformers(source, texts):
 
 
 def test_roberta_and_albert_give_what_transformers_gives(
-    vocabularies, sentences, awkward_texts, tmp_path
+    vocabulary_of_kind, sentences, awkward_texts, tmp_path
 ):
     # "[MASK]" is a special token for `transformers`.
     texts = [*sentences, *(text for text in awkward_texts if "[MASK]" not in text)]
     texts = sorted((text for text in texts if len(text) < 500), key=len)  # little is padded
     sources = []
     for family, kind, segments in (("roberta", "byte_bpe", 1), ("albert", "albert", 2)):
-        size = tokenization.load_tokenizer(vocabularies[kind]).vocab_size
+        size = tokenization.load_tokenizer(vocabulary_of_kind[kind]).vocab_size
         shape = EncoderConfig(
             size, 24, 32, 2, 4, 64, 512, share_layers=family == "albert", type_vocab_size=segments
         )
@@ -205,7 +205,7 @@ def test_roberta_and_albert_give_what_transformers_gives(
             variable.assign(tf.random.stateless_normal(variable.shape, (0, 0), 0.0, 0.3))
         names = weight_names.of_encoder(model, family)
         name = f"{family.capitalize()}Model"
-        hugging_face.write(folder, name, shape, names, vocabularies[kind], kind != "byte_bpe")
+        hugging_face.write(folder, name, shape, names, vocabulary_of_kind[kind], kind != "byte_bpe")
         sources.append(folder)
     folders = [saved_model.write(source, f"{source}_serving") for source in sources]
     for source, found in zip(sources, served(folders, texts, tmp_path), strict=True):
@@ -265,10 +265,10 @@ TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
     ids=["linear", "io_lstm", "bioul_crf", "all_tokens_crf", "pico", "byte_bpe", "albert"],
 )
 def test_entities_are_those_of_predict(
-    labels, rule, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
+    labels, rule, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
 ):
     known = {"entity_type": "Thing", "words": rule}
-    vocabulary = vocabularies[vocabulary]
+    vocabulary = vocabulary_of_kind[vocabulary]
     trial, settings = make_trial("tagging", labels, known, vocabulary=vocabulary, **changes)
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     # Those that `predict` takes for one sentence, too.
@@ -330,10 +330,10 @@ def test_entities_are_those_of_predict(
     ],
 )
 def test_labels_are_those_of_predict(
-    kind, pairs, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
+    kind, pairs, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
 ):
     labels = [] if kind == "regression" else ["no", "yes", "unknown"]
-    known, vocabulary = {"pairs": pairs}, vocabularies[vocabulary]
+    known, vocabulary = {"pairs": pairs}, vocabulary_of_kind[vocabulary]
     trial, settings = make_trial(kind, labels, known, vocabulary=vocabulary, **changes)
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
@@ -384,9 +384,9 @@ ELECTRA = {"span_head": "electra", "beam_size": 30, "max_answer_length": 9}
     ids=["always", "threshold", "byte_bpe", "albert", "unigram", "electra"],
 )
 def test_answers_are_those_of_predict(
-    with_threshold, vocabulary, changes, make_trial, vocabularies, sentences, cpu, tmp_path
+    with_threshold, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
 ):
-    threshold, vocabulary = -2.0 if with_threshold else None, vocabularies[vocabulary]
+    threshold, vocabulary = -2.0 if with_threshold else None, vocabulary_of_kind[vocabulary]
     trial, settings = make_trial("spans", [], {"pairs": False}, threshold, vocabulary, **changes)
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]

@@ -18,7 +18,7 @@ from tfbio.runs import finetuning, predict
 from tfbio.task_types import packing, tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.weights import checkpoints
 
 
@@ -82,7 +82,17 @@ def with_markers(words, folder):
 
 
 def test_markers_take_ids_that_mean_nothing(tmp_path):
-    words = [*tokenization.SPECIAL_TOKENS, "[unused0]", "the", "gene", "##s", "[", "]", "s", "##1"]
+    words = [
+        *vocabularies.SPECIAL_TOKENS,
+        "[unused0]",
+        "the",
+        "gene",
+        "##s",
+        "[",
+        "]",
+        "s",
+        "##1",
+    ]
     text = "the [S1] GENES [E1] gene [S2] the [E2]"
     unused = [f"[unused{n}]" for n in range(1, 9)]
     for own, markers in (
@@ -103,7 +113,7 @@ def test_markers_take_ids_that_mean_nothing(tmp_path):
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     words = ["the", "gene", "##s", "binds", "a", "drug", "[", "]", "s1", ",", "mek"]
-    words = [*tokenization.SPECIAL_TOKENS, *words]
+    words = [*vocabularies.SPECIAL_TOKENS, *words]
     return with_markers(words, tmp_path_factory.mktemp("vocabulary"))
 
 

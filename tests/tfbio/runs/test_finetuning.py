@@ -522,12 +522,12 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
 
 
 @pytest.fixture(scope="module", params=["byte_bpe", "albert"])
-def other_run(request, documents_folder, vocabularies, cpu, tmp_path_factory):
+def other_run(request, documents_folder, vocabulary_of_kind, cpu, tmp_path_factory):
     """A pretraining run with another vocabulary than WordPiece's, with its files' names."""
     kind, folder = request.param, tmp_path_factory.mktemp("other")
     examples, model = folder / "examples", str(folder / "model")
     made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
-    vocab = str(vocabularies[kind])
+    vocab = str(vocabulary_of_kind[kind])
     pretraining_examples.make_examples(
         documents_folder, vocab, examples, shards=1, workers=1, **made
     )

@@ -27,7 +27,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.runs.progress import Progress
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution, optimization
 from tfbio.weights import checkpoints
 
@@ -923,7 +923,7 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
     for file in files:
         assert Path(model, file).read_bytes() == (tmp_path / file).read_bytes()
     # What is hidden ends where, by the kind's own mark of the space before a word, words end.
-    encoder = tokenization.load_encoder(tokenization.find_vocabulary(model))
+    encoder = tokenization.load_encoder(vocabularies.find_vocabulary(model))
     trainer = pretraining.Trainer(other, encoder, cpu)
     manifest = records.read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))

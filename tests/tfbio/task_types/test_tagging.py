@@ -140,11 +140,11 @@ def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme)
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
-def test_no_tag_is_lost_with_other_vocabularies(shared, vocabularies, kind):
+def test_no_tag_is_lost_with_other_vocabularies(shared, vocabulary_of_kind, kind):
     """In windows of 16 tokens, of which these vocabularies' words take many."""
     path = task_files.find_split(str(shared / "data" / "bc5cdr_chem" / "blurb"), "dev")
     sentences = task_files.read_tagged_words(path)[:400]
-    other = tokenization.load_tokenizer(vocabularies[kind], kind != "byte_bpe")
+    other = tokenization.load_tokenizer(vocabulary_of_kind[kind], kind != "byte_bpe")
     learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)
     pieces = learnt.pieces(sentences, other, 16)
     assert len(pieces.input_ids) > 3 * len(sentences) and pieces.lengths.max() == 16

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization
+from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization, vocabularies
 from tfbio.text.hugging_face_tokenizer import TokenizerError
-from tfbio.text.tokenization import VocabularyError
+from tfbio.text.vocabularies import VocabularyError
 
-SPECIAL = "".join(f"{token}\n" for token in tokenization.SPECIAL_TOKENS)
+SPECIAL = "".join(f"{token}\n" for token in vocabularies.SPECIAL_TOKENS)
 
 
 # --- Out -----------------------------------------------------------------------------------------
@@ -34,10 +34,12 @@ SPECIAL = "".join(f"{token}\n" for token in tokenization.SPECIAL_TOKENS)
         ("unigram", "roberta", "TokenizersBackend"),
     ],
 )
-def test_transformers_gives_our_ids(kind, model_type, expected, vocabularies, sentences, tmp_path):
+def test_transformers_gives_our_ids(
+    kind, model_type, expected, vocabulary_of_kind, sentences, tmp_path
+):
     import transformers
 
-    path, lower_case = vocabularies[kind], kind != "byte_bpe"
+    path, lower_case = vocabulary_of_kind[kind], kind != "byte_bpe"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
     number_of_segments = 1 if model_type == "roberta" else 2
     hugging_face_tokenizer.write(tmp_path, path, lower_case, number_of_segments, 77)
@@ -65,8 +67,8 @@ def test_transformers_gives_our_ids(kind, model_type, expected, vocabularies, se
     assert mask == [*ours.encode(["the"])[0].ids, ours.mask_id, *ours.encode_words(["of"])[0]]
     # A round trip: what was written is read as it was.
     assert hugging_face_tokenizer.read_lower_case(tmp_path) == lower_case
-    assert tokenization.sha256_of(tokenization.find_vocabulary(tmp_path)) == (
-        tokenization.sha256_of(path)
+    assert vocabularies.sha256_of(vocabularies.find_vocabulary(tmp_path)) == (
+        vocabularies.sha256_of(path)
     )
 
 
@@ -75,11 +77,11 @@ def test_transformers_gives_our_ids(kind, model_type, expected, vocabularies, se
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "albert"])
 def test_what_transformers_saves_is_a_vocabulary(
-    kind, vocabularies, sentences, tmp_path, sentencepiece_for_transformers
+    kind, vocabulary_of_kind, sentences, tmp_path, sentencepiece_for_transformers
 ):
     import transformers
 
-    path, folder, run = vocabularies[kind], tmp_path / "theirs", tmp_path / "run"
+    path, folder, run = vocabulary_of_kind[kind], tmp_path / "theirs", tmp_path / "run"
     name, tokenizer = {
         "wordpiece": ("vocab.txt", transformers.BertTokenizer),
         "byte_bpe": ("vocab.json", transformers.RobertaTokenizer),
@@ -87,18 +89,18 @@ def test_what_transformers_saves_is_a_vocabulary(
     }[kind]
     for place in (folder, run):
         place.mkdir()
-    for file in tokenization.vocabulary_files(path):
+    for file in vocabularies.vocabulary_files(path):
         (folder / (name if file == path else file.name)).write_bytes(file.read_bytes())
     theirs = tokenizer.from_pretrained(folder)
     saved = tmp_path / "saved"
     theirs.save_pretrained(saved)
     for file in (name, "merges.txt"):
         (saved / file).unlink(missing_ok=True)
-    found = tokenization.find_vocabulary(saved)
+    found = vocabularies.find_vocabulary(saved)
     assert found.name == "tokenizer.json"
-    copied = tokenization.copy_vocabulary(found, run)
+    copied = vocabularies.copy_vocabulary(found, run)
     assert copied.name == f"vocab{path.suffix}"
-    assert tokenization.sha256_of(found) == tokenization.sha256_of(copied)
+    assert vocabularies.sha256_of(found) == vocabularies.sha256_of(copied)
     if kind == "wordpiece":
         assert copied.read_bytes() == path.read_bytes()
     elif kind == "byte_bpe":
@@ -203,16 +205,16 @@ def test_a_folder_without_a_vocabulary_is_named(tmp_path):
 )
 def test_what_tokenizer_json_must_hold(tokenizer, words, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
-    path = tokenization.find_vocabulary(tmp_path)
+    path = vocabularies.find_vocabulary(tmp_path)
     with pytest.raises(VocabularyError, match=words):
         tokenization.load_tokenizer(path)
 
 
-def test_a_tagger_s_words_have_a_space_before_them(vocabularies, sentences, tmp_path):
+def test_a_tagger_s_words_have_a_space_before_them(vocabulary_of_kind, sentences, tmp_path):
     """Of byte-level BPE; and as texts they are refused, for the first one has none here."""
     import transformers
 
-    path = vocabularies["byte_bpe"]
+    path = vocabulary_of_kind["byte_bpe"]
     settings = {"model_type": "roberta", "architectures": ["RobertaForTokenClassification"]}
     (tmp_path / "config.json").write_text(json.dumps(settings))
     hugging_face_tokenizer.write(tmp_path, path, False, 1, 77, of_words=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfbio.text import sentencepiece_model, tokenization, word_table
+from tfbio.text import sentencepiece_model, tokenization, vocabularies, word_table
 
 ROOT = Path(__file__).resolve().parents[3]
-SPECIAL = "".join(f"{token}\n" for token in tokenization.SPECIAL_TOKENS)
+SPECIAL = "".join(f"{token}\n" for token in vocabularies.SPECIAL_TOKENS)
 
 
 @pytest.fixture(scope="session")
@@ -44,32 +44,32 @@ def test_lines_are_ids(tmp_path):
 def test_bad_vocabularies_are_named(tmp_path, content, expected):
     path = tmp_path / "vocab.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(tokenization.VocabularyError, match=expected):
+    with pytest.raises(vocabularies.VocabularyError, match=expected):
         tokenization.read_vocab(path)
 
 
 def test_a_missing_vocabulary_is_named(tmp_path):
     for path in (tmp_path / "gone.txt", tmp_path):
-        with pytest.raises(tokenization.VocabularyError, match="cannot be read.*vocab.txt"):
+        with pytest.raises(vocabularies.VocabularyError, match="cannot be read.*vocab.txt"):
             tokenization.read_vocab(path)
 
 
 def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
     path = tmp_path / "vocab.json"
     path.write_text('{"a": 0}')
-    with pytest.raises(tokenization.VocabularyError, match="cannot be read.*merges.txt beside it"):
+    with pytest.raises(vocabularies.VocabularyError, match="cannot be read.*merges.txt beside it"):
         tokenization.load_encoder(path)
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
     with pytest.raises(
-        tokenization.VocabularyError, match="has no <pad>, <unk>, <s>, </s>, <mask>"
+        vocabularies.VocabularyError, match="has no <pad>, <unk>, <s>, </s>, <mask>"
     ):
         tokenization.load_encoder(path)
     for merges, message in (("x y\n", ""), ("\nx y\n", ": merge 1 is not two tokens")):
         (tmp_path / "merges.txt").write_text("#version: 0.2\n" + merges)
-        with pytest.raises(tokenization.VocabularyError, match=f"not byte-level BPE{message}"):
+        with pytest.raises(vocabularies.VocabularyError, match=f"not byte-level BPE{message}"):
             tokenization.load_encoder(path)
     path = tmp_path / "a.model"
-    with pytest.raises(tokenization.VocabularyError, match="cannot be read"):
+    with pytest.raises(vocabularies.VocabularyError, match="cannot be read"):
         tokenization.load_encoder(path)
     model = sentencepiece_model.ModelProto()
     model.pieces.add(piece="<unk>", type=sentencepiece_model.UNKNOWN)
@@ -77,9 +77,9 @@ def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
     model.normalizer_spec.precompiled_charsmap = b"\xff\xff\xff\xff"
     for content in (b"no model", b"", model.SerializeToString()):
         path.write_bytes(content)
-        with pytest.raises(tokenization.VocabularyError, match="a.model is not a SentencePiece"):
+        with pytest.raises(vocabularies.VocabularyError, match="a.model is not a SentencePiece"):
             tokenization.load_encoder(path)
-    with pytest.raises(tokenization.VocabularyError, match="give WordPiece's vocab.txt, Sentence"):
+    with pytest.raises(vocabularies.VocabularyError, match="give WordPiece's vocab.txt, Sentence"):
         tokenization.load_encoder(tmp_path / "vocab.bin")
 
 
@@ -328,18 +328,18 @@ def test_wordpiece_says_which_tokens_begin_a_word(pubmedbert_vocab):
 
 def test_the_vocabulary_of_a_folder_is_found(pubmedbert_vocab, tmp_path):
     with pytest.raises(
-        tokenization.VocabularyError, match="has no vocab.txt, .* or tokenizer.json"
+        vocabularies.VocabularyError, match="has no vocab.txt, .* or tokenizer.json"
     ):
-        tokenization.find_vocabulary(tmp_path)
+        vocabularies.find_vocabulary(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    found = tokenization.find_vocabulary(tmp_path)
-    assert tokenization.vocabulary_files(found) == [tmp_path / "tokenizer.json"]
+    found = vocabularies.find_vocabulary(tmp_path)
+    assert vocabularies.vocabulary_files(found) == [tmp_path / "tokenizer.json"]
     (tmp_path / "vocab.json").write_text("{}")
-    found = tokenization.find_vocabulary(tmp_path)
-    assert tokenization.vocabulary_files(found) == [found, tmp_path / "merges.txt"]
-    tokenization.copy_vocabulary(pubmedbert_vocab, tmp_path)
-    with pytest.raises(tokenization.VocabularyError, match="has vocab.txt and vocab.json: remove"):
-        tokenization.find_vocabulary(tmp_path)
+    found = vocabularies.find_vocabulary(tmp_path)
+    assert vocabularies.vocabulary_files(found) == [found, tmp_path / "merges.txt"]
+    vocabularies.copy_vocabulary(pubmedbert_vocab, tmp_path)
+    with pytest.raises(vocabularies.VocabularyError, match="has vocab.txt and vocab.json: remove"):
+        vocabularies.find_vocabulary(tmp_path)
 
 
 def test_encoding_does_not_need_tensorflow(pubmedbert_vocab):
@@ -357,18 +357,18 @@ def test_encoding_does_not_need_tensorflow(pubmedbert_vocab):
 KINDS = ["wordpiece", "byte_bpe", "unigram", "bpe", "albert"]
 
 
-def tokenizer_of(vocabularies, kind, *new_tokens):
-    return tokenization.load_tokenizer(vocabularies[kind], kind != "byte_bpe", new_tokens)
+def tokenizer_of(vocabulary_of_kind, kind, *new_tokens):
+    return tokenization.load_tokenizer(vocabulary_of_kind[kind], kind != "byte_bpe", new_tokens)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabularies, sentences):
+def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabulary_of_kind, sentences):
     """Of SentencePiece's kinds the encoder is the library itself."""
     import sentencepiece
 
-    path = vocabularies[kind]
+    path = vocabulary_of_kind[kind]
     encoder = tokenization.load_encoder(path, kind != "byte_bpe")
-    tokenizer = tokenizer_of(vocabularies, kind)
+    tokenizer = tokenizer_of(vocabulary_of_kind, kind)
     names = ("kind", "vocab_size", "pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
     for name in names:
         assert getattr(tokenizer, name) == getattr(encoder, name)
@@ -385,10 +385,10 @@ def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabularies, sentences):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_have_the_characters_of_the_text(kind, vocabularies, sentences):
-    tokenizer = tokenizer_of(vocabularies, kind)
-    marks = {"wordpiece": "##", "byte_bpe": tokenization.BYTE_BPE_SPACE}
-    mark = marks.get(kind, tokenization.SENTENCEPIECE_SPACE)
+def test_tokens_have_the_characters_of_the_text(kind, vocabulary_of_kind, sentences):
+    tokenizer = tokenizer_of(vocabulary_of_kind, kind)
+    marks = {"wordpiece": "##", "byte_bpe": vocabularies.BYTE_BPE_SPACE}
+    mark = marks.get(kind, vocabularies.SENTENCEPIECE_SPACE)
     texts = [text for text in sentences if text.isascii() and "''" not in text]
     assert len(texts) > 900
     for text, encoding in zip(texts, tokenizer.encode(texts), strict=True):
@@ -404,10 +404,10 @@ def test_tokens_have_the_characters_of_the_text(kind, vocabularies, sentences):
         assert seen == {place for place, char in enumerate(text) if not char.isspace()}
 
 
-def test_offsets_are_of_the_characters_before_they_were_changed(vocabularies):
+def test_offsets_are_of_the_characters_before_they_were_changed(vocabulary_of_kind):
     text = "Sjo\u0308gren  (\ufb01ne) \u03b2-Caf\u00e9"
     for kind in KINDS:
-        encoding = tokenizer_of(vocabularies, kind).encode([text])[0]
+        encoding = tokenizer_of(vocabulary_of_kind, kind).encode([text])[0]
         starts, ends = map(list, zip(*encoding.offsets, strict=True))
         assert starts == sorted(starts) and starts[0] == 0 and ends[-1] == len(text), kind
         for word in text.split():
@@ -417,12 +417,12 @@ def test_offsets_are_of_the_characters_before_they_were_changed(vocabularies):
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "albert"])
 def test_words_are_those_of_transformers(
-    kind, vocabularies, sentences, tmp_path, sentencepiece_for_transformers
+    kind, vocabulary_of_kind, sentences, tmp_path, sentencepiece_for_transformers
 ):
     """With `is_split_into_words`, and `add_prefix_space` where there is such a thing."""
     import transformers
 
-    path = vocabularies[kind]
+    path = vocabulary_of_kind[kind]
     if kind == "wordpiece":
         theirs = transformers.BertTokenizer(str(path))
     elif kind == "byte_bpe":
@@ -432,7 +432,7 @@ def test_words_are_those_of_transformers(
         theirs = transformers.AlbertTokenizer.from_pretrained(tmp_path)
     words = [text.split() for text in sentences]
     encoded = theirs(words, is_split_into_words=True, add_special_tokens=False)["input_ids"]
-    tokenizer = tokenizer_of(vocabularies, kind)
+    tokenizer = tokenizer_of(vocabulary_of_kind, kind)
     for own, expected in zip(words, encoded, strict=True):
         assert sum(tokenizer.encode_words(own), []) == expected
     # A word of a character that is dropped is one; byte-level BPE drops none.
@@ -441,9 +441,9 @@ def test_words_are_those_of_transformers(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_new_tokens_are_tokens(kind, vocabularies):
+def test_new_tokens_are_tokens(kind, vocabulary_of_kind):
     markers = ("[S1]", "[E1]", "[S2]", "[E2]")
-    tokenizer = tokenizer_of(vocabularies, kind, *markers)
+    tokenizer = tokenizer_of(vocabulary_of_kind, kind, *markers)
     size = tokenizer.vocab_size
     assert tokenizer.rows == size + 4
     text = "Both [S1] aspirin [E1] and [S2] COX-1 [E2] inhibit"
@@ -453,27 +453,27 @@ def test_new_tokens_are_tokens(kind, vocabularies):
         start = text.index(marker)
         assert encoding.offsets[place] == (start, start + 4)
     # The others are as they would be without them.
-    (without,) = tokenizer_of(vocabularies, kind).encode(["Both aspirin and COX-1 inhibit"])
+    (without,) = tokenizer_of(vocabulary_of_kind, kind).encode(["Both aspirin and COX-1 inhibit"])
     assert [number for number in encoding.ids if number < size] == without.ids
 
 
 def test_albert_s_text_is_lower_cased_first(
-    vocabularies, sentences, tmp_path, sentencepiece_for_transformers
+    vocabulary_of_kind, sentences, tmp_path, sentencepiece_for_transformers
 ):
     """As by `AlbertTokenizer`, in pretraining and in fine-tuning; and never where it is not due."""
     import transformers
 
-    path = vocabularies["albert"]
+    path = vocabulary_of_kind["albert"]
     (tmp_path / "spiece.model").write_bytes(path.read_bytes())
     theirs = transformers.AlbertTokenizer.from_pretrained(tmp_path)
     texts = [*sentences, "Sj\u00f6gren's ``naive'' \u00c9tude", "\u0130stanbul CAF\u00c9"]
     expected = theirs(texts, add_special_tokens=False)["input_ids"]
-    assert [e.ids for e in tokenizer_of(vocabularies, "albert").encode(texts)] == expected
+    assert [e.ids for e in tokenizer_of(vocabulary_of_kind, "albert").encode(texts)] == expected
     assert len(differing(tokenization.load_encoder(path, True), texts, expected)) <= 2
     # Not where it is not asked for, nor with a model that folds case itself: accents stay.
     for kind, lower_case in (("albert", False), ("unigram", True)):
-        encoder = tokenization.load_encoder(vocabularies[kind], lower_case)
-        tokenizer = tokenization.load_tokenizer(vocabularies[kind], lower_case)
+        encoder = tokenization.load_encoder(vocabulary_of_kind[kind], lower_case)
+        tokenizer = tokenization.load_tokenizer(vocabulary_of_kind[kind], lower_case)
         texts = ["caf\u00e9", "cafe", "DNA", "dna"]
         parts = np.split(encoder(texts)[0], encoder(texts)[1][1:-1])
         for ids in ([x.tolist() for x in parts], [e.ids for e in tokenizer.encode(texts)]):
@@ -504,16 +504,16 @@ def test_other_sentencepiece_models_are_refused(sentences, tmp_path, settings, w
     )
     path = tmp_path / "a.model"
     path.write_bytes(model.getvalue())
-    with pytest.raises(tokenization.VocabularyError, match=f"a.model {words}, which cannot"):
+    with pytest.raises(vocabularies.VocabularyError, match=f"a.model {words}, which cannot"):
         tokenization.load_tokenizer(path)
 
 
-def test_a_normalizer_is_read_whole_or_refused(vocabularies):
+def test_a_normalizer_is_read_whole_or_refused(vocabulary_of_kind):
     # Damaged here, the library builds it, and panics at a character that leads to the damage.
     from tokenizers import normalizers
 
     read = sentencepiece_model.ModelProto.FromString
-    model = read(Path(vocabularies["unigram"]).read_bytes())
+    model = read(Path(vocabulary_of_kind["unigram"]).read_bytes())
     spec, draw = model.normalizer_spec, np.random.default_rng(0)
     charsmap = spec.precompiled_charsmap
     assert sentencepiece_model.folds_case(model)

@@ -18,11 +18,11 @@ from tfbio.runs import finetuner, finetuning, predict
 from tfbio.task_types import tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.text import tokenization
+from tfbio.text import vocabularies
 from tfbio.weights import checkpoints, fine_tuned
 
 WORDS = "the a of in and is not works cell drug il - 2 . ( ) , ##s ##ed protein binds give it"
-VOCABULARY = [*tokenization.SPECIAL_TOKENS, *WORDS.split()]
+VOCABULARY = [*vocabularies.SPECIAL_TOKENS, *WORDS.split()]
 SHAPE = {
     "vocab_size": len(VOCABULARY) + 3,
     "hidden_size": 24,

@@ -409,7 +409,7 @@ ALBERT_REST = {
 
 
 @pytest.fixture
-def albert(tmp_path, vocabularies):
+def albert(tmp_path, vocabulary_of_kind):
     """A small model of `transformers`, and its weights in a folder as Google released them."""
     import torch
     import transformers
@@ -456,7 +456,7 @@ def albert(tmp_path, vocabularies):
     )
     # It calls the form with tanh gelu.
     (folder / "albert_config.json").write_text(json.dumps({**shape, "hidden_act": "gelu"}))
-    shutil.copy(vocabularies["albert"], folder / "30k-clean.model")
+    shutil.copy(vocabulary_of_kind["albert"], folder / "30k-clean.model")
     return model, folder
 
 

@@ -22,7 +22,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.text import tokenization
+from tfbio.text import vocabularies
 from tfbio.weights import checkpoints, weight_files
 
 SHAPE = {
@@ -411,7 +411,7 @@ def test_fine_tuning_starts_from_no_such_files(folder, cpu, tmp_path):
             **more,
         )
 
-    (folder / "vocab.txt").write_text("\n".join(tokenization.SPECIAL_TOKENS) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(vocabularies.SPECIAL_TOKENS) + "\n")
     (folder / "model.safetensors").write_bytes(POINTER)
     with pytest.raises(UserError, match="model.safetensors is a pointer of Git LFS"):
         finetune()

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tokenizers
 
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.text.in_graph import characters as chars
 
 _LETTER, _NUMBER, _OTHER, _SPACE = range(4)
@@ -44,7 +44,7 @@ class ByteBpe(tf.Module):
         names = _byte_names()
         lacking = [name for name in names if name not in vocab]
         if lacking:
-            raise tokenization.VocabularyError(
+            raise vocabularies.VocabularyError(
                 f"{vocab_file} has no token for the byte {names.index(lacking[0])}, "
                 f"{lacking[0]!r}, and no graph can be made of it: make a vocabulary with "
                 "`python -m data_prep.vocabulary`."
@@ -66,7 +66,7 @@ class ByteBpe(tf.Module):
         ]
         self.at_once = tf.constant(at_once or [True])
         self.kinds = chars.table(_kinds())
-        space = tokenization.BYTE_BPE_SPACE
+        space = vocabularies.BYTE_BPE_SPACE
         tokens = sorted(vocab, key=vocab.__getitem__)
         leading = [len(token) - len(token.lstrip(space)) for token in tokens]
         trailing = [len(token) - len(token.rstrip(space)) for token in tokens]

@@ -20,7 +20,7 @@ import tensorflow_text
 import tokenizers
 
 from tfbio.base import records
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.text.in_graph import (
     byte_bpe as graph_byte_bpe,
 )
@@ -58,7 +58,7 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
         return graph_byte_bpe.ByteBpe(vocab_file)
     vocab = tokenization.read_vocab(vocab_file)
     records.write_text(vocab_file, "\n".join(vocab) + "\n")
-    return WordPiece(str(vocab_file), lower_case, vocab[tokenization.UNK])
+    return WordPiece(str(vocab_file), lower_case, vocab[vocabularies.UNK])
 
 
 class WordPiece(tf.Module):
@@ -75,7 +75,7 @@ class WordPiece(tf.Module):
         self.wordpiece = tensorflow_text.WordpieceTokenizer(
             tf.lookup.StaticHashTable(_Lines(vocab_file), unk_id),
             max_bytes_per_word=4 * _LONGEST,
-            unknown_token=tokenization.UNK,
+            unknown_token=vocabularies.UNK,
         )
         changed, apart = _normalized(lower_case)
         self.replace = chars.replacer(changed)

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.text.in_graph import byte_bpe as graph_byte_bpe
 
 
@@ -21,20 +21,20 @@ def check(path, texts):
         assert list(zip(starts, ends, strict=True)) == expected.offsets, ascii(text)
 
 
-def test_tokens_and_their_places(vocabularies, sentences, awkward_texts, characters):
+def test_tokens_and_their_places(vocabulary_of_kind, sentences, awkward_texts, characters):
     texts = [*sentences, *awkward_texts, *(f"a{char}A {char} 1" for char in characters)]
-    check(vocabularies["byte_bpe"], texts)
+    check(vocabulary_of_kind["byte_bpe"], texts)
 
 
-def test_no_texts(vocabularies):
-    ours = graph_byte_bpe.ByteBpe(vocabularies["byte_bpe"])
+def test_no_texts(vocabulary_of_kind):
+    ours = graph_byte_bpe.ByteBpe(vocabulary_of_kind["byte_bpe"])
     for texts in ([], [""]):
         assert ours(tf.constant(texts, tf.string)).to_list() == [[]] * len(texts)
 
 
 def write(folder, merges, drop=()):
     names = [name for name in graph_byte_bpe._byte_names() if name not in drop]
-    tokens = [*tokenization.BYTE_BPE_SPECIAL_TOKENS, *names, *map("".join, merges)]
+    tokens = [*vocabularies.BYTE_BPE_SPECIAL_TOKENS, *names, *map("".join, merges)]
     vocab = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     (folder / "vocab.json").write_text(json.dumps(vocab))
     (folder / "merges.txt").write_text("".join(f"{a} {b}\n" for a, b in merges))
@@ -59,5 +59,5 @@ def test_the_order_of_merges(merges, tmp_path):
 
 
 def test_a_vocabulary_without_a_byte_is_refused(tmp_path):
-    with pytest.raises(tokenization.VocabularyError, match="has no token for the byte 97, 'a'"):
+    with pytest.raises(vocabularies.VocabularyError, match="has no token for the byte 97, 'a'"):
         graph_byte_bpe.ByteBpe(write(tmp_path, [], drop="a"))

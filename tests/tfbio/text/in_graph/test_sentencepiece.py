@@ -8,8 +8,8 @@ from tfbio.text.in_graph import sentencepiece as graph_sentencepiece
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "albert"])
-def test_tokens_and_their_places(kind, vocabularies, sentences, awkward_texts, characters):
-    path = vocabularies[kind]
+def test_tokens_and_their_places(kind, vocabulary_of_kind, sentences, awkward_texts, characters):
+    path = vocabulary_of_kind[kind]
     texts = [*sentences, *awkward_texts, *(f"a{char}A {char} 1" for char in characters[::3])]
     ours = graph_sentencepiece.SentencePiece(path, lower_case=True)
     theirs = tokenization.load_tokenizer(path)
@@ -41,7 +41,7 @@ def test_tokens_and_their_places(kind, vocabularies, sentences, awkward_texts, c
     assert unlike < (10 if kind == "albert" else 1)
 
 
-def test_no_texts(vocabularies):
-    ours = graph_sentencepiece.SentencePiece(vocabularies["albert"], lower_case=True)
+def test_no_texts(vocabulary_of_kind):
+    ours = graph_sentencepiece.SentencePiece(vocabulary_of_kind["albert"], lower_case=True)
     for texts in ([], [""], [" ", "\u0301"]):
         assert ours.with_places(tf.constant(texts, tf.string))[0].to_list() == [[]] * len(texts)

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio.task_types import words
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.text.in_graph import tokenization as graph_tokenization
 from tfbio.text.in_graph import words as graph_words
 
@@ -24,8 +24,8 @@ def test_words_and_their_places(rule, sentences, awkward_texts, characters):
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "albert", "unigram"])
-def test_tokens_of_words(kind, vocabularies, sentences, awkward_texts, tmp_path):
-    path = tokenization.copy_vocabulary(vocabularies[kind], tmp_path)
+def test_tokens_of_words(kind, vocabulary_of_kind, sentences, awkward_texts, tmp_path):
+    path = vocabularies.copy_vocabulary(vocabulary_of_kind[kind], tmp_path)
     theirs = tokenization.load_tokenizer(path)
     own = [word for text in [*sentences[::4], *awkward_texts] for word in text.split()]
     # Of "A\u030a", `tokenizers` drops the ring where a model folds case itself.

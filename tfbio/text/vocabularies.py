@@ -1,0 +1,159 @@
+"""The files of vocabularies: their names and special tokens, in a run's folder and in others.
+
+WordPiece has `vocab.txt`, SentencePiece `*.model`, byte-level BPE `vocab.json` with `merges.txt`;
+Hugging Face's `tokenizer.json` may hold any of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from tfbio.base import cli, storage
+from tfbio.text import sentencepiece_model
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+# The names of the same five in the other kinds: fairseq's in RoBERTa, and Google's in ALBERT.
+BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
+# How they write the space before a word, which is the first character of its first token.
+BYTE_BPE_SPACE = "\u0120"
+SENTENCEPIECE_SPACE = sentencepiece_model.SPACE
+# The names of vocabularies in a run's folder; and in one of Hugging Face's or Google's: ALBERT's,
+# that of XLM-RoBERTa and others, ALBERT's again; and what may be there instead of all of them.
+NAMES = ("vocab.txt", "vocab.model", "vocab.json")
+OTHER_NAMES = ("spiece.model", "sentencepiece.bpe.model", "30k-clean.model")
+TOKENIZER_JSON = "tokenizer.json"
+
+
+class VocabularyError(cli.UserError):
+    """A vocabulary file that is missing or cannot be used."""
+
+
+def vocabulary_files(path: str | os.PathLike) -> list[Path]:
+    """The files of a vocabulary: byte-level BPE has a second one."""
+    path = storage.at(path)
+    is_byte_bpe = path.suffix == ".json" and path.name != TOKENIZER_JSON
+    return [path, path.with_name("merges.txt")] if is_byte_bpe else [path]
+
+
+def find_vocabulary(folder: str | os.PathLike) -> Path:
+    """The vocabulary in a folder of examples, of a run, or of Hugging Face's.
+
+    Only of the last it may be `tokenizer.json`, of which `copy_vocabulary` makes another.
+
+    Raises:
+      VocabularyError: there is none, or more than one.
+    """
+    names = (*NAMES, *OTHER_NAMES)
+    found = [path for name in names if (path := storage.at(folder, name)).is_file()]
+    if len(found) > 1:
+        raise VocabularyError(
+            f"{folder} has {' and '.join(path.name for path in found)}: remove those that it was "
+            "not made with."
+        )
+    if not found:
+        path = storage.at(folder, TOKENIZER_JSON)
+        if path.is_file():
+            return path
+        raise VocabularyError(f"{folder} has no {', '.join(names)} or {TOKENIZER_JSON}.")
+    return found[0]
+
+
+def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
+    """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`.
+
+    Returns:
+      The file that `load_encoder` takes.
+
+    Raises:
+      VocabularyError: `path` is a `tokenizer.json` that holds none of them.
+    """
+    files = contents(path)
+    for name, content in files.items():
+        with storage.written_whole(storage.at(folder, name)) as stream:
+            stream.write(content)
+    return storage.at(folder, next(iter(files)))
+
+
+def contents(path: str | os.PathLike) -> dict[str, bytes]:
+    """The files of a vocabulary by their names in a run's folder, that for `load_encoder` first."""
+    if storage.at(path).name == TOKENIZER_JSON:
+        return vocabulary_in(path)
+    first, *others = vocabulary_files(path)
+    found = {f"vocab{first.suffix}": first.read_bytes()}
+    return found | {file.name: file.read_bytes() for file in others}
+
+
+def sha256_of(path: str | os.PathLike) -> str:
+    """Tells one vocabulary from another: the SHA-256 of its file, or of the hashes of several."""
+    hashes = [hashlib.sha256(content).hexdigest() for content in contents(path).values()]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
+    """The vocabulary in a `tokenizer.json`, which is all that `transformers` 5 saves.
+
+    Returns:
+      The content of `vocab.txt`, of `vocab.json` and `merges.txt`, or of `vocab.model`.
+
+    Raises:
+      VocabularyError: it has none of these.
+    """
+    tokenizer = storage.read_json(storage.at(path))
+    model, added = tokenizer.get("model", {}), tokenizer.get("added_tokens", [])
+    try:
+        if isinstance(model.get("vocab"), list):
+            return {"vocab.model": _sentencepiece(tokenizer)}
+        vocab = model["vocab"] | {token["content"]: token["id"] for token in added}
+        tokens = sorted(vocab, key=vocab.__getitem__)
+        if [vocab[token] for token in tokens] != list(range(len(tokens))):
+            raise ValueError("its ids are not 0, 1, 2 and so on")
+        if model.get("continuing_subword_prefix") == "##":
+            return {"vocab.txt": "".join(f"{token}\n" for token in tokens).encode()}
+        if "ByteLevel" not in json.dumps(tokenizer["pre_tokenizer"]):
+            raise ValueError("it is neither WordPiece, nor byte-level BPE, nor Unigram")
+        # Each is "a b", or in newer files ["a", "b"].
+        merges = (x if isinstance(x, str) else " ".join(x) for x in model["merges"])
+        lines = "".join(f"{merge}\n" for merge in ("#version: 0.2", *merges))
+        return {
+            "vocab.json": json.dumps(vocab, ensure_ascii=False).encode(),
+            "merges.txt": lines.encode(),
+        }
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise VocabularyError(
+            f"{path} holds no vocabulary that can be used ({reason}): give a folder with "
+            "vocab.txt, with vocab.json and merges.txt, or with spiece.model."
+        ) from error
+
+
+def _sentencepiece(tokenizer: dict) -> bytes:
+    """A SentencePiece model of the pieces and the normalizer in a `tokenizer.json`."""
+    own, unknown = tokenizer["model"], tokenizer["model"]["unk_id"]
+    special = {token["content"] for token in tokenizer["added_tokens"] if token["special"]}
+    model = sentencepiece_model.ModelProto()
+    for number, (piece, score) in enumerate(own["vocab"]):
+        kind = sentencepiece_model.NORMAL
+        if number == unknown:
+            kind = sentencepiece_model.UNKNOWN
+        elif piece in special:
+            kind = sentencepiece_model.CONTROL
+        model.pieces.add(piece=piece, score=score, type=kind)
+    names = [piece.piece for piece in model.pieces]
+    spec = model.trainer_spec
+    spec.model_type, spec.vocab_size = sentencepiece_model.UNIGRAM, len(names)
+    spec.unk_id, spec.unk_piece, spec.bos_id, spec.eos_id = unknown, names[unknown], -1, -1
+    pad = SENTENCEPIECE_SPECIAL_TOKENS[0]
+    spec.pad_id = names.index(pad) if pad in names else -1
+    normalizer = tokenizer.get("normalizer") or {}
+    for part in normalizer.get("normalizers", [normalizer]):
+        if part.get("type") == "Precompiled":
+            charsmap = base64.b64decode(part["precompiled_charsmap"])
+            model.normalizer_spec.precompiled_charsmap = charsmap
+    return model.SerializeToString()
