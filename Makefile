@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test fuzz fuzz-coverage kills lint format parity install-tpu tpu-check
+.PHONY: help demo test fuzz fuzz-coverage kills check lint format parity install-tpu tpu-check
 
 help:  ## Lists what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
@@ -18,7 +18,7 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 PYTEST = $(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-reorder \
 	--numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)')
 
-test: lint .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
+test: check .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
 	@$(PYTEST) --ignore-glob='*_on_tpu.py'
 	@$(PYTEST) tests/tfbio/*/*_on_tpu.py
 
@@ -31,6 +31,9 @@ fuzz-coverage: .venv/installed-test  ## The branches of each reader that those i
 
 kills: .venv/installed  ## Kills each stage as it writes, and fills its disk
 	@TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/kills.py
+
+check: lint  ## ruff, and that each room imports only rooms below it
+	@$(BIN)/lint-imports --no-logo
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
