@@ -22,7 +22,8 @@ import contextlib
 
 from absl import flags
 
-from tfbio.base import cli, config, paths, records, storage
+from tfbio.base import cli, config, paths, storage
+from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
 from tfbio.training import devices
@@ -137,7 +138,7 @@ def _check_examples() -> None:
     """Names a folder or glob of --examples that stands for nothing."""
     for folder in FLAGS.examples:
         if not storage.is_remote(folder) and not storage.find(folder):
-            records.read_manifest(folder, "examples")  # which says so
+            read_manifest(folder, "examples")  # which says so
 
 
 def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:

@@ -89,12 +89,12 @@ def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
     import tensorflow as tf
     from official.nlp.tools.tokenization import FullTokenizer
 
-    from tfbio.base import records
+    from tfbio.base.document_records import read_documents
 
     tokenizer = FullTokenizer(vocab)  # the BERT authors' own, which ELECTRA's repository copies
     text_file = f"{output}/documents.txt"
     with open(text_file, "w", encoding="utf-8") as stream:
-        for document in records.read_documents(documents):
+        for document in read_documents(documents):
             stream.write("\n".join([document.title, *document.sentences]) + "\n\n")
     length, rng = 128, random.Random(0)
     cls, sep = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
@@ -177,22 +177,24 @@ def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
 
 def copy_documents(source: Path, folder: Path, copies: int) -> None:
     """A corpus with the documents of another so many times, each time under other ids."""
-    from tfbio.base import records
+    from tfbio.base.document_records import read_documents
+    from tfbio.base.manifests import MANIFEST, read_manifest, write_manifest
+    from tfbio.base.shards import write_shard
 
     folder.mkdir()
-    manifest = records.read_manifest(source, "documents")
+    manifest = read_manifest(source, "documents")
     shards = []
     for copy in range(copies):
         for shard in manifest.shards:
             documents = (
                 dataclasses.replace(d, id=f"{d.article}-{copy}")
-                for d in records.read_documents(source, [shard])
+                for d in read_documents(source, [shard])
             )
             name = shard.file.replace("documents-", f"documents-{copy}")
             shards.append(
-                records.write_shard(folder / name, (document.serialize() for document in documents))
+                write_shard(folder / name, (document.serialize() for document in documents))
             )
-    records.write_manifest(folder / records.MANIFEST, dataclasses.replace(manifest, shards=shards))
+    write_manifest(folder / MANIFEST, dataclasses.replace(manifest, shards=shards))
 
 
 # --- The comparison ------------------------------------------------------------------------------
@@ -254,7 +256,7 @@ def main() -> None:
 
     require("pubmed_parser", "spacy", "scispacy", "official=tf-models-official")
     from data_prep import documents as documents_stage
-    from tfbio.base import records
+    from tfbio.base.manifests import read_manifest
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -270,7 +272,7 @@ def main() -> None:
             cost = cost_of(
                 stage("documents", f"--input={paths}", f"--output={output}", f"--workers={workers}")
             )
-            return records.read_manifest(output, "documents").counts["documents"], cost
+            return read_manifest(output, "documents").counts["documents"], cost
 
         def documents_peer() -> float:
             results = [run_peer("documents", str(path)) for path in sample]
@@ -298,7 +300,7 @@ def main() -> None:
                     *flags,
                 )
             )
-            counts = records.read_manifest(output, "examples").counts
+            counts = read_manifest(output, "examples").counts
             return counts["tokens"] + counts["dropped_tokens"], cost
 
         def examples_peer() -> float:

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from benchmarks.command import Parser, count, run
 from benchmarks.pretraining import ROOT, prepare
-from tfbio.base import config, records
+from tfbio.base import config
+from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import devices
@@ -58,7 +59,7 @@ def sequences_per_core_second(
 
     from tfbio.runs import pretraining_data
 
-    manifest = records.read_manifest(folder, "examples")
+    manifest = read_manifest(folder, "examples")
     steps = 2 * batches * (rounds + 1)
     context = tf.distribute.InputContext(hosts, hosts - 1, hosts)
     iterator = iter(
@@ -107,7 +108,7 @@ def main() -> None:
         )
         print("|--:|--:|--:|--:|--:|")
         for examples in flags.examples or [str(folder / f"examples_{n}") for n in (128, 512)]:
-            length = records.read_manifest(examples, "examples").settings["sequence_length"]
+            length = read_manifest(examples, "examples").settings["sequence_length"]
             most = peak / objective_cost.example_flops(settings, length)
             alone, one_of_many = (
                 sequences_per_core_second(

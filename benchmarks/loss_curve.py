@@ -29,8 +29,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.command import Parser, count, require, run
-from tfbio.base import config, records, storage
+from tfbio.base import config, storage
 from tfbio.base.cli import UsageError, UserError
+from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import tokenization, vocabularies
 
@@ -66,7 +67,7 @@ def settings(
     examples: str, steps: int, batch_size: int, seed: int, changes: list[str]
 ) -> PretrainingConfig:
     """ELECTRA-small with its peak learning rate, and a warm-up for so few steps."""
-    of_examples = records.read_manifest(examples, "examples").settings
+    of_examples = read_manifest(examples, "examples").settings
     overrides = {
         "encoder.vocab_size": of_examples["vocab_size"],
         "sequence_length": of_examples["sequence_length"],
@@ -161,7 +162,7 @@ def batches(settings: PretrainingConfig, examples: str):
     """What `run_pretraining.py` would train on."""
     from tfbio.runs import pretraining_data
 
-    manifest = records.read_manifest(examples, "examples")
+    manifest = read_manifest(examples, "examples")
     size, steps = settings.train_batch_size, settings.num_train_steps
     return pretraining_data.training_dataset(examples, manifest, size, settings.seed, 0, steps)
 
@@ -226,7 +227,7 @@ def main() -> None:
             raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
     # A mistake is told here, once.
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
-    manifest = records.read_manifest(flags.examples, "examples")
+    manifest = read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
         raise UserError(
             f"--examples={flags.examples}: these are packed, which Hugging Face's models do not "

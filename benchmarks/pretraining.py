@@ -95,14 +95,14 @@ def tfbio_engine(
     """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products."""
     import tensorflow as tf
 
-    from tfbio.base import records
+    from tfbio.base.manifests import read_manifest
     from tfbio.runs import pretraining, pretraining_data
     from tfbio.text import tokenization
     from tfbio.training import distribution
 
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / f"examples_{shape.sequence_length}")
-    manifest = records.read_manifest(examples, "examples")
+    manifest = read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
     encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
     trainer = pretraining.Trainer(settings, encoder, strategy)
@@ -275,7 +275,7 @@ def compare(name: str, folder: Path, rounds: int) -> None:
 
 def prepare(folder: Path, documents: str, vocab: str) -> None:
     """Puts a vocabulary, examples of both lengths and encoded documents into the folder."""
-    from tfbio.base import records
+    from tfbio.base.document_records import read_documents
     from tfbio.text import tokenization
 
     def stage(name: str, *flags: str) -> None:
@@ -304,7 +304,7 @@ def prepare(folder: Path, documents: str, vocab: str) -> None:
         )
     encoder = tokenization.load_encoder(str(folder / "vocab.txt"), lower_case=True)
     encoded = []
-    for document in records.read_documents(documents):
+    for document in read_documents(documents):
         ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
         encoded.append(np.concatenate([[encoder.cls_id], ids, [encoder.sep_id]]).astype(np.int32))
     np.save(folder / "ids.npy", np.concatenate(encoded))

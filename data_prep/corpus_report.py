@@ -21,7 +21,9 @@ from absl import flags
 
 from data_prep.running import pipeline
 from data_prep.selection import articles
-from tfbio.base import cli, paths, records, storage
+from tfbio.base import cli, paths, storage
+from tfbio.base.document_records import Document, read_documents
+from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.text import tokenization
 
 # Documents that are encoded in one call.
@@ -49,11 +51,11 @@ def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = Tr
     from tqdm import tqdm
 
     encoder = tokenization.load_encoder(vocab, lower_case) if vocab else None
-    manifest = records.read_manifest(documents, "documents")
+    manifest = read_manifest(documents, "documents")
     words: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
     sentences: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
     tokens = unknown = 0
-    found = records.read_documents(documents, manifest.shards)
+    found = read_documents(documents, manifest.shards)
     total = manifest.counts.get("documents")
     for batch in _batches(tqdm(found, "documents", total, disable=None, unit=" documents")):
         for document in batch:
@@ -74,8 +76,8 @@ def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = Tr
     }
 
 
-def _batches(documents: Iterator[records.Document]) -> Iterator[list[records.Document]]:
-    batch: list[records.Document] = []
+def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
+    batch: list[Document] = []
     for document in documents:
         batch.append(document)
         if len(batch) == _BATCH:
@@ -97,7 +99,7 @@ def write_report(
     Returns:
       The path of report.md.
     """
-    manifest = records.read_manifest(documents, "documents")
+    manifest = read_manifest(documents, "documents")
     found = measure(documents, vocab, lower_case)
     try:
         Path(output).mkdir(parents=True, exist_ok=True)
@@ -105,11 +107,11 @@ def write_report(
         raise cli.UserError(f"cannot write to {output}: {error.strerror}.") from error
     _plot(manifest.counts, found, Path(output) / "report.png")
     path = Path(output) / "report.md"
-    records.write_text(path, "\n".join(_lines(manifest, found, vocab)) + "\n")
+    storage.write_text(path, "\n".join(_lines(manifest, found, vocab)) + "\n")
     return path
 
 
-def _lines(manifest: records.Manifest, found: dict[str, Any], vocab: str) -> Iterator[str]:
+def _lines(manifest: Manifest, found: dict[str, Any], vocab: str) -> Iterator[str]:
     counts = manifest.counts
     left_out: dict[str, int] = counts["left_out"]
     texts = {

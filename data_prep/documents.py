@@ -34,7 +34,10 @@ from absl import flags
 from data_prep.running import left_out, pipeline
 from data_prep.selection import articles, duplicates, exclusion, units, versions
 from data_prep.sentences import splitters
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.document_records import Document
+from tfbio.base.manifests import MANIFEST, Manifest
+from tfbio.base.shards import DataError, Shard, read_shard, write_shard
 from tfbio.formats import markup
 from tfbio.text import ragged
 
@@ -138,7 +141,7 @@ def make_documents(
     workers: int = 0,
     runner: str = "local",
     beam_args: Sequence[str] = (),
-) -> records.Manifest:
+) -> Manifest:
     """Runs the stage; the arguments are the command's flags.
 
     Returns:
@@ -164,9 +167,7 @@ def make_documents(
         "shard_megabytes": shard_megabytes,
         "max_articles": max_articles,
     }
-    manifest = pipeline.finished(
-        storage.at(output, records.MANIFEST), "documents", settings, overwrite
-    )
+    manifest = pipeline.finished(storage.at(output, MANIFEST), "documents", settings, overwrite)
     if manifest is not None:
         pipeline.say(f"{output} is complete and is reused.")
         _check_problems(manifest.problems, manifest.counts, strict)
@@ -253,7 +254,7 @@ def make_documents(
         counts.update(note["counts"])
     try:
         _check_problems(problems, counts, strict)
-    except records.DataError:
+    except DataError:
         pipeline.close_work(output, None)
         raise
     reasons: Counter[str] = Counter()
@@ -261,7 +262,7 @@ def make_documents(
     expected = sum(note["shards"] for note in notes)
     if len(notes) != len(inputs) or len(written) != expected:
         # A shared file system may show late what other machines wrote.
-        raise records.DataError(
+        raise DataError(
             f"{len(written)} of {expected} shards are to be seen in {output}: run the same command "
             "again; it continues."
         )
@@ -271,7 +272,7 @@ def make_documents(
     texts = sum(counts[kind] for kind in ("citation", "abstract", "body", "other_abstract"))
     if not counts["documents"]:
         pipeline.close_work(output, None)
-        raise records.DataError(
+        raise DataError(
             f"nothing is left of {texts} texts in {len(paths)} input files: "
             + (", ".join(f"{name} {n}" for name, n in reasons.items() if n) or "they are empty")
             + "."
@@ -279,16 +280,16 @@ def make_documents(
     lines = _write_left_out(output, work, notes)
     bad = counts["bad_input_files"] + counts["bad_parts"]
     if not texts == counts["documents"] + reasons.total() == counts["documents"] + lines - bad:
-        raise records.DataError(
+        raise DataError(
             f"{output}: {texts} texts were read, {counts['documents']} written and "
             f"{reasons.total()} left out, of which {left_out.FILE} has {lines - bad}: remove the "
             "folder, run the same command again, and report it if this is said again."
         )
-    manifest = records.Manifest(
+    manifest = Manifest(
         "documents",
         settings,
         dict(counts) | {"left_out": dict(reasons)},
-        [records.Shard(**note["shard"]) for note in written if note["shard"]["records"]],
+        [Shard(**note["shard"]) for note in written if note["shard"]["records"]],
         problems,
     )
     pipeline.close_work(output, manifest)
@@ -304,7 +305,7 @@ def _check_problems(problems: Sequence[str], counts: dict[str, int], strict: boo
         why = "and --strict is set" if strict else "and no other input was good"
         parts = f", and {count} parts of others," if (count := counts.get("bad_parts", 0)) else ""
         more = f" And {len(problems) - 1} more, which are listed above." if problems[1:] else ""
-        raise records.DataError(
+        raise DataError(
             f"{bad} of {files} input files{parts} could not be used, {why}: {problems[0]}{more}"
         )
 
@@ -414,8 +415,8 @@ def _write_shard(
 
     unit_file = units.unit_file(work, unit, "tfrecord")
     everything = int(units.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
-    stored = records.read_shard(work, records.Shard(unit_file.name, everything, 0, ""))
-    documents = [records.Document.parse(record) for record in stored]
+    stored = read_shard(work, Shard(unit_file.name, everything, 0, ""))
+    documents = [Document.parse(record) for record in stored]
     names = json.loads(units.unit_file(work, unit, "names.json").read_text(encoding="utf-8"))
     reasons: Counter[str] = Counter()
     with storage.written_whole(storage.at(work, units.left_out_file(unit))) as stream:
@@ -425,10 +426,10 @@ def _write_shard(
     kept = [document for text, document in enumerate(documents) if text in texts]
     counts: Counter[str] = Counter()
     split = _split(kept, splitter, counts)
-    shard = records.Shard(file, 0, 0, "")
+    shard = Shard(file, 0, 0, "")
     if kept:
         with pipeline.rare_garbage_collection():
-            shard = records.write_shard(storage.at(output, file), (d.serialize() for d in split))
+            shard = write_shard(storage.at(output, file), (d.serialize() for d in split))
     note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": reasons}
     pipeline.write_step(work, file, note)
     unit_file.unlink()
@@ -437,7 +438,7 @@ def _write_shard(
 def _left_out(
     rows: np.ndarray,
     alike: np.ndarray,
-    documents: Sequence[records.Document],
+    documents: Sequence[Document],
     names: Sequence[tuple[str, str]],
 ) -> Iterator[tuple[str, str, str]]:
     """Yields (id, file, reason) for each text of a unit that is left out, in their order."""
@@ -457,9 +458,7 @@ def _left_out(
                 yield left, file, "exact_duplicate" if exact[text] else "near_duplicate"
 
 
-def _split(
-    texts: Sequence[records.Document], splitter: str, counts: Counter[str]
-) -> Iterator[records.Document]:
+def _split(texts: Sequence[Document], splitter: str, counts: Counter[str]) -> Iterator[Document]:
     """Yields the documents with their sentences instead of whole sections; adds to `counts`."""
     # All sections of a unit go through the splitter in one stream, which keeps its batches full.
     split = _splitter(splitter)(text for document in texts for text in document.sentences)

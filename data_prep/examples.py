@@ -3,11 +3,11 @@
     python -m data_prep.examples --documents=out/documents --vocab=out/vocab.txt \\
         --output=out/examples_128 --sequence_length=128
 
-Writes `train-*.tfrecord` and `heldout-*.tfrecord` (the format is `records.ExampleFormat`), with a
-copy of the vocabulary and a `manifest.json`. What an example is, `--objective` says:
-`data_prep/sentences/segments.py` has them all. With `--packing`, several documents share an
-example, and no text is lost and next to no room. Nothing is masked: that is drawn anew at every
-training step.
+Writes `train-*.tfrecord` and `heldout-*.tfrecord` (the format is
+`example_records.ExampleFormat`), with a copy of the vocabulary and a `manifest.json`. What an
+example is, `--objective` says: `data_prep/sentences/segments.py` has them all. With `--packing`,
+several documents share an example, and no text is lost and next to no room. Nothing is masked:
+that is drawn anew at every training step.
 
 The order is shuffled over the whole corpus, and all training shards hold equally many examples, or
 one more. A second run reuses finished output, and an interrupted run continues. Next:
@@ -34,7 +34,12 @@ from absl import flags
 
 from data_prep.running import pipeline
 from data_prep.sentences import segments
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.document_records import article_of, is_held_out
+from tfbio.base.example_codec import bytes_features
+from tfbio.base.example_records import ExampleFormat
+from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, verify
+from tfbio.base.shards import Shard, read_shard, shard_name, write_shard
 from tfbio.text import tokenization, vocabularies
 
 if TYPE_CHECKING:
@@ -66,7 +71,7 @@ class Settings(NamedTuple):
     lower_case: bool
     objective: str
     packing: bool
-    form: records.ExampleFormat
+    form: ExampleFormat
     held_out_fraction: float
     shards: dict[str, int]  # by split
     seed: int
@@ -88,7 +93,7 @@ def make_examples(
     workers: int = 0,
     runner: str = "local",
     beam_args: Sequence[str] = (),
-) -> records.Manifest:
+) -> Manifest:
     """Runs the stage; the arguments are the command's flags.
 
     Returns:
@@ -111,11 +116,11 @@ def make_examples(
     # Where one is missing, loading the vocabulary says so.
     vocab_sha256 = vocabularies.sha256_of(vocab) if all(file.is_file() for file in files) else ""
     encoder = _encoder(vocab, vocab_sha256, lower_case)
-    source = records.read_manifest(documents, "documents")
+    source = read_manifest(documents, "documents")
     if not shards:
         shards = max(16, math.ceil(sum(shard.bytes for shard in source.shards) / SHARD))
     settings = {
-        "documents_sha256": records.sha256_of(storage.at(documents, records.MANIFEST)),
+        "documents_sha256": storage.sha256_of(storage.at(documents, MANIFEST)),
         "vocab_sha256": vocab_sha256,
         "vocab_size": encoder.vocab_size,
         "objective": objective,
@@ -127,13 +132,11 @@ def make_examples(
         "shards": shards,
         "seed": seed,
     }
-    manifest = pipeline.finished(
-        storage.at(output, records.MANIFEST), "examples", settings, overwrite
-    )
+    manifest = pipeline.finished(storage.at(output, MANIFEST), "examples", settings, overwrite)
     if manifest is not None:
         pipeline.say(f"{output} is complete and is reused.")
         return manifest
-    records.verify(documents, source, full=True)
+    verify(documents, source, full=True)
 
     work = pipeline.open_work(output, settings, overwrite)
     worker_settings = Settings(
@@ -142,7 +145,7 @@ def make_examples(
         lower_case=lower_case,
         objective=objective,
         packing=packing,
-        form=records.ExampleFormat.of(settings),
+        form=ExampleFormat.of(settings),
         held_out_fraction=held_out_fraction,
         shards={"train": shards, "heldout": math.ceil(shards * held_out_fraction)},
         seed=seed,
@@ -180,9 +183,7 @@ def make_examples(
     for step in pipeline.read_steps(work, "documents"):
         counts.update(step["counts"])
     written = [
-        records.Shard(**step["shard"])
-        for split in SPLITS
-        for step in pipeline.read_steps(work, split)
+        Shard(**step["shard"]) for split in SPLITS for step in pipeline.read_steps(work, split)
     ]
     for split in SPLITS:
         counts[f"{split}_examples"] = sum(s.records for s in written if s.split == split)
@@ -196,7 +197,7 @@ def make_examples(
         "documents_in_an_example": round(counts["pieces"] / max(1, examples), 3),
     }
     vocabularies.copy_vocabulary(vocab, output)
-    manifest = records.Manifest("examples", settings, totals, written)
+    manifest = Manifest("examples", settings, totals, written)
     pipeline.close_work(output, manifest)
     return manifest
 
@@ -218,7 +219,7 @@ def _encoder(vocab: str, sha256: str, lower_case: bool) -> tokenization.Encoder:
 Built = tuple[str, list[list[int]]]  # name of a shard of documents; for each chunk [train, heldout]
 
 
-def _build(shard: records.Shard, documents: str, work: str, settings: Settings) -> Built:
+def _build(shard: Shard, documents: str, work: str, settings: Settings) -> Built:
     """Writes the rows of a shard of documents, unless they are there already."""
     path = storage.at(work, f"{shard.file}.rows")
     done = _done(path, work, shard.file)
@@ -243,16 +244,16 @@ def _build(shard: records.Shard, documents: str, work: str, settings: Settings) 
 def _done(path: Path, work: str, name: str) -> list[list[int]] | None:
     """The chunks that an interrupted run already built, if they are still as it wrote them."""
     step = pipeline.read_step(work, name)
-    if step and path.is_file() and records.sha256_of(path) == step["sha256"]:
+    if step and path.is_file() and storage.sha256_of(path) == step["sha256"]:
         return step["chunks"]
     return None
 
 
-def _chunks(documents: str, shard: records.Shard) -> Iterator[list[Document]]:
+def _chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:
     """The documents of a shard, so many at a time that memory holds them, however large it is."""
     chunk, size = [], 0
-    for record in records.read_shard(documents, shard):
-        id_, title, sentences = records.bytes_features(record, ("id", "title", "sentences"))
+    for record in read_shard(documents, shard):
+        id_, title, sentences = bytes_features(record, ("id", "title", "sentences"))
         texts = title + sentences
         chunk.append(Document(id_[0].decode(), texts))
         size += sum(map(len, texts))
@@ -285,8 +286,8 @@ def build_rows(
     by_split: dict[str, list[tuple[str, segments.Bounds]]] = {split: [] for split in SPLITS}
     for document, own in zip(documents, bounds, strict=True):
         if len(own) > 1:
-            article = records.article_of(document.id)
-            held_out = records.is_held_out(article, settings.held_out_fraction)
+            article = article_of(document.id)
+            held_out = is_held_out(article, settings.held_out_fraction)
             by_split["heldout" if held_out else "train"].append((document.id, own))
     rows = {}
     for split, chosen in by_split.items():
@@ -347,7 +348,7 @@ def lay_out(
     examples: Sequence[Sequence[segments.Piece]],
     ids: np.ndarray,
     used: np.ndarray,
-    form: records.ExampleFormat,
+    form: ExampleFormat,
     pad_id: int,
 ) -> np.ndarray:
     """Writes examples out as rows.
@@ -455,7 +456,7 @@ def _place(deal: Deal, settings: Settings) -> Iterator[tuple[Part, Place]]:
 def _write(shard: tuple[Part, Iterable[Place]], output: str, settings: Settings) -> None:
     """Writes one shard in an order drawn for it, unless it is there already."""
     (split, index), places = shard
-    file = records.shard_name(split, index, settings.shards[split])
+    file = shard_name(split, index, settings.shards[split])
     if pipeline.shard_is_done(output, file):
         return
     work = storage.at(output, pipeline.WORK)
@@ -470,7 +471,7 @@ def _write(shard: tuple[Part, Iterable[Place]], output: str, settings: Settings)
                 blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
     rows = np.concatenate(blocks)
     rows = rows[_order(_key(settings.seed, split, index, "order"), len(rows))]
-    written = records.write_shard(storage.at(output, file), settings.form.serialize(rows), split)
+    written = write_shard(storage.at(output, file), settings.form.serialize(rows), split)
     pipeline.write_step(work, file, {"shard": dataclasses.asdict(written)})
 
 

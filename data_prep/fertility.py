@@ -25,7 +25,9 @@ from typing import NamedTuple
 from absl import flags
 
 from data_prep.running import pipeline
-from tfbio.base import cli, paths, records, storage
+from tfbio.base import cli, paths, storage
+from tfbio.base.document_records import read_documents
+from tfbio.base.manifests import read_manifest
 from tfbio.text import tokenization
 
 DEFINITION = """\
@@ -83,9 +85,9 @@ def document_words(folder: str | os.PathLike) -> Counter[str]:
     """
     from tqdm import tqdm
 
-    manifest = records.read_manifest(folder, "documents")
+    manifest = read_manifest(folder, "documents")
     words: Counter[str] = Counter()
-    found = records.read_documents(folder, manifest.shards)
+    found = read_documents(folder, manifest.shards)
     total = manifest.counts.get("documents")
     for document in tqdm(found, "words", total, disable=None, unit=" documents"):
         words.update(document.title.split())
@@ -204,7 +206,7 @@ def main(argv: list[str]) -> None:
     if flag.output:
         try:
             with storage.only_writer(flag.output):
-                records.write_text(flag.output, text)
+                storage.write_text(flag.output, text)
         except OSError as error:
             raise cli.UserError(f"cannot write {flag.output}: {error.strerror}.") from error
 

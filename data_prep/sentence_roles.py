@@ -20,7 +20,10 @@ from pathlib import Path
 from absl import flags
 
 from data_prep.running import pipeline
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.document_records import Document, hash_fraction, is_held_out, read_documents
+from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
+from tfbio.base.shards import DataError, Shard
 
 LABELS = ("background", "objective", "methods", "results", "conclusions")
 SPLITS = ("train", "dev", "test")
@@ -28,12 +31,12 @@ SPLITS = ("train", "dev", "test")
 
 def split_of(article: str, held_out_fraction: float) -> str:
     """The split of an article: a pure function of its id."""
-    if not records.is_held_out(article, held_out_fraction):
+    if not is_held_out(article, held_out_fraction):
         return "train"
-    return "dev" if records.hash_fraction(f"dev {article}") < 0.5 else "test"
+    return "dev" if hash_fraction(f"dev {article}") < 0.5 else "test"
 
 
-def roles(document: records.Document) -> list[str] | None:
+def roles(document: Document) -> list[str] | None:
     """The label of each sentence, or None if the document does not serve the task."""
     if document.id != document.article:
         return None  # no abstract: a full text's sections have titles of the authors' own
@@ -49,7 +52,7 @@ def make_sentence_roles(
     *,
     held_out_fraction: float = 0.05,
     overwrite: bool = False,
-) -> records.Manifest:
+) -> Manifest:
     """Runs the command; the arguments are its flags.
 
     Returns:
@@ -61,13 +64,13 @@ def make_sentence_roles(
     """
     from tqdm import tqdm
 
-    source = records.read_manifest(documents, "documents")
+    source = read_manifest(documents, "documents")
     settings = {
-        "documents_sha256": records.sha256_of(Path(documents) / records.MANIFEST),
+        "documents_sha256": storage.sha256_of(Path(documents) / MANIFEST),
         "held_out_fraction": held_out_fraction,
     }
     output = Path(output)
-    manifest = pipeline.finished(output / records.MANIFEST, "sentence_roles", settings, overwrite)
+    manifest = pipeline.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
     if manifest is not None:
         pipeline.say(f"{output} is complete and is reused.")
         return manifest
@@ -84,7 +87,7 @@ def make_sentence_roles(
         }
         for file in files.values():
             file.write("id\tlabel\tsentence\n")
-        found = records.read_documents(documents, source.shards)
+        found = read_documents(documents, source.shards)
         total = source.counts.get("documents")
         for document in tqdm(found, "sentence roles", total, disable=None, unit=" documents"):
             labels = roles(document)
@@ -99,7 +102,7 @@ def make_sentence_roles(
     empty = [split for split in SPLITS if not articles[split]]
     if empty:
         pipeline.close_work(output, None)
-        raise records.DataError(
+        raise DataError(
             f"the documents in {documents} have no structured abstract for {' and '.join(empty)}: "
             "give more documents, or another --held_out_fraction."
         )
@@ -108,14 +111,14 @@ def make_sentence_roles(
         path = output / f"{split}.tsv"
         shutil.move(work / path.name, path)
         lines = sum(labels_of[split].values())
-        size, sha256 = path.stat().st_size, records.sha256_of(path)
-        shards.append(records.Shard(path.name, lines, size, sha256, split))
+        size, sha256 = path.stat().st_size, storage.sha256_of(path)
+        shards.append(Shard(path.name, lines, size, sha256, split))
     counts = {
         split: {"articles": articles[split], "sentences": sum(labels_of[split].values())}
         | {label: labels_of[split][label] for label in LABELS}
         for split in SPLITS
     }
-    manifest = records.Manifest("sentence_roles", settings, counts, shards)
+    manifest = Manifest("sentence_roles", settings, counts, shards)
     pipeline.close_work(output, manifest)
     return manifest
 

@@ -32,7 +32,10 @@ from pathlib import Path
 from absl import flags
 
 from data_prep.running import pipeline
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.document_records import hash_fraction, read_documents
+from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, write_manifest
+from tfbio.base.shards import DataError, Shard
 from tfbio.text import tokenization, vocabularies
 
 # Each kind, with how the name of its file must end for `tokenization.load_encoder` to know it.
@@ -218,7 +221,7 @@ def make_vocabulary(
     lower_case: bool | None = None,
     sample_documents: int = 100_000,
     overwrite: bool = False,
-) -> records.Manifest:
+) -> Manifest:
     """Runs the stage; the arguments are the command's flags.
 
     Returns:
@@ -240,9 +243,9 @@ def make_vocabulary(
             "--lower_case does not go with --kind=byte_bpe, which keeps all bytes."
         )
     lower_case = kind != "byte_bpe" if lower_case is None else lower_case
-    source = records.read_manifest(documents, "documents")
+    source = read_manifest(documents, "documents")
     settings = {
-        "documents_sha256": records.sha256_of(storage.at(documents, records.MANIFEST)),
+        "documents_sha256": storage.sha256_of(storage.at(documents, MANIFEST)),
         "kind": kind,
         "size": size,
         "lower_case": lower_case,
@@ -261,10 +264,10 @@ def make_vocabulary(
     def texts() -> Iterator[str]:
         nonlocal learnt_from
         learnt_from = 0
-        found = records.read_documents(documents, source.shards)
+        found = read_documents(documents, source.shards)
         for document in tqdm(found, "vocabulary", total, disable=None, unit=" documents"):
             # Which documents are in the sample depends on nothing but their ids.
-            if records.hash_fraction(f"vocabulary {document.id}") < share:
+            if hash_fraction(f"vocabulary {document.id}") < share:
                 learnt_from += 1
                 yield document.title
                 yield from document.sentences
@@ -282,7 +285,7 @@ def make_vocabulary(
     # The same bytes without a manifest are what a run left that was killed before its last step.
     foreign = [path for path in files if path.exists() and path.read_bytes() != files[path]]
     if foreign and not manifest_path.exists() and not overwrite:
-        raise records.DataError(
+        raise DataError(
             f"{foreign[0]} exists, but not {manifest_path.name}, so it is not this command's: add "
             "--overwrite to replace it, or give another --output."
         )
@@ -295,19 +298,17 @@ def make_vocabulary(
             with storage.written_whole(path) as stream:
                 stream.write(content)
     except OSError as error:
-        raise records.DataError(f"cannot write {output}: {storage.reason(error)}.") from error
+        raise DataError(f"cannot write {output}: {storage.reason(error)}.") from error
     counts = {
         "tokens": tokenization.load_encoder(output).vocab_size,
         "documents": learnt_from,
     }
     shards = [
-        records.Shard(
-            path.name, counts["tokens"], len(content), hashlib.sha256(content).hexdigest()
-        )
+        Shard(path.name, counts["tokens"], len(content), hashlib.sha256(content).hexdigest())
         for path, content in files.items()
     ]
-    manifest = records.Manifest("vocabulary", settings, counts, shards)
-    records.write_manifest(manifest_path, manifest)
+    manifest = Manifest("vocabulary", settings, counts, shards)
+    write_manifest(manifest_path, manifest)
     return manifest
 
 

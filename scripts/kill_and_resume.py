@@ -94,9 +94,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="as of run_pretraining.py")
     flags = parser.parse_args()
 
-    from tfbio.base import records
+    from tfbio.base.manifests import read_manifest
 
-    words = records.read_manifest(flags.examples, "examples").settings["vocab_size"]
+    words = read_manifest(flags.examples, "examples").settings["vocab_size"]
     command = [sys.executable, "run_pretraining.py", f"--examples={flags.examples}"]
     command += ["--hparams=hparams/quickstart.json", f"--set=encoder.vocab_size={words}"]
     command += ["--set=encoder.hidden_dropout_prob=0.1", f"--set=num_train_steps={flags.steps}"]

@@ -210,9 +210,9 @@ def prepare_sentences(inputs: Path) -> None:
 
     Labels and tags mean nothing: nothing is to be learnt.
     """
-    from tfbio.base import records
+    from tfbio.base.document_records import read_documents
 
-    found = records.read_documents(inputs / "documents" / "out")
+    found = read_documents(inputs / "documents" / "out")
     sentences = [" ".join(s.split()) for document in found for s in document.sentences]
     fold = inputs / "folds" / "1"
     fold.mkdir(parents=True)

@@ -18,7 +18,7 @@ with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
 from data_prep import documents, examples, vocabulary
-from tfbio.base import records
+from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -171,7 +171,7 @@ def files_of():
     """The files of a finished folder, by name, as bytes."""
 
     def read(folder):
-        assert (Path(folder) / records.MANIFEST).is_file()
+        assert (Path(folder) / MANIFEST).is_file()
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
     return read

@@ -33,7 +33,7 @@ from absl import flags  # noqa: E402
 from data_prep import documents, examples  # noqa: E402, F401
 from data_prep.running import pipeline  # noqa: E402, F401
 from tfbio import report  # noqa: E402, F401
-from tfbio.base import cli, records  # noqa: E402, F401
+from tfbio.base import cli, document_records  # noqa: E402
 from tfbio.task_types import tasks  # noqa: E402, F401
 
 FLAGS = flags.FLAGS
@@ -133,6 +133,7 @@ def run_all(label: str, base: list[str] | None, lines: list[list[str]]) -> None:
     """Runs all lines of a command, and prints how each ended; after its name may be a note."""
     command = label.partition(" ")[0]
     before = set(FLAGS)
+    document_records.read_documents = begin  # before a command imports it
     loaded = load(command)
     if define_flags := loaded.pop("define_flags", None):
         define_flags()
@@ -141,7 +142,7 @@ def run_all(label: str, base: list[str] | None, lines: list[list[str]]) -> None:
         required = [name for name in names if FLAGS[name].value is None and FLAGS[name].validators]
         base = [f"--{name}={'new' if name == 'output' else 'folder'}" for name in required]
     sys.meta_path.insert(0, NothingHeavy())
-    pipeline.run = records.read_documents = begin
+    pipeline.run = begin
     import subprocess
     from concurrent.futures import ProcessPoolExecutor
 

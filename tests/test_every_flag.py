@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tfbio.base import records
+from tfbio.base.document_records import Document
+from tfbio.base.manifests import MANIFEST, Manifest, write_manifest
+from tfbio.base.shards import write_shard
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -203,13 +205,13 @@ def make_files(folder):
     for split in ("train", "dev", "test"):
         (folder / "task" / f"{split}.tsv").write_text(f"Aspirin\tB-Drug\n{split}\tO\n\n")
     (folder / "documents").mkdir()
-    document = records.Document("pmid:1", "pubmed.xml", "A title.", ["A sentence."], [""])
-    shard = records.write_shard(
+    document = Document("pmid:1", "pubmed.xml", "A title.", ["A sentence."], [""])
+    shard = write_shard(
         folder / "documents" / "documents-00000-of-00001.tfrecord", [document.serialize()]
     )
-    records.write_manifest(
-        folder / "documents" / records.MANIFEST,
-        records.Manifest("documents", {}, {"documents": 1}, [shard]),
+    write_manifest(
+        folder / "documents" / MANIFEST,
+        Manifest("documents", {}, {"documents": 1}, [shard]),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tfbio.base import records
+from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
 
 ROOT = Path(__file__).parents[1]
@@ -133,7 +133,7 @@ def test_a_dry_run_tells_the_costs_without_tensorflow():
 
 
 def test_a_dry_run_looks_at_the_examples_and_writes_nothing(examples_folder, tmp_path):
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     flags = ["--dry_run", f"--examples={examples_folder}", f"--model_dir={tmp_path / 'model'}"]
     flags += ["--hparams=hparams/quickstart.json", "--estimate_for=v100"]
     refused = run(*flags)
@@ -173,7 +173,7 @@ def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(examples_f
 
 
 def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_path):
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
     flags = [
         f"--examples={examples_folder}",
         "--hparams=hparams/quickstart.json",
@@ -202,7 +202,7 @@ def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_pat
 
 
 def ctrl_c_flags(examples_folder, model_dir):
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
     return [
         f"--examples={examples_folder}",
         f"--model_dir={model_dir}",

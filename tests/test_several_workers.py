@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scripts.kill_and_resume import saved
-from tfbio.base import records
+from tfbio.base.manifests import read_manifest
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,7 +72,7 @@ class Workers:
 
 @pytest.fixture(scope="module")
 def command(examples_folder):
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
     return [
         *(sys.executable, "run_pretraining.py", f"--examples={examples_folder}"),
         *("--hparams=hparams/quickstart.json", f"--set=encoder.vocab_size={words}"),

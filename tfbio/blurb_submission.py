@@ -41,7 +41,7 @@ from pathlib import Path
 
 from absl import flags
 
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
 from tfbio.reporting import published, results, test_sets
 from tfbio.reporting.results import Run
 from tfbio.task_types import predictions, tasks
@@ -134,7 +134,7 @@ def write_submission(
     paths = {}
     for task, content in contents.items():
         paths[task] = Path(output, f"{NAMES[task].replace(' ', '-')}.json")
-        records.write_text(paths[task], json.dumps(content) + "\n")
+        storage.write_text(paths[task], json.dumps(content) + "\n")
     if missing := [name for task, name in NAMES.items() if task not in runs]:
         print(f"No run of {', '.join(missing)}.")
     return paths

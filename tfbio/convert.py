@@ -134,7 +134,7 @@ def to_tfbio(source: str, target: str) -> None:
     """
     import tensorflow as tf
 
-    from tfbio.base import records
+    from tfbio.base import storage
     from tfbio.text import vocabularies
     from tfbio.training import optimization
     from tfbio.weights import checkpoints, fine_tuned, hugging_face
@@ -160,7 +160,7 @@ def to_tfbio(source: str, target: str) -> None:
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
-    records.write_text(os.path.join(unfinished, "config.json"), json.dumps(settings, indent=2))
+    storage.write_text(os.path.join(unfinished, "config.json"), json.dumps(settings, indent=2))
     vocabularies.copy_vocabulary(vocab_file, unfinished)
     optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
     optimizer._create_all_weights(model.trainable_variables)

@@ -29,7 +29,7 @@ from pathlib import Path
 import tqdm
 from absl import flags
 
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
 from tfbio.reporting import curves, published, results, tables, test_sets
 from tfbio.reporting.published import Column
 from tfbio.reporting.results import Run
@@ -127,13 +127,13 @@ def write_report(
         curves.draw(logged, folder / "pretraining.png")
     sections += [tables.markdown(table) for table in shown]
     sections.append("![Scores on the test sets beside the published ones](report.png)")
-    records.write_text(folder / "report.csv", _csv(columns, figures, models))
+    storage.write_text(folder / "report.csv", _csv(columns, figures, models))
     packages = (
         "% Needs \\usepackage{adjustbox,booktabs}; where names have other than Latin letters, "
         "lualatex or\n% xelatex, and a font that has them.\n\n"
     )
-    records.write_text(folder / "report.tex", packages + "\n".join(map(tables.latex, shown)))
-    records.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
+    storage.write_text(folder / "report.tex", packages + "\n".join(map(tables.latex, shown)))
+    storage.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
     return folder / "report.md"
 
 

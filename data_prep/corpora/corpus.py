@@ -26,7 +26,9 @@ from absl import flags
 from lxml import etree
 
 from data_prep.running import left_out, pipeline
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.document_records import hash_fraction
+from tfbio.base.shards import DataError
 from tfbio.formats import markup, relations
 
 SPLITS = ("train", "dev", "test")
@@ -49,7 +51,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 LeftOut = list[tuple[str, str, str]]
 
 
-class CorpusError(records.DataError):
+class CorpusError(DataError):
     """A corpus that is not as its makers released it."""
 
 
@@ -230,7 +232,7 @@ def hold_out(
     wanted = math.ceil(Fraction(str(fraction)) * sum(sizes.values()))
     having = Counter(label for labels in documents.values() for label in set(labels))
     held: set[str] = set()
-    for name in sorted(documents, key=records.hash_fraction):
+    for name in sorted(documents, key=hash_fraction):
         labels = set(documents[name])
         if sizes[name] <= wanted and all(having[label] > 1 for label in labels):
             held.add(name)

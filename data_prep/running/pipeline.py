@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from data_prep.running import left_out
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.manifests import MANIFEST, Manifest, load_manifest, verify, write_manifest
+from tfbio.base.shards import DataError, Shard
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -74,7 +76,7 @@ def say(message: str) -> None:
 
 def finished(
     manifest_path: str | os.PathLike, kind: str, settings: dict[str, Any], overwrite: bool
-) -> records.Manifest | None:
+) -> Manifest | None:
     """The manifest of an earlier run with the same settings, or None if there is work to do.
 
     Raises:
@@ -89,20 +91,20 @@ def finished(
         with suppress(OSError, ValueError, AttributeError, RecursionError):  # it is replaced
             found = json.loads(path.read_text(encoding="utf-8")).get("kind", kind)
         if found != kind:
-            raise records.DataError(
+            raise DataError(
                 f"{path.parent} holds {found}, which {kind} do not replace: give another --output."
             )
         return None
-    manifest = records.load_manifest(path, kind)
+    manifest = load_manifest(path, kind)
     for name, value in _as_json(settings).items():
         before = manifest.settings.get(name)
         if before != value:
-            raise records.DataError(
+            raise DataError(
                 f"{path.parent} holds {kind} made with {name}={_brief(before)}, not "
                 f"{_brief(value)}: add --overwrite to replace them, or give another --output."
             )
-    records.verify(path.parent, manifest)
-    if path.name == records.MANIFEST:
+    verify(path.parent, manifest)
+    if path.name == MANIFEST:
         # The run may have been killed after its last word.
         _remove_leftovers(path.parent)
     return manifest
@@ -118,29 +120,29 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     work = folder / WORK
     text = json.dumps(_as_json(settings), sort_keys=True)
     try:
-        replaced = overwrite and (folder / records.MANIFEST).exists()
+        replaced = overwrite and (folder / MANIFEST).exists()
         resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text
     except OSError:
         resumes = False
     try:
         if not resumes:
-            (folder / records.MANIFEST).unlink(missing_ok=True)
+            (folder / MANIFEST).unlink(missing_ok=True)
             for shard in folder.iterdir() if folder.is_dir() else ():
                 if _SHARD.fullmatch(shard.name) or shard.name == left_out.FILE:
                     shard.unlink()
             storage.remove_folder(work)
             work.mkdir(parents=True)
-            records.write_text(work / "settings.json", text)
+            storage.write_text(work / "settings.json", text)
     except OSError as error:
-        raise records.DataError(f"cannot write to {folder}: {storage.reason(error)}.") from error
+        raise DataError(f"cannot write to {folder}: {storage.reason(error)}.") from error
     return work
 
 
-def close_work(folder: str | os.PathLike, manifest: records.Manifest | None) -> None:
+def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
     """Ends a stage: writes its manifest (None: it failed), and removes the working folder."""
     folder = storage.at(folder)
     if manifest is not None:
-        records.write_manifest(folder / records.MANIFEST, manifest)
+        write_manifest(folder / MANIFEST, manifest)
     _remove_leftovers(folder)
     if manifest is None and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
@@ -155,7 +157,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
     """Notes in the working folder that a step is finished, and what it counted."""
-    records.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
+    storage.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
 
 
 def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
@@ -177,8 +179,8 @@ def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
     Where the shard was noted without a hash, nothing had to be written.
     """
     try:
-        written = records.Shard(**read_step(storage.at(folder, WORK), shard_file)["shard"]).sha256
-        return not written or records.sha256_of(storage.at(folder, shard_file)) == written
+        written = Shard(**read_step(storage.at(folder, WORK), shard_file)["shard"]).sha256
+        return not written or storage.sha256_of(storage.at(folder, shard_file)) == written
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

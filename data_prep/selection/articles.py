@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 
 from data_prep.readers import pmc, pubmed
 from data_prep.selection import boilerplate, exclusion, fingerprints
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.document_records import Document
 from tfbio.formats import markup
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
@@ -119,7 +120,7 @@ class Candidate:
     version: int = 1
     revised: int = 0
     reason: str = ""
-    documents: tuple[records.Document, ...] = ()
+    documents: tuple[Document, ...] = ()
 
 
 def read(
@@ -179,7 +180,7 @@ def _of_citation(
         return Candidate(DELETION, id_, key, citation.version, revised=99999999)
     revised = int(citation.revised or 0)
 
-    def candidate(reason: str = "", documents: tuple[records.Document, ...] = ()) -> Candidate:
+    def candidate(reason: str = "", documents: tuple[Document, ...] = ()) -> Candidate:
         return Candidate(CITATION, id_, key, citation.version, revised, reason, documents)
 
     if not known:
@@ -245,9 +246,7 @@ def _of_full_text(
         texts = [document for document in (abstract, body) if document]
         reason = _excluded(excluded, texts, pmid, int(number[1]) if number else 0)
 
-    def candidate(
-        kind: str, name: str, document: records.Document | None, min_words: int = 0
-    ) -> Candidate:
+    def candidate(kind: str, name: str, document: Document | None, min_words: int = 0) -> Candidate:
         why = reason
         if not why and (document is None or not document.sentences):
             why = "without_text"
@@ -280,7 +279,7 @@ def _unwanted(
 
 def _excluded(
     excluded: exclusion.Exclusion | None,
-    documents: Iterable[records.Document],
+    documents: Iterable[Document],
     pmid: int,
     pmcid: int = 0,
 ) -> str:
@@ -298,7 +297,7 @@ def _document(
     title: str,
     sections: Iterable[tuple[str, str, str]],
     selection: Selection,
-) -> records.Document:
+) -> Document:
     """A document of whole sections: (label as printed, kind of section, text) each."""
     texts, kinds = [], []
     last = ""
@@ -313,7 +312,7 @@ def _document(
         if texts[-1]:
             break
         del texts[-1], kinds[-1]
-    return records.Document(id_, source, title, texts, kinds)
+    return Document(id_, source, title, texts, kinds)
 
 
 def _kinds(sections: Iterable[pubmed.Section]) -> Iterator[tuple[str, str, str]]:
@@ -334,7 +333,7 @@ def _language(code: str) -> str:
     return _LANGUAGES.get(code, code)
 
 
-def _words(document: records.Document) -> int:
+def _words(document: Document) -> int:
     return sum(len(text.split()) for text in document.sentences)
 
 

@@ -22,7 +22,9 @@ import numpy as np
 from data_prep.readers import pmc, pubmed
 from data_prep.running import left_out, pipeline
 from data_prep.selection import articles, duplicates, exclusion, fingerprints, versions
-from tfbio.base import records, storage
+from tfbio.base import storage
+from tfbio.base.document_records import Document
+from tfbio.base.shards import DataError, write_shard
 from tfbio.formats import markup
 
 # A unit's number: its input's in the upper half, its place in the input in the lower half.
@@ -91,9 +93,7 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
     try:
         for rows, documents, names in _units(_candidates(paths, reader, counts, problems), reader):
             if units == _UNITS_OF_INPUT:
-                raise records.DataError(
-                    f"{paths[0]} has more than {units} units: raise --shard_megabytes."
-                )
+                raise DataError(f"{paths[0]} has more than {units} units: raise --shard_megabytes.")
             unit = index * _UNITS_OF_INPUT + units
             _write_unit(reader.work, unit, rows, documents, names)
             units += 1
@@ -172,10 +172,10 @@ def _whole(
 
 def _units(
     candidates: Iterable[tuple[str, articles.Candidate]], reader: Reader
-) -> Iterator[tuple[np.ndarray, list[records.Document], list[tuple[str, str]]]]:
+) -> Iterator[tuple[np.ndarray, list[Document], list[tuple[str, str]]]]:
     """Yields the rows, the texts, and the names of the rows, of one unit after the other."""
     rows: list[tuple] = []
-    documents: list[records.Document] = []
+    documents: list[Document] = []
     names: list[tuple[str, str]] = []
     characters = 0
     for file, candidate in candidates:
@@ -217,11 +217,11 @@ def _write_unit(
     work: str,
     unit: int,
     rows: np.ndarray,
-    documents: Sequence[records.Document],
+    documents: Sequence[Document],
     names: Sequence[tuple[str, str]],
 ) -> None:
     rows["unit"] = unit
-    records.write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
+    write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
     keys = np.repeat(rows["key"], rows["texts"]).tolist()
     from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
     likes = [
@@ -240,7 +240,7 @@ def _write_unit(
         path = unit_file(work, unit, f"{kind}.npy")
         with storage.naming(path):
             path.write_bytes(content.getvalue())
-    records.write_text(unit_file(work, unit, "names.json"), json.dumps(names))
+    storage.write_text(unit_file(work, unit, "names.json"), json.dumps(names))
 
 
 def _is_read(note: Path, index: int) -> bool:

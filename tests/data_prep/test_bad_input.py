@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from data_prep import documents
-from tfbio.base import cli, records
+from tfbio.base import cli
+from tfbio.base.document_records import read_documents
+from tfbio.base.manifests import read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 # What must never be in the output: text of bad files, and of a file that some of them refer to.
@@ -231,7 +233,7 @@ def expected_problems():
 
 def test_every_bad_file_is_named_and_counted(outcome):
     done, output = outcome
-    manifest = records.read_manifest(output, "documents")
+    manifest = read_manifest(output, "documents")
     expected = expected_problems()
     assert len(manifest.problems) == len(expected)
     for name, sentence in expected.items():
@@ -252,12 +254,12 @@ def test_nothing_good_is_lost_and_nothing_bad_is_kept(outcome, good, files_of, t
     alone = documents.make_documents(
         documents.find_files([str(good)]), tmp_path / "alone", workers=1
     )
-    found = list(records.read_documents(output))
+    found = list(read_documents(output))
     assert sorted(found, key=lambda d: d.id) == sorted(
-        records.read_documents(tmp_path / "alone"), key=lambda d: d.id
+        read_documents(tmp_path / "alone"), key=lambda d: d.id
     )
     assert len({d.id for d in found}) == len(found)
-    manifest = records.read_manifest(output, "documents")
+    manifest = read_manifest(output, "documents")
     for name in ("citation", "abstract", "body", "documents", "left_out"):
         assert manifest.counts[name] == alone.counts[name], name
     assert alone.counts["citation"] == 100 + 200 + 5
@@ -267,13 +269,13 @@ def test_nothing_good_is_lost_and_nothing_bad_is_kept(outcome, good, files_of, t
 
 
 def test_encodings_and_names_are_read_right(outcome, pubmed_slice, tmp_path):
-    found = {d.id: d for d in records.read_documents(outcome[1])}
+    found = {d.id: d for d in read_documents(outcome[1])}
     assert found["pmid:801"].title == "M\u00e9ni\u00e8re's disease"
     assert {f"pmid:{n}" for n in (802, 803, 804)} < found.keys()
     assert found["pmid:802"].source == "sp\u00e4t \\n\\x1b[31m\\udce9.xml"
     as_utf8 = sorted(pubmed_slice.iterdir())[:1]
     documents.make_documents(list(map(str, as_utf8)), tmp_path / "utf8", workers=1)
-    expected = list(records.read_documents(tmp_path / "utf8"))
+    expected = list(read_documents(tmp_path / "utf8"))
     assert len(expected) > 30
     for document in expected:
         assert found[document.id].title == document.title
@@ -289,8 +291,8 @@ def test_undeclared_entities_are_marked_and_counted(tmp_path, command):
     flags = [f"--input={tmp_path}", f"--output={tmp_path}/out", "--workers=1", "--strict"]
     done = command("documents", *flags)
     assert "that neither XML nor HTML knows, now \ufffd (U+FFFD): 2\n" in done.stdout
-    assert records.read_manifest(tmp_path / "out", "documents").counts["unknown_entities"] == 2
-    assert [(d.title, d.sentences) for d in records.read_documents(tmp_path / "out")] == [
+    assert read_manifest(tmp_path / "out", "documents").counts["unknown_entities"] == 2
+    assert [(d.title, d.sentences) for d in read_documents(tmp_path / "out")] == [
         ("rats & mice", [f"As \ufffd {name}\u2018s."]) for name in ("none.xml", "outside.xml")
     ]
 
@@ -335,7 +337,7 @@ def test_a_file_that_goes_away_meanwhile(tmp_path, monkeypatch, moment):
         paths, tmp_path / "out", sentence_splitter="scispacy", workers=1
     )
     assert manifest.problems == ["gone.xml: it cannot be read (No such file or directory)."]
-    assert [d.id for d in records.read_documents(tmp_path / "out")] == ["pmid:9"]
+    assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:9"]
 
 
 def test_folders_behind_links_are_read_once(tmp_path):
@@ -395,7 +397,7 @@ def test_memory_of_the_command_with_a_file_of_one_long_line(pubmed_slice, tmp_pa
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    counts = records.read_manifest(tmp_path / "out", "documents").counts
+    counts = read_manifest(tmp_path / "out", "documents").counts
     assert counts["citation"] == total > 5_000
     assert counts["documents"] + sum(counts["left_out"].values()) == total
     assert 100 < counts["documents"] <= 200

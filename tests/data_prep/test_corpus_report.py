@@ -1,7 +1,9 @@
 import json
 
 from data_prep import corpus_report
-from tfbio.base import records
+from tfbio.base.document_records import Document, read_documents
+from tfbio.base.manifests import MANIFEST, Manifest, write_manifest
+from tfbio.base.shards import write_shard
 from tfbio.text import tokenization
 
 
@@ -18,7 +20,7 @@ def test_the_report_says_what_the_documents_are(command, documents_folder, vocab
     text = (tmp_path / "report/report.md").read_text(encoding="utf-8")
 
     # Every figure again, from the documents themselves.
-    found = list(records.read_documents(documents_folder))
+    found = list(read_documents(documents_folder))
     words = [len(" ".join([d.title, *d.sentences]).split()) for d in found]
     sentences = sum(len(d.sentences) for d in found)
     assert f"| abstracts | {len(found):,} | {sum(words):,} |" in text
@@ -36,16 +38,14 @@ def test_the_report_says_what_the_documents_are(command, documents_folder, vocab
 
 def test_bodies_are_counted_apart(tmp_path):
     documents = [
-        records.Document("pmid:1", "a.xml", "A title", ["One two three."], [""]),
-        records.Document("pmid:1#body", "b.nxml", "A title", ["Four.", "Five."], ["", ""]),
+        Document("pmid:1", "a.xml", "A title", ["One two three."], [""]),
+        Document("pmid:1#body", "b.nxml", "A title", ["Four.", "Five."], ["", ""]),
     ]
-    shard = records.write_shard(
+    shard = write_shard(
         tmp_path / "documents-00000-00000.tfrecord", (d.serialize() for d in documents)
     )
     counts = {"documents": 2, "left_out": {}, "input_files": 2}
-    records.write_manifest(
-        tmp_path / records.MANIFEST, records.Manifest("documents", {}, counts, [shard])
-    )
+    write_manifest(tmp_path / MANIFEST, Manifest("documents", {}, counts, [shard]))
     found = corpus_report.measure(tmp_path)
     assert found["words"][corpus_report.ABSTRACTS].tolist() == [5]
     assert found["words"][corpus_report.BODIES].tolist() == [4]

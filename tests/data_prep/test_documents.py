@@ -15,7 +15,10 @@ import pytest
 from data_prep import documents
 from data_prep.readers import pmc, pubmed
 from data_prep.selection import articles, boilerplate, units
-from tfbio.base import cli, records
+from tfbio.base import cli
+from tfbio.base.document_records import read_documents
+from tfbio.base.manifests import read_manifest, verify
+from tfbio.base.shards import DataError
 from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,9 +48,9 @@ def stop(*_, **__):
 
 
 def test_documents_of_real_articles(documents_folder, pubmed_slice):
-    manifest = records.read_manifest(documents_folder, "documents")
-    records.verify(documents_folder, manifest, full=True)
-    found = {d.id: d for d in records.read_documents(documents_folder)}
+    manifest = read_manifest(documents_folder, "documents")
+    verify(documents_folder, manifest, full=True)
+    found = {d.id: d for d in read_documents(documents_folder)}
     read = [c for p in sorted(pubmed_slice.iterdir()) for c in pubmed.read_citations(p)]
     # The later one wins.
     expected = {f"pmid:{c.pmid}": c for c in read if c.sections and not c.retracted}
@@ -74,7 +77,7 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
         assert not pairs
     # In the order of the files, and there of the articles.
     newest = {id_: index for index, id_ in enumerate(f"pmid:{c.pmid}" for c in read)}
-    order = [newest[d.id] for d in records.read_documents(documents_folder)]
+    order = [newest[d.id] for d in read_documents(documents_folder)]
     assert order == sorted(order) and len(manifest.shards) > 3
 
 
@@ -96,7 +99,7 @@ def test_the_newest_version_wins_and_deletions_count(tmp_path):
         article_set(tmp_path / "pubmed21n0003.xml", article(4, "again 4")),
     )
     manifest = make([second, base, first], tmp_path / "out")  # in no order
-    titles = {d.id: d.title for d in records.read_documents(tmp_path / "out")}
+    titles = {d.id: d.title for d in read_documents(tmp_path / "out")}
     assert titles == {
         "pmid:1": "old 1",
         "pmid:2": "new 2",
@@ -125,7 +128,7 @@ def test_a_superseded_citation_is_counted_with_its_other_abstracts(tmp_path):
     )
     selection = articles.Selection(other_abstracts="all")
     manifest = make([old, new], tmp_path / "out", selection=selection)
-    found = {d.id: d.sentences for d in records.read_documents(tmp_path / "out")}
+    found = {d.id: d.sentences for d in read_documents(tmp_path / "out")}
     assert found.keys() == {"pmid:1", "pmid:1#other_abstract1"}
     assert found["pmid:1#other_abstract1"] == ["In short, new."]
     assert manifest.counts["left_out"] == {"superseded": 2}
@@ -138,19 +141,19 @@ def test_bad_files_are_left_out_whole_and_named(tmp_path, capsys):
     (tmp_path / "none.xml.gz").touch()
     inputs = [str(tmp_path)]
     manifest = make(inputs, tmp_path / "out")
-    assert [d.id for d in records.read_documents(tmp_path / "out")] == ["pmid:1"]
+    assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:1"]
     assert manifest.counts["bad_input_files"] == 2
     said = capsys.readouterr().out
     assert "cut.xml: it is not well-formed" in said and "none.xml.gz: the file is empty" in said
 
-    with pytest.raises(records.DataError, match=r"2 of 3 .* --strict .*cut.xml.* 1 more"):
+    with pytest.raises(DataError, match=r"2 of 3 .* --strict .*cut.xml.* 1 more"):
         make(inputs, tmp_path / "strict", strict=True)
     assert "none.xml.gz: the file is empty" in capsys.readouterr().out
     assert not (tmp_path / "strict").exists()
-    with pytest.raises(records.DataError, match="2 of 3"):  # as strict of what is finished
+    with pytest.raises(DataError, match="2 of 3"):  # as strict of what is finished
         make(inputs, tmp_path / "out", strict=True)
     os.remove(good)
-    with pytest.raises(records.DataError, match="2 of 2 .* no other input was good"):
+    with pytest.raises(DataError, match="2 of 2 .* no other input was good"):
         make(inputs, tmp_path / "all_bad")
     assert not (tmp_path / "all_bad").exists()
 
@@ -168,7 +171,7 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
 
     def found(**settings):
         manifest = make([once], tmp_path / "out", overwrite=True, **settings)
-        ids = {d.id for d in records.read_documents(tmp_path / "out")}
+        ids = {d.id for d in read_documents(tmp_path / "out")}
         return ids, manifest.counts["left_out"]
 
     assert found() == ({"pmid:6", "pmid:7", "pmid:8"}, {"exact_duplicate": 1})
@@ -190,7 +193,7 @@ def test_an_abstract_in_pubmed_and_in_a_full_text_is_there_once(tmp_path):
     citation = article(full.pmid, full.title, html.escape(abstract))
     inputs = [article_set(tmp_path / "a.xml", citation), str(source)]
     manifest = make(inputs, tmp_path / "out")
-    found = {d.id: d for d in records.read_documents(tmp_path / "out")}
+    found = {d.id: d for d in read_documents(tmp_path / "out")}
     assert found.keys() == {f"pmid:{full.pmid}", f"pmid:{full.pmid}#body"}
     assert {d.article for d in found.values()} == {f"pmid:{full.pmid}"}
     assert found[f"pmid:{full.pmid}"].source == "a.xml"
@@ -242,7 +245,7 @@ def test_every_text_of_real_files_is_a_document_or_a_line(
     inputs = [str(path) for path in (*inputs, *full_texts)]
     manifest = make(inputs, tmp_path / "out", exclude=[str(tmp_path / "benchmark.txt")])
     lines = left_out_of(tmp_path / "out")
-    found = Counter(d.id for d in records.read_documents(tmp_path / "out"))
+    found = Counter(d.id for d in read_documents(tmp_path / "out"))
     assert found + Counter(line["id"] for line in lines) == expected
     assert all(count == 1 for count in found.values())
     reasons = Counter(line["reason"] for line in lines)
@@ -284,7 +287,7 @@ def test_lines_are_in_the_order_of_the_input_and_duplicates_have_one(tmp_path):
 def test_a_list_that_lacks_a_line_is_an_error(tmp_path, monkeypatch):
     source = article_set(tmp_path / "a.xml", article(1, "one"), article(2, "two", ""))
     monkeypatch.setattr(documents, "_left_out", lambda *_: [])
-    with pytest.raises(records.DataError, match="2 texts were read, 1 written and 0 left out"):
+    with pytest.raises(DataError, match="2 texts were read, 1 written and 0 left out"):
         make([source], tmp_path / "out")
     assert not (tmp_path / "out/manifest.json").exists()
 
@@ -304,7 +307,7 @@ def test_70_000_other_abstracts_of_one_article(tmp_path):
 
 def test_nothing_left_is_an_error(tmp_path):
     empty = article_set(tmp_path / "a.xml", article(1, "title only", ""))
-    with pytest.raises(records.DataError, match="nothing is left of 1 texts .* without_text 1"):
+    with pytest.raises(DataError, match="nothing is left of 1 texts .* without_text 1"):
         make([empty], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -319,7 +322,7 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_pat
     article_set(tmp_path / "a.xml", article(1, "two"))
     os.utime(source, ns=(1, 1))  # as many bytes at another time
     make([source], tmp_path / "out")
-    (document,) = records.read_documents(tmp_path / "out")
+    (document,) = read_documents(tmp_path / "out")
     assert document.title == "two"
 
 
@@ -328,7 +331,7 @@ def test_a_small_file_that_goes_on_and_on_is_bad(tmp_path, monkeypatch):
     paths = [article_set(tmp_path / "a.xml", article(1, "one"))]
     paths.append(article_set(tmp_path / "b.xml", *(article(n, f"no {n}") for n in range(2, 9))))
     manifest = make(paths, tmp_path / "out")
-    assert [d.id for d in records.read_documents(tmp_path / "out")] == ["pmid:1"]
+    assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:1"]
     (problem,) = manifest.problems
     assert problem.startswith("b.xml: its text has more than 100 characters")
 
@@ -354,13 +357,13 @@ def test_finished_output_is_reused_or_defended(tmp_path, capsys):
     make([source], tmp_path / "out")
     assert "is complete and is reused" in capsys.readouterr().out
     assert (tmp_path / "out/manifest.json").stat().st_mtime_ns == before
-    with pytest.raises(records.DataError, match="shard_megabytes=2.0, not 3.0.*--overwrite"):
+    with pytest.raises(DataError, match="shard_megabytes=2.0, not 3.0.*--overwrite"):
         make([source], tmp_path / "out", shard_megabytes=3.0)
     article_set(tmp_path / "a.xml", article(1, "one, corrected"))
-    with pytest.raises(records.DataError, match="inputs="):
+    with pytest.raises(DataError, match="inputs="):
         make([source], tmp_path / "out")
     make([source], tmp_path / "out", shard_megabytes=3.0, overwrite=True)
-    (document,) = records.read_documents(tmp_path / "out")
+    (document,) = read_documents(tmp_path / "out")
     assert document.title == "one, corrected"
     # Nothing of the earlier run is left.
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -398,10 +401,10 @@ def test_all_inputs_of_a_command_line_are_read(
         inputs = [f"--input={old}", f"--input={recent}"]
     done = command("documents", *inputs, f"--output={tmp_path / 'out'}", "--workers=1")
     assert done.returncode == 0, done.stderr
-    counts = records.read_manifest(tmp_path / "out", "documents").counts
-    assert counts == records.read_manifest(documents_folder, "documents").counts
+    counts = read_manifest(tmp_path / "out", "documents").counts
+    assert counts == read_manifest(documents_folder, "documents").counts
     assert counts["citation"] == 300
-    sources = {x.source for x in records.read_documents(tmp_path / "out")}
+    sources = {x.source for x in read_documents(tmp_path / "out")}
     assert sources == {os.path.basename(old), os.path.basename(recent)}
 
 
@@ -460,8 +463,8 @@ def test_a_killed_run_ends_with_the_same_bytes(
     assert not (output / "manifest.json").exists()
     finished = sorted(output.glob(f".work/{moment}"))
     assert len(finished) < 4, "it was killed too late to show anything"
-    with pytest.raises(records.DataError, match="no finished documents"):
-        records.read_manifest(output, "documents")
+    with pytest.raises(DataError, match="no finished documents"):
+        read_manifest(output, "documents")
 
     # What was finished is not done again: neither the shards, nor the units that were read.
     kept = [output / path.stem for path in finished if "documents" in path.name]

@@ -7,7 +7,12 @@ import pytest
 
 from data_prep import examples
 from data_prep.sentences import segments
-from tfbio.base import cli, records
+from tfbio.base import cli
+from tfbio.base.document_records import is_held_out, read_documents
+from tfbio.base.example_codec import parse_example, serialize_example
+from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
+from tfbio.base.manifests import MANIFEST, read_manifest, verify
+from tfbio.base.shards import DataError, read_shard
 from tfbio.text import tokenization
 
 WAYS = [(objective, False) for objective in examples.OBJECTIVES]
@@ -20,7 +25,7 @@ def encoded(documents_folder, vocab_file):
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
     return {
         d.id: [tokenizer.encode(text).ids for text in (d.title, *d.sentences)]
-        for d in records.read_documents(documents_folder)
+        for d in read_documents(documents_folder)
     }
 
 
@@ -36,9 +41,9 @@ def examples_folder(documents_folder, vocab_file, tmp_path_factory):
 
 def read(folder):
     """(split, ids, segment lengths, label or None) of each example in a folder."""
-    for shard in records.read_manifest(folder, "examples").shards:
-        for record in records.read_shard(folder, shard):
-            example = records.parse_example(record)
+    for shard in read_manifest(folder, "examples").shards:
+        for record in read_shard(folder, shard):
+            example = parse_example(record)
             ids, lengths = (
                 np.frombuffer(example[name][0], "<u2") for name in ("input_ids", "segment_lengths")
             )
@@ -59,7 +64,7 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
         shards=3,
         workers=1,
     )
-    records.verify(tmp_path / "out", manifest, full=True)
+    verify(tmp_path / "out", manifest, full=True)
     vocab = tokenization.read_vocab(vocab_file)
     cls, sep, pad = vocab["[CLS]"], vocab["[SEP]"], vocab["[PAD]"]
     # Runs of eight tokens that only one document has tell which one a text is of.
@@ -92,14 +97,14 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
                 else:
                     assert len(set().union(*whose)) <= 1
             for id_ in set().union(*whose):
-                splits[split, records.is_held_out(id_, 0.2)] += 1
+                splits[split, is_held_out(id_, 0.2)] += 1
             text += sum(len(body) - body.count(sep) for body in bodies)
         assert set(ids[start:]) <= {pad}
         places += start
         labels[label] += 1
     # No held-out text is in a training example, nor the other way round.
     assert set(splits) == {("train", False), ("heldout", True)}
-    assert set(labels) == ({0, 1} if objective in records.LABELLED_OBJECTIVES else {None})
+    assert set(labels) == ({0, 1} if objective in LABELLED_OBJECTIVES else {None})
 
     counts = manifest.counts
     total = sum(len(sentence) for sentences in encoded.values() for sentence in sentences)
@@ -109,7 +114,7 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
     assert counts["padding_share"] == pytest.approx(1 - places / (128 * number), abs=1e-6)
     assert counts["document_tokens"] == total
     assert counts["unknown_share"] == 0
-    assert counts["heldout_documents"] == sum(records.is_held_out(i, 0.2) for i in encoded) > 20
+    assert counts["heldout_documents"] == sum(is_held_out(i, 0.2) for i in encoded) > 20
     if objective != "next_sentence":
         assert counts["dropped_tokens"] == total - text
     assert (counts["dropped_tokens"] == 0) == (packing or objective == "full_sentences")
@@ -125,9 +130,9 @@ def test_the_examples_are_those_of_the_builder(
 ):
     expected = Counter()
     generators = {}  # one for each split of each shard, which are small
-    for shard in records.read_manifest(documents_folder, "documents").shards:
-        for document in records.read_documents(documents_folder, [shard]):
-            split = "heldout" if records.is_held_out(document.id, 0.2) else "train"
+    for shard in read_manifest(documents_folder, "documents").shards:
+        for document in read_documents(documents_folder, [shard]):
+            split = "heldout" if is_held_out(document.id, 0.2) else "train"
             rng = generators.setdefault(
                 (shard.file, split), random.Random(examples._key(0, split, document.id))
             )
@@ -149,7 +154,7 @@ def test_the_examples_are_those_of_the_builder(
 @pytest.mark.parametrize("vocab_size", [2000, 100_000])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_records_are_those_of_protobuf(vocab_size, labelled):
-    form = records.ExampleFormat(300, vocab_size, 5, labelled)
+    form = ExampleFormat(300, vocab_size, 5, labelled)
     rng = np.random.default_rng(0)
     rows = np.frombuffer(rng.bytes(7 * form.row_type.itemsize), form.row_type).copy()
     if labelled:
@@ -158,12 +163,12 @@ def test_records_are_those_of_protobuf(vocab_size, labelled):
         features = {name: [row[name].tobytes()] for name in ("input_ids", "segment_lengths")}
         if labelled:
             features["label"] = [int(row["label"])]
-        assert record == records.serialize_example(features)
+        assert record == serialize_example(features)
 
 
 def test_examples_are_shuffled_over_shards_of_one_size(encoded, examples_folder):
     where = {tuple(s[0][:8]): n for n, s in enumerate(encoded.values()) if len(s[0]) >= 8}
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     sizes = [shard.records for shard in manifest.shards_of("train")]
     assert len(sizes) == 3 and max(sizes) - min(sizes) <= 1
     order = []
@@ -182,7 +187,7 @@ def test_an_interrupted_run_goes_on_and_does_nothing_twice(
     documents_folder, vocab_file, examples_folder, files_of, tmp_path, monkeypatch
 ):
     built, written = [], []
-    build_rows, write_shard = examples.build_rows, records.write_shard
+    build_rows, write_shard = examples.build_rows, examples.write_shard
 
     def build(documents, *rest):
         built.append(documents[0].id)
@@ -197,16 +202,16 @@ def test_an_interrupted_run_goes_on_and_does_nothing_twice(
         return write_shard(path, *rest)
 
     monkeypatch.setattr(examples, "build_rows", build)
-    monkeypatch.setattr(records, "write_shard", write)
+    monkeypatch.setattr(examples, "write_shard", write)
     settings = {"held_out_fraction": 0.2, "shards": 3, "workers": 1}
     for _ in range(2):
         with pytest.raises(BaseException, match="."):
             examples.make_examples(documents_folder, vocab_file, tmp_path / "out", **settings)
             pytest.fail("was not interrupted")
-        assert not (tmp_path / "out" / records.MANIFEST).exists()
+        assert not (tmp_path / "out" / MANIFEST).exists()
     examples.make_examples(documents_folder, vocab_file, tmp_path / "out", **settings)
     # Of the shards of documents and of the four of examples, one each was begun twice.
-    shards = len(records.read_manifest(documents_folder, "documents").shards)
+    shards = len(read_manifest(documents_folder, "documents").shards)
     assert len(built) == shards + 1 and len(set(built)) == shards
     assert len(written) == 5 and len(set(written)) == 4
     assert files_of(tmp_path / "out") == files_of(examples_folder)
@@ -243,10 +248,10 @@ def test_settings_that_matter_change_the_output(documents_folder, vocab_file, tm
     assert make("a") == first
     assert "is complete and is reused" in capsys.readouterr().out
     assert make("b", seed=1) != first
-    with pytest.raises(records.DataError, match="seed=0, not 1"):
+    with pytest.raises(DataError, match="seed=0, not 1"):
         make("a", seed=1)
     make("c", held_out_fraction=0.0)
-    manifest = records.read_manifest(tmp_path / "c", "examples")
+    manifest = read_manifest(tmp_path / "c", "examples")
     assert not manifest.shards_of("heldout")
     assert manifest.counts["train_documents"] == manifest.counts["documents"] > 100
 

@@ -4,7 +4,9 @@ from collections import Counter
 import pytest
 
 from data_prep import fertility, vocabulary
-from tfbio.base import cli, records
+from tfbio.base import cli
+from tfbio.base.document_records import read_documents
+from tfbio.base.manifests import read_manifest
 from tfbio.text import tokenization
 
 
@@ -51,12 +53,12 @@ def mentions(tmp_path):
 
 def test_documents_are_measured_word_by_word(documents_folder, vocab_file, byte_bpe):
     words = fertility.document_words(documents_folder)
-    assert words.total() == records.read_manifest(documents_folder, "documents").counts["words"]
+    assert words.total() == read_manifest(documents_folder, "documents").counts["words"]
     for path in (vocab_file, byte_bpe):
         encoder = tokenization.load_encoder(path)
         texts = [
             f" {text}" if encoder.kind == "byte_bpe" else text
-            for document in records.read_documents(documents_folder)
+            for document in read_documents(documents_folder)
             for text in (document.title, *document.sentences)
         ]
         ids, _ = encoder(texts)

@@ -3,11 +3,13 @@ import csv
 import pytest
 
 from data_prep import sentence_roles
-from tfbio.base import records
+from tfbio.base.document_records import Document, is_held_out, read_documents
+from tfbio.base.manifests import read_manifest, verify
+from tfbio.base.shards import DataError
 
 
 def document(sections, id_="pmid:1"):
-    return records.Document(id_, "a.xml", "T", ["It is."] * len(sections), sections)
+    return Document(id_, "a.xml", "T", ["It is."] * len(sections), sections)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ def test_only_wholly_structured_abstracts_serve(sections, expected):
 def test_real_abstracts(documents_folder, tmp_path):
     output = tmp_path / "roles"
     manifest = sentence_roles.make_sentence_roles(documents_folder, output, held_out_fraction=0.3)
-    documents = {d.id: d for d in records.read_documents(documents_folder)}
+    documents = {d.id: d for d in read_documents(documents_folder)}
     used = {id_ for id_, d in documents.items() if sentence_roles.roles(d)}
     seen = {}
     for split in ("train", "dev", "test"):
@@ -38,7 +40,7 @@ def test_real_abstracts(documents_folder, tmp_path):
         ids = {row["id"] for row in rows}
         assert len(ids) == counts["articles"]
         for id_ in ids:
-            assert records.is_held_out(id_, 0.3) == (split != "train")
+            assert is_held_out(id_, 0.3) == (split != "train")
             own = [(row["label"], row["sentence"]) for row in rows if row["id"] == id_]
             labels = [section.lower() for section in documents[id_].sections]
             assert own == list(zip(labels, documents[id_].sentences, strict=True))
@@ -47,11 +49,11 @@ def test_real_abstracts(documents_folder, tmp_path):
         assert not seen.keys() & ids
         seen |= dict.fromkeys(ids, split)
     assert seen.keys() == used
-    records.verify(output, records.read_manifest(output, "sentence_roles"), full=True)
+    verify(output, read_manifest(output, "sentence_roles"), full=True)
 
 
 def test_too_few_articles_is_an_error(documents_folder, tmp_path):
-    with pytest.raises(records.DataError, match="no structured abstract for dev and test"):
+    with pytest.raises(DataError, match="no structured abstract for dev and test"):
         sentence_roles.make_sentence_roles(documents_folder, tmp_path / "r", held_out_fraction=0.0)
     assert not (tmp_path / "r").exists()
 

@@ -9,7 +9,10 @@ import pytest
 import sentencepiece
 
 from data_prep import vocabulary
-from tfbio.base import cli, records
+from tfbio.base import cli
+from tfbio.base.document_records import hash_fraction, read_documents
+from tfbio.base.manifests import load_manifest, read_manifest
+from tfbio.base.shards import DataError
 from tfbio.text import tokenization, vocabularies
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +42,7 @@ def sentences(documents_folder):
     """Every title and sentence that the vocabularies were learnt on."""
     return [
         text
-        for document in records.read_documents(documents_folder)
+        for document in read_documents(documents_folder)
         for text in (document.title, *document.sentences)
     ]
 
@@ -76,13 +79,13 @@ def test_it_is_a_bert_vocabulary(documents_folder, vocab_file):
     tokenizer = tokenization.wordpiece(vocab)
     tokens = [
         token
-        for document in records.read_documents(documents_folder)
+        for document in read_documents(documents_folder)
         for sentence in document.sentences
         for token in tokenizer.encode(sentence).tokens
     ]
     assert tokens.count("[UNK]") == 0
     assert {"patients", "cell", "results", "##s"} <= vocab.keys()
-    manifest = records.load_manifest(vocab_file.parent / "vocab.manifest.json", "vocabulary")
+    manifest = load_manifest(vocab_file.parent / "vocab.manifest.json", "vocabulary")
     assert manifest.shards[0].sha256 == hashlib.sha256(vocab_file.read_bytes()).hexdigest()
 
 
@@ -170,15 +173,15 @@ def test_a_sample_depends_on_ids_alone(documents_folder, tmp_path):
         )
         return manifest.counts["documents"], output.read_text()
 
-    total = records.read_manifest(documents_folder, "documents").counts["documents"]
+    total = read_manifest(documents_folder, "documents").counts["documents"]
     everything = learn("all", 0)
     assert everything[0] == total == learn("as_many", total)[0]
     number, tokens = learn("some", 60)
     assert 30 < number < 90 and tokens != everything[1]
     chosen = [
         document
-        for document in records.read_documents(documents_folder)
-        if records.hash_fraction(f"vocabulary {document.id}") < 60 / total
+        for document in read_documents(documents_folder)
+        if hash_fraction(f"vocabulary {document.id}") < 60 / total
     ]
     texts = [text for document in chosen for text in (document.title, *document.sentences)]
     assert len(chosen) == number
@@ -238,7 +241,7 @@ def test_finished_output_is_reused_or_defended(documents_folder, tmp_path, capsy
     vocabulary.make_vocabulary(documents_folder, output, size=500)
     vocabulary.make_vocabulary(documents_folder, output, size=500)
     assert "is complete and is reused" in capsys.readouterr().out
-    with pytest.raises(records.DataError, match="size=500, not 600"):
+    with pytest.raises(DataError, match="size=500, not 600"):
         vocabulary.make_vocabulary(documents_folder, output, size=600)
 
     manifest = tmp_path / "vocab.manifest.json"
@@ -247,7 +250,7 @@ def test_finished_output_is_reused_or_defended(documents_folder, tmp_path, capsy
     assert manifest.exists()
     manifest.unlink()
     output.write_text("a vocabulary of the user's own\n")
-    with pytest.raises(records.DataError, match="not this command's"):
+    with pytest.raises(DataError, match="not this command's"):
         vocabulary.make_vocabulary(documents_folder, output, size=500)
     vocabulary.make_vocabulary(documents_folder, output, size=500, overwrite=True)
     assert len(tokenization.read_vocab(output)) == 500

@@ -11,7 +11,7 @@ from data_prep import documents
 from data_prep.running import left_out
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.base import records
+from tfbio.base.document_records import read_documents
 from tfbio.formats import markup
 
 SELECTION = articles.Selection(other_abstracts="all")
@@ -37,7 +37,7 @@ def counts_all(folder):
     )
     lines = (output / left_out.FILE).read_text().splitlines()
     assert all(json.loads(line).keys() >= {"id", "file", "reason"} for line in lines)
-    written = list(records.read_documents(output))
+    written = list(read_documents(output))
     assert len({document.id for document in written}) == len(written)
     assert texts + bad == len(written) + len(lines)
     assert sum(manifest.counts["left_out"].values()) + bad == len(lines)

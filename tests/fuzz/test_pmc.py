@@ -14,7 +14,7 @@ from lxml import etree
 from data_prep.readers import pmc
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.base import records
+from tfbio.base.shards import DataError
 from tfbio.formats import markup
 
 IDS = ("article-id",)
@@ -49,7 +49,7 @@ def reads(folder, name=""):
         found = list(articles.read(str(path), SELECTION, None))
     except markup.BadFile as error:
         # As the documents stage says it.
-        raise records.DataError(f"{path.name}: {error}") from error
+        raise DataError(f"{path.name}: {error}") from error
     for item in found:
         if isinstance(item, pmc.Problem):
             assert len(item.sentence.splitlines()) == 1 and len(item.sentence) <= 300
@@ -249,7 +249,7 @@ def keeps_order(folder):
     text = (folder / FILE).read_text()
     (article,) = pmc.read_articles(str(folder / FILE))
     if isinstance(article, pmc.Problem):
-        raise records.DataError(f"{FILE}: {article.sentence}")
+        raise DataError(f"{FILE}: {article.sentence}")
     shown = " ".join(f"{x.section} {x.text}" for x in article.body)
     words = set(re.findall(r"q[0-9]+q", text))
     assert not (words - set(re.findall(r"q[0-9]+q", shown))), (words, shown)

@@ -11,7 +11,7 @@ from lxml import etree
 from data_prep.readers import pmc
 from data_prep.selection import articles, units
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.base import records
+from tfbio.base.shards import DataError, Shard, read_shard
 from tfbio.formats import markup
 
 IDS = ("PMID", "ArticleId")
@@ -33,7 +33,7 @@ def reads(folder, file=FILE):
         found = list(articles.read(str(folder / file), SELECTION, None))
     except markup.BadFile as error:
         # As the documents stage says it.
-        raise records.DataError(f"{file}: {error}") from error
+        raise DataError(f"{file}: {error}") from error
     for item in found:
         assert (
             isinstance(item, pmc.Problem)
@@ -69,8 +69,8 @@ def counts_all(folder):
     assert rows["texts"].astype(int).sum() == texts
     assert sum(1 for x in candidates if x.reason) == (rows["reason"] > 0).sum()
     (work,) = (folder / "work").glob("*.tfrecord")
-    shard = records.Shard(work.name, texts, 0, "")
-    assert sum(1 for _ in records.read_shard(folder / "work", shard)) == texts
+    shard = Shard(work.name, texts, 0, "")
+    assert sum(1 for _ in read_shard(folder / "work", shard)) == texts
 
 
 def keeps_words(folder):

@@ -12,10 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import damage, grammars, harness
-from tfbio.base import records
+from tfbio.base.document_records import Document, read_documents
+from tfbio.base.example_codec import serialize_example
+from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
+from tfbio.base.manifests import Manifest, read_manifest, verify
+from tfbio.base.shards import write_shard
 
 DOCUMENTS = [
-    records.Document(f"pmid:{n}", "x.xml", "A title", ["One.", "Two."] * n, ["METHODS", ""] * n)
+    Document(f"pmid:{n}", "x.xml", "A title", ["One.", "Two."] * n, ["METHODS", ""] * n)
     for n in range(1, 4)
 ]
 
@@ -23,11 +27,11 @@ DOCUMENTS = [
 def _folder():
     """A shard and its manifest, as the documents stage writes them."""
     with tempfile.TemporaryDirectory() as folder:
-        shard = records.write_shard(f"{folder}/a.tfrecord", (d.serialize() for d in DOCUMENTS))
+        shard = write_shard(f"{folder}/a.tfrecord", (d.serialize() for d in DOCUMENTS))
         with open(f"{folder}/a.tfrecord", "rb") as stream:
             data = stream.read()
     counts = {"documents": 3, "left_out": {"too_short": 1}}
-    manifest = records.Manifest("documents", {"full_text": True}, counts, [shard])
+    manifest = Manifest("documents", {"full_text": True}, counts, [shard])
     return dataclasses.asdict(manifest), data
 
 
@@ -39,10 +43,10 @@ def _record(data, length=None, crc=b""):
     length = struct.pack("<Q", len(data) if length is None else length)
     # The checksums of the format are in `records`.
     with tempfile.TemporaryDirectory() as folder:
-        records.write_shard(f"{folder}/x", [length])
+        write_shard(f"{folder}/x", [length])
         with open(f"{folder}/x", "rb") as stream:
             masked = stream.read()[-4:]
-        records.write_shard(f"{folder}/x", [data])
+        write_shard(f"{folder}/x", [data])
         with open(f"{folder}/x", "rb") as stream:
             of_data = stream.read()[-4:]
     return length + masked + data + (crc or of_data)
@@ -50,13 +54,13 @@ def _record(data, length=None, crc=b""):
 
 def reads(folder):
     """All documents are read, or the folder is refused."""
-    found = list(records.read_documents(folder))
-    manifest = records.read_manifest(folder, "documents")
+    found = list(read_documents(folder))
+    manifest = read_manifest(folder, "documents")
     assert len(found) == sum(shard.records for shard in manifest.shards)
     for document in found:
         assert isinstance(document.id, str) and isinstance(document.title, str)
         assert all(isinstance(x, str) for x in (*document.sentences, *document.sections))
-    records.verify(folder, manifest, full=True)
+    verify(folder, manifest, full=True)
     return found
 
 
@@ -93,7 +97,7 @@ MESSAGES = st.one_of(
             st.lists(st.binary(max_size=4), max_size=3),
             st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3),
         ),
-    ).map(records.serialize_example),
+    ).map(serialize_example),
 )
 
 
@@ -109,7 +113,7 @@ def test_records_of_other_kinds(messages, length):
 def keeps_rows(folder):
     """Examples of a format are records with the same bytes in the same places."""
     settings = json.loads((folder / "settings.json").read_text())
-    form = records.ExampleFormat.of(settings)
+    form = ExampleFormat.of(settings)
     rows = np.frombuffer((folder / "rows").read_bytes(), form.row_type)
     found = list(form.serialize(rows))
     assert len(found) == len(rows)
@@ -127,14 +131,14 @@ def keeps_rows(folder):
     st.integers(1, 40),
     st.sampled_from([100, 70_000]),
     st.integers(1, 3),
-    st.sampled_from(["electra", "mlm", *records.LABELLED_OBJECTIVES]),
+    st.sampled_from(["electra", "mlm", *LABELLED_OBJECTIVES]),
     st.data(),
 )
 @harness.few
 def test_rows(length, words, documents, objective, data):
     settings = {"sequence_length": length, "vocab_size": words, "objective": objective}
     settings["documents_per_example"] = documents
-    kind = records.ExampleFormat.of(settings).row_type
+    kind = ExampleFormat.of(settings).row_type
     drawn = data.draw(st.binary(min_size=kind.itemsize, max_size=kind.itemsize))
     rows = np.frombuffer(drawn * data.draw(st.integers(0, 3)), kind).copy()
     if "label" in kind.names:

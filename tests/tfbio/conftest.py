@@ -12,7 +12,9 @@ import tf_keras as keras
 
 from data_prep import sentence_roles, vocabulary
 from tests import task_types
-from tfbio.base import records
+from tfbio.base.example_codec import parse_example
+from tfbio.base.manifests import read_manifest
+from tfbio.base.shards import read_shard
 from tfbio.models import target, task_model
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
@@ -57,7 +59,7 @@ def bfloat16():
 @pytest.fixture(scope="session")
 def pretrained(examples_folder, cpu, tmp_path_factory):
     """The folder of a pretraining run of two steps."""
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
     settings = PretrainingConfig(
         encoder=EncoderConfig(
             vocab_size=words,
@@ -83,11 +85,11 @@ def pretrained(examples_folder, cpu, tmp_path_factory):
 @pytest.fixture(scope="session")
 def sentences(documents_folder):
     """Of real abstracts, the first 1,000."""
-    manifest = records.read_manifest(documents_folder, "documents")
+    manifest = read_manifest(documents_folder, "documents")
     found = []
     for shard in manifest.shards:
-        for record in records.read_shard(documents_folder, shard):
-            found += [text.decode() for text in records.parse_example(record)["sentences"]]
+        for record in read_shard(documents_folder, shard):
+            found += [text.decode() for text in parse_example(record)["sentences"]]
     return found[:1000]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.base import records
+from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.planning import tpu_program
@@ -48,7 +48,7 @@ needs_jax = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def data(examples_folder):
     """Reads the tokenizer and the batches of the first steps."""
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     dataset = pretraining_data.training_dataset(str(examples_folder), manifest, 8, 0, 0, STEPS)
     encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
     return encoder, list(dataset)

@@ -18,8 +18,8 @@ import tensorflow as tf
 from tests.conftest import ROOT
 from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tfbio import convert
-from tfbio.base import records
 from tfbio.base.cli import UserError
+from tfbio.base.manifests import read_manifest
 from tfbio.models import task_model
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
@@ -42,7 +42,7 @@ def read(folder):
 @pytest.fixture(scope="module")
 def plain(examples_folder, cpu, tmp_path_factory):
     """Runs of the plain masked language model, by the size of the embeddings."""
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
 
     def pretrain(embedding_size):
         folder = str(tmp_path_factory.mktemp("plain") / "model")

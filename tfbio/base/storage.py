@@ -11,6 +11,7 @@ import datetime
 import errno
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import pathlib
@@ -257,3 +258,18 @@ def read_json(path: pathlib.Path) -> dict:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Writes a text file (UTF-8, no translation of line ends), whole or not at all."""
+    with written_whole(path) as stream:
+        stream.write(text.encode())
+
+
+def sha256_of(path: str | os.PathLike) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with at(path).open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tfbio
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.weights import checkpoints, fine_tuned
 
@@ -93,7 +93,7 @@ def write(folder: str | os.PathLike, source: str) -> None:
         "",
         "The header names none: whoever publishes the model chooses it, by a line `license: ...`.",
     ]
-    records.write_text(Path(folder, "README.md"), "\n".join(lines) + "\n")
+    storage.write_text(Path(folder, "README.md"), "\n".join(lines) + "\n")
 
 
 def _of_run(source: str, settings: dict) -> Iterator[str]:

@@ -25,7 +25,8 @@ from typing import BinaryIO
 
 from lxml import etree
 
-from tfbio.base import records, storage
+from tfbio.base import storage
+from tfbio.base.shards import DataError
 
 # Nothing outside the file is read, and no entity is expanded. lxml's limits on depth and on the
 # size of one text stay on (huge_tree=False).
@@ -80,7 +81,7 @@ _ODD = re.compile(
 )
 
 
-class BadFile(records.DataError):
+class BadFile(DataError):
     """A file that is not whole, well-formed and harmless XML of the kind that was expected."""
 
 

@@ -20,7 +20,7 @@ from tfbio.training import devices
 from tfbio.training.devices import DEVICES, SHARE_OF_PEAK, Device
 
 if TYPE_CHECKING:
-    from tfbio.base.records import Manifest
+    from tfbio.base.manifests import Manifest
 
 
 def memory(config: PretrainingConfig, device: Device, precision: str) -> int:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from tfbio.base import cli, records
+from tfbio.base import cli, storage
 from tfbio.formats import relations, task_files
 from tfbio.formats.task_files import Example, LabelledText, TaggedSentence
 from tfbio.task_types import metrics, tasks
@@ -222,7 +222,7 @@ def write_table(sets: Sequence[str], output: str) -> None:
         one = describe(tasks.TASKS[task].read(task_files.find_split(folder, "test")))
         row = one._replace(sample=" ".join(one.sample))._asdict()
         table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
-    records.write_text(Path(output), json.dumps(table, indent=1) + "\n")
+    storage.write_text(Path(output), json.dumps(table, indent=1) + "\n")
 
 
 def define_flags() -> None:

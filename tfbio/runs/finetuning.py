@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from tfbio.base import records
+from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
 from tfbio.formats import relations
@@ -85,7 +85,7 @@ def finetune(
       UserError: the task, its data, the checkpoint or the settings cannot be used, or
         `output_dir` holds a run with other settings.
     """
-    data_sha256 = {split: records.sha256_of(path) for split, path in task.files(data_dir).items()}
+    data_sha256 = {split: storage.sha256_of(path) for split, path in task.files(data_dir).items()}
     every = _examples(task, data_dir, tuple(data_sha256.values()))
     examples = _drawn(every, config)
     used = {split: [len(examples[split]), len(every[split])] for split in ("dev", "test")}
@@ -380,7 +380,7 @@ def _weights_sha256(folder: str) -> str:
     """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
     if checkpoints.reader_of(folder) is hugging_face:
         return weight_files.sha256_of(folder)
-    return records.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
+    return storage.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
 
 
 def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> None:
@@ -421,7 +421,7 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
                 for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
                     shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
     os.makedirs(output_dir, exist_ok=True)
-    records.write_text(path, json.dumps(settings, indent=2) + "\n")
+    storage.write_text(path, json.dumps(settings, indent=2) + "\n")
 
 
 def _say_how_long(
@@ -541,7 +541,7 @@ def _run_trial(
     tf.train.Checkpoint(model=finetuner.model).write(
         os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)
     )
-    records.write_text(os.path.join(unfinished, "scores.json"), json.dumps(scores, indent=2) + "\n")
+    storage.write_text(os.path.join(unfinished, "scores.json"), json.dumps(scores, indent=2) + "\n")
     os.rename(unfinished, _trial_dir(output_dir, seed))
     metric = next(iter(scores["test"]))
     figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in shown)
@@ -619,7 +619,7 @@ def _sum_up(
         "median": statistics.median(values),
     }
     path = os.path.join(output_dir, "scores.json")
-    records.write_text(path, json.dumps(scores, indent=2) + "\n")
+    storage.write_text(path, json.dumps(scores, indent=2) + "\n")
     if show_test:
         print(f"{task.name}: {describe_test(scores)}; see {path}", flush=True)
     return scores

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tfbio.base import records, run_folders, storage
+from tfbio.base import run_folders, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.formats import annotation_formats, task_files
 from tfbio.formats.annotation_formats import Annotated
@@ -264,6 +264,6 @@ def _write_answers(output: str, questions: Sequence[Question], predictor: Predic
     else:
         by_id = {question.id: own.best for question, own in found}
         text = json.dumps(by_id, indent=2, ensure_ascii=False) + "\n"
-    records.write_text(output, text)
+    storage.write_text(output, text)
     answered = sum(bool(own.best) for _, own in found)
     print(f"{len(questions):,} question(s), {answered:,} with an answer")

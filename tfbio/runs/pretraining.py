@@ -17,8 +17,10 @@ import orbit
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
+from tfbio.base.example_records import LABELLED_OBJECTIVES
+from tfbio.base.manifests import Manifest, verify
 from tfbio.models import randomness
 from tfbio.objectives import accumulation, masking
 from tfbio.objectives.electra import Electra, ElectraMetrics
@@ -310,7 +312,7 @@ def pretrain(
             checkpoints.require_same_model(init_checkpoint, settings)
         for folder, manifest in data.values():
             # All bytes, once. Of a run that goes on, sizes were looked at above.
-            records.verify(folder, manifest, full=True)
+            verify(folder, manifest, full=True)
     vocab = _prepare_model_dir(settings, data, model_dir, newest is None, is_chief)
     trainer = Trainer(config, tokenization.load_encoder(vocab, settings["lower_case"]), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
@@ -423,7 +425,7 @@ def pretrain(
 
 def find_data(
     config: PretrainingConfig, example_folders: list[str]
-) -> dict[int, tuple[str, records.Manifest]]:
+) -> dict[int, tuple[str, Manifest]]:
     """The folder of examples for each sequence length of the settings, and its manifest.
 
     Raises:
@@ -434,7 +436,7 @@ def find_data(
     data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
     for folder, manifest in data.values():
         objective = manifest.settings.get("objective")
-        if objective in records.LABELLED_OBJECTIVES:
+        if objective in LABELLED_OBJECTIVES:
             raise UserError(
                 f"{folder} was made with --objective={objective}, for another kind of pretraining: "
                 "make examples with --objective=electra, or full_sentences."
@@ -454,7 +456,7 @@ def _train_phase(
     profile: monitoring.Profile,
     save: Callable[[], None],
     folder: str,
-    manifest: records.Manifest,
+    manifest: Manifest,
     phase_start: int,
     phase_end: int,
 ) -> None:
@@ -500,7 +502,7 @@ def _train_phase(
 
 def _save_batch(
     config: PretrainingConfig,
-    data: dict[int, tuple[str, records.Manifest]],
+    data: dict[int, tuple[str, Manifest]],
     step: int,
     model_dir: str,
 ) -> str:
@@ -520,7 +522,7 @@ def _save_batch(
 
 
 def _settings(
-    config: PretrainingConfig, data: dict[int, tuple[str, records.Manifest]], init_checkpoint: str
+    config: PretrainingConfig, data: dict[int, tuple[str, Manifest]], init_checkpoint: str
 ) -> dict:
     """What `config.json` says of a run."""
     _, manifest = next(iter(data.values()))
@@ -542,7 +544,7 @@ def _settings(
 
 def _prepare_model_dir(
     settings: dict,
-    data: dict[int, tuple[str, records.Manifest]],
+    data: dict[int, tuple[str, Manifest]],
     model_dir: str,
     is_new: bool,
     is_chief: bool,
@@ -566,7 +568,7 @@ def _prepare_model_dir(
     if is_chief:
         storage.at(model_dir).mkdir(parents=True, exist_ok=True)
         vocabularies.copy_vocabulary(found, model_dir)
-        records.write_text(path, json.dumps(settings, indent=2) + "\n")
+        storage.write_text(path, json.dumps(settings, indent=2) + "\n")
     return found
 
 

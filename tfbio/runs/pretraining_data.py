@@ -16,17 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.base import storage
-from tfbio.base.records import (
-    MANIFEST,
-    DataError,
-    ExampleFormat,
-    Manifest,
-    Shard,
-    parse_example,
-    read_manifest,
-    read_shard,
-    sha256_of,
-)
+from tfbio.base.example_codec import parse_example
+from tfbio.base.example_records import ExampleFormat
+from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
+from tfbio.base.shards import DataError, Shard, read_shard
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 PACKED_FEATURES = (*FEATURES, "document_ids", "position_ids")
@@ -137,7 +130,7 @@ def original_examples(files: list[str], vocab_size: int) -> tuple[str, Manifest]
     settings = {
         "sequence_length": len(example["input_ids"]),
         "vocab_size": vocab_size,
-        "vocab_sha256": sha256_of(vocab),
+        "vocab_sha256": storage.sha256_of(vocab),
         "vocab_file": str(vocab),
         "lower_case": True,
     }

@@ -13,7 +13,7 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -122,10 +122,10 @@ def run(
         "chosen": chosen,
         "test": {name: scores[name] for name in ("mean", "std", "median")},
     }
-    records.write_text(paths["json"], json.dumps(summary, indent=2) + "\n")
+    storage.write_text(paths["json"], json.dumps(summary, indent=2) + "\n")
     table = _table(swept, summary)
     test = finetuning.describe_test(scores)
-    records.write_text(paths["md"], f"{table}\nChosen: `{chosen}`, {test}.\n")
+    storage.write_text(paths["md"], f"{table}\nChosen: `{chosen}`, {test}.\n")
     print(f"{table}\nChosen: {chosen}; see {paths['md']}", flush=True)
     return summary
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_files import (
     HOC_HEADER,
@@ -125,7 +125,7 @@ def write_entities(
             record = {"id": sentence.id, **place, "text": text, "gold": gold, "predicted": found}
             yield json.dumps(record, ensure_ascii=False) + "\n"
 
-    records.write_text(path, "".join(lines()))
+    storage.write_text(path, "".join(lines()))
 
 
 def write(
@@ -170,7 +170,7 @@ def write(
             columns = [example.id, _text(example.label), _text(label), example.text]
             lines.append("\t".join(columns + [getattr(example, name) for name in optional]))
     path = os.path.join(folder, f"{split}_predictions.tsv")
-    records.write_text(path, "\n".join(lines) + "\n")
+    storage.write_text(path, "\n".join(lines) + "\n")
 
 
 def write_hallmarks(
@@ -178,7 +178,7 @@ def write_hallmarks(
 ) -> None:
     """Writes what was predicted of HoC as its files have what is true, for `read_hoc`."""
     rows = [(hoc_labels(own), x.text, x.id) for x, own in zip(sentences, predicted, strict=True)]
-    records.write_text(path, "".join("\t".join(row) + "\n" for row in (HOC_HEADER, *rows)))
+    storage.write_text(path, "".join("\t".join(row) + "\n" for row in (HOC_HEADER, *rows)))
 
 
 def _write_answers(
@@ -216,12 +216,12 @@ def _write_gold_answers(
             }
             yield json.dumps(record, ensure_ascii=False) + "\n"
 
-    records.write_text(path, "".join(lines()))
+    storage.write_text(path, "".join(lines()))
 
 
 def _write_json(folder: str, name: str, content: dict) -> None:
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    records.write_text(os.path.join(folder, name), text + "\n")
+    storage.write_text(os.path.join(folder, name), text + "\n")
 
 
 def read(path: str, kind: str) -> tuple[list[Example], list]:

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.text import sentencepiece_model, tokenization, vocabularies
 from tfbio.text.vocabularies import VocabularyError
@@ -200,7 +200,7 @@ def write(
     backend.decoder = decoder
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    records.write_text(folder / vocabularies.TOKENIZER_JSON, backend.to_str(pretty=True))
+    storage.write_text(folder / vocabularies.TOKENIZER_JSON, backend.to_str(pretty=True))
     for name, content in contents.items():
         with storage.written_whole(folder / name) as stream:
             stream.write(content)
@@ -225,4 +225,4 @@ def write(
         "model_input_names": inputs,
     }
     path = folder / "tokenizer_config.json"
-    records.write_text(path, json.dumps(settings, indent=2) + "\n")
+    storage.write_text(path, json.dumps(settings, indent=2) + "\n")

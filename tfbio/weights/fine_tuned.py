@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfbio.base import records, run_folders, storage
+from tfbio.base import run_folders, storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import load
 from tfbio.models.encoder_config import EncoderConfig
@@ -341,7 +341,7 @@ def write_trial(folder: str, tuned: FineTuned) -> None:
 
 
 def _write_json(folder: str, name: str, content: dict) -> None:
-    records.write_text(os.path.join(folder, name), json.dumps(content, indent=2) + "\n")
+    storage.write_text(os.path.join(folder, name), json.dumps(content, indent=2) + "\n")
 
 
 def write_hugging_face(folder: str, tuned: FineTuned) -> None:

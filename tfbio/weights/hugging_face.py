@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError, build
 from tfbio.models.encoder import Encoder
@@ -502,4 +502,4 @@ def write(
 
 
 def _write_json(path: Path, settings: dict) -> None:
-    records.write_text(path, json.dumps(settings, indent=2) + "\n")
+    storage.write_text(path, json.dumps(settings, indent=2) + "\n")

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError, build
 from tfbio.models.encoder import Encoder
@@ -464,7 +464,7 @@ def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = No
         "vocab_sha256": vocabularies.sha256_of(vocab_file),
         "init_checkpoint": None,
     }
-    records.write_text(
+    storage.write_text(
         os.path.join(unfinished, "config.json"), json.dumps(written, indent=2) + "\n"
     )
     os.rename(unfinished, model_dir)

@@ -22,7 +22,7 @@ import ml_dtypes  # noqa: F401  numpy's bfloat16, which safetensors asks numpy f
 import numpy as np
 import safetensors
 
-from tfbio.base import records, storage
+from tfbio.base import storage
 from tfbio.base.cli import UserError
 
 # What `save_pretrained` calls them, the first first; an index names the shards of large models.
@@ -77,7 +77,7 @@ def find(folder: str) -> Path:
 
 def sha256_of(folder: str) -> str:
     """Tells the weights in a folder from others: SHA-256 of the file, or of that of each shard."""
-    hashes = [records.sha256_of(path) for path in _files(folder)]
+    hashes = [storage.sha256_of(path) for path in _files(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from data_prep.corpora import corpus
-from tfbio.base import records
+from tfbio.base.document_records import hash_fraction
 
 
 def zipped(members):
@@ -232,7 +232,7 @@ def test_a_fraction_is_rounded_up_as_it_was_typed():
     for fraction, of, expected in ((0.07, 100, 7), (0.1, 70, 7), (0.2, 1641, 329), (0.001, 5, 1)):
         assert len(corpus.hold_out({f"{i}": () for i in range(of)}, fraction)) == expected
     # What counts for several is not taken where that would be too many.
-    first, second, third = sorted("abc", key=records.hash_fraction)
+    first, second, third = sorted("abc", key=hash_fraction)
     sizes = {first: 9, second: 1, third: 2}
     assert corpus.hold_out(dict.fromkeys("abc", ()), 0.25, sizes) == {second, third}
 

@@ -13,7 +13,9 @@ import pytest
 
 from data_prep import documents, examples, vocabulary
 from data_prep.running import pipeline
-from tfbio.base import cli, records, storage
+from tfbio.base import cli, storage
+from tfbio.base.manifests import MANIFEST, Manifest
+from tfbio.base.shards import DataError, write_shard
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,39 +26,39 @@ ROOT = Path(__file__).resolve().parents[3]
 def finish(folder, settings, shards=("documents-00000-00000.tfrecord",)):
     """What a finished stage leaves."""
     work = pipeline.open_work(folder, settings, overwrite=False)
-    written = [records.write_shard(folder / name, [name.encode()]) for name in shards]
+    written = [write_shard(folder / name, [name.encode()]) for name in shards]
     for shard in written:
         pipeline.write_step(work, shard.file, {"shard": dataclasses.asdict(shard)})
-    manifest = records.Manifest("documents", settings, {}, written)
+    manifest = Manifest("documents", settings, {}, written)
     pipeline.close_work(folder, manifest)
     return manifest
 
 
 def test_finished_work_is_known_by_its_settings(tmp_path):
     settings = {"languages": ("eng",), "min_words": 3}  # JSON has no tuples
-    path = tmp_path / records.MANIFEST
+    path = tmp_path / MANIFEST
     assert pipeline.finished(path, "documents", settings, False) is None
     finish(tmp_path, settings)
     assert pipeline.finished(path, "documents", settings, False).kind == "documents"
     assert pipeline.finished(path, "documents", settings, overwrite=True) is None
     # Examples that are written into the folder of their documents would replace these.
-    with pytest.raises(records.DataError, match="holds documents, which examples do not replace"):
+    with pytest.raises(DataError, match="holds documents, which examples do not replace"):
         pipeline.finished(path, "examples", settings, overwrite=True)
-    with pytest.raises(records.DataError, match="min_words=3, not 4: add --overwrite"):
+    with pytest.raises(DataError, match="min_words=3, not 4: add --overwrite"):
         pipeline.finished(path, "documents", settings | {"min_words": 4}, False)
-    with pytest.raises(records.DataError, match="new_setting=null, not 1"):
+    with pytest.raises(DataError, match="new_setting=null, not 1"):
         pipeline.finished(path, "documents", settings | {"new_setting": 1}, False)
-    with pytest.raises(records.DataError, match="not \\[1, 1, .*\\.\\.\\.: add") as caught:
+    with pytest.raises(DataError, match="not \\[1, 1, .*\\.\\.\\.: add") as caught:
         pipeline.finished(path, "documents", settings | {"languages": [1] * 1000}, False)
     assert len(str(caught.value)) < 1000
-    with pytest.raises(records.DataError, match="describes documents, but examples"):
+    with pytest.raises(DataError, match="describes documents, but examples"):
         pipeline.finished(path, "examples", settings, False)
     (shard,) = tmp_path.glob("*.tfrecord")
     shard.write_bytes(shard.read_bytes()[:-1])
-    with pytest.raises(records.DataError, match="bytes instead of .* --overwrite"):
+    with pytest.raises(DataError, match="bytes instead of .* --overwrite"):
         pipeline.finished(path, "documents", settings, False)
     shard.unlink()
-    with pytest.raises(records.DataError, match="is missing"):
+    with pytest.raises(DataError, match="is missing"):
         pipeline.finished(path, "documents", settings, False)
 
 
@@ -65,8 +67,8 @@ def test_a_run_killed_after_its_manifest_leaves_nothing(tmp_path):
     (tmp_path / pipeline.WORK).mkdir()
     (tmp_path / pipeline.WORK / "settings.json").touch()
     (tmp_path / "train-00000-of-00001.tfrecord.1.tmp").touch()
-    assert pipeline.finished(tmp_path / records.MANIFEST, "documents", {"a": 1}, False)
-    assert {path.name for path in tmp_path.iterdir()} == {records.MANIFEST, shard.file}
+    assert pipeline.finished(tmp_path / MANIFEST, "documents", {"a": 1}, False)
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, shard.file}
 
 
 def test_work_goes_on_with_the_same_settings_and_anew_with_others(tmp_path):
@@ -88,10 +90,10 @@ def test_work_goes_on_with_the_same_settings_and_anew_with_others(tmp_path):
     # --overwrite replaces what is finished; what an interrupted run with it left goes on.
     pipeline.open_work(tmp_path, {"a": 3}, overwrite=True)
     assert pipeline.read_steps(work, "a") == [{}]
-    (tmp_path / records.MANIFEST).touch()
+    (tmp_path / MANIFEST).touch()
     pipeline.open_work(tmp_path, {"a": 3}, overwrite=True)
     assert pipeline.read_steps(work, "a") == []
-    assert not (tmp_path / records.MANIFEST).exists()
+    assert not (tmp_path / MANIFEST).exists()
 
 
 def test_a_failed_stage_leaves_no_folder_but_keeps_what_is_not_its_own(tmp_path):
@@ -108,7 +110,7 @@ def test_a_failed_stage_leaves_no_folder_but_keeps_what_is_not_its_own(tmp_path)
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     for output in (tmp_path / "file", tmp_path / "file" / "out"):
-        with pytest.raises(records.DataError, match=f"cannot write to {output}: .*\\.$"):
+        with pytest.raises(DataError, match=f"cannot write to {output}: .*\\.$"):
             pipeline.open_work(output, {}, overwrite=False)
 
 
@@ -116,7 +118,7 @@ def test_a_shard_is_done_only_as_it_was_written(tmp_path):
     work = pipeline.open_work(tmp_path, {}, overwrite=False)
     name = "train-00000-of-00001.tfrecord"
     assert not pipeline.shard_is_done(tmp_path, name)
-    shard = records.write_shard(tmp_path / name, [b"one"])
+    shard = write_shard(tmp_path / name, [b"one"])
     assert not pipeline.shard_is_done(tmp_path, name)  # it was not noted
     pipeline.write_step(work, name, {"shard": dataclasses.asdict(shard)})
     assert pipeline.shard_is_done(tmp_path, name)
@@ -259,7 +261,7 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
                 time.sleep(0.01)
             how(process)
             said, _ = process.communicate(timeout=60)
-            assert not (tmp_path / "out" / records.MANIFEST).exists(), "it was ended too late"
+            assert not (tmp_path / "out" / MANIFEST).exists(), "it was ended too late"
             assert "Traceback" not in said
             deadline = time.monotonic() + 20
             while alive(process.pid):

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from data_prep.sentences import segments
-from tfbio.base import records
+from tfbio.base.document_records import read_documents
 from tfbio.text import tokenization
 
 
@@ -103,7 +103,7 @@ def sentences(documents_folder, vocab_file):
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
     return [
         [ids for text in (d.title, *d.sentences) if (ids := tokenizer.encode(text).ids)]
-        for d in records.read_documents(documents_folder)
+        for d in read_documents(documents_folder)
     ]
 
 

@@ -8,7 +8,7 @@ from huggingface_hub import ModelCard
 
 import tfbio
 from tfbio import convert
-from tfbio.base import records
+from tfbio.base.manifests import read_manifest
 
 TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
 DEV = {"f1": 0.5, "precision": 0.5, "recall": 0.25}
@@ -22,7 +22,7 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     assert card.data.pipeline_tag == "feature-extraction"
     assert card.data.tags == ["tfbio", "biomedical", "electra"]
     assert card.data.license is None and card.data.eval_results is None
-    counts = records.read_manifest(examples_folder, "examples").counts
+    counts = read_manifest(examples_folder, "examples").counts
     settings = json.loads(Path(pretrained, "config.json").read_text())
     assert settings["data"]["64"].items() >= counts.items()
     text = card.text

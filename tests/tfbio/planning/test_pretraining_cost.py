@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from tests.tfbio.test_cost import SHAPE, recipe, settings
-from tfbio.base import records
 from tfbio.base.cli import UserError
+from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingRun
 from tfbio.planning import pretraining_cost
@@ -98,7 +98,7 @@ def test_memory_of_the_generator_where_its_scores_are_many():
 
 
 def test_a_report_says_what_the_numbers_are(examples_folder):
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     made = dataclasses.replace(
         settings(),
         sequence_length=64,

@@ -18,8 +18,10 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from data_prep import examples, vocabulary
 from tests import emulated_tpu
 from tfbio import convert
-from tfbio.base import records
 from tfbio.base.cli import Interrupted, UsageError, UserError
+from tfbio.base.example_codec import parse_example, serialize_example
+from tfbio.base.manifests import read_manifest
+from tfbio.base.shards import DataError, read_shard
 from tfbio.models import encoder as encoders
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
@@ -34,7 +36,7 @@ from tfbio.weights import checkpoints
 
 @pytest.fixture(scope="module")
 def settings(examples_folder):
-    words = records.read_manifest(examples_folder, "examples").settings["vocab_size"]
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
     return PretrainingConfig(
         encoder=EncoderConfig(
             vocab_size=words,
@@ -328,7 +330,7 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
 def trainer_of(settings, folder, strategy, steps, **run):
     """A trainer with the data of so many steps."""
     settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
-    manifest = records.read_manifest(folder, "examples")
+    manifest = read_manifest(folder, "examples")
     encoder = tokenization.load_encoder(folder / "vocab.txt")
     trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_dataset = distribution.distribute_dataset(
@@ -414,7 +416,7 @@ def by_numpy(settings, folder, groups, steps):
     of the groups' losses of each step; and the weights after the last step.
     """
     one = dataclasses.replace(settings, gradient_clip_groups=1)
-    manifest = records.read_manifest(folder, "examples")
+    manifest = read_manifest(folder, "examples")
     encoder = tokenization.load_encoder(folder / "vocab.txt")
     trainer = pretraining.Trainer(one, encoder, tf.distribute.get_strategy())
     variables = trainer.model.trainable_variables
@@ -706,13 +708,13 @@ def test_a_damaged_or_missing_shard_is_named_at_the_start(
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1
     shard.write_bytes(data)
-    with pytest.raises(records.DataError, match=f"{shard.name} is damaged"):
+    with pytest.raises(DataError, match=f"{shard.name} is damaged"):
         pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
     assert not model_dir.exists()
     # A run that goes on does not read everything again, but misses what is not there.
     shard.unlink()
     shutil.copytree(finished, model_dir)
-    with pytest.raises(records.DataError, match=f"{shard.name} is missing"):
+    with pytest.raises(DataError, match=f"{shard.name} is missing"):
         pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
 
 
@@ -729,7 +731,7 @@ def test_steps_that_are_not_finite_are_counted_and_end_the_run(
     (saved,) = (tmp_path / "model").glob("skipped_step_*.npz")
     assert str(saved) in str(raised.value)
     step = int(saved.stem.rsplit("_", 1)[1])
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     dataset = pretraining_data.training_dataset(
         str(examples_folder), manifest, mad.train_batch_size, mad.seed, 0, step + 1
     )
@@ -796,7 +798,7 @@ def test_bfloat16_learns_too(shallow, undivided, examples_folder, cpu):
 
 def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_folder, cpu):
     """The untrained generator then has the loss of a guess by frequency, not of a blind one."""
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     counts = pretraining_data.word_counts(str(examples_folder), manifest)
     encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
     shard = manifest.shards_of("train")[0]
@@ -859,7 +861,7 @@ def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, capsys
 def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, vocab_file, cpu):
     """Dropout is off and the same tokens are hidden."""
     trainer = pretraining.Trainer(settings, tokenization.load_encoder(vocab_file), cpu)
-    manifest = records.read_manifest(packed_folder, "examples")
+    manifest = read_manifest(packed_folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
     other = batch["document_ids"] > 1
     changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
@@ -877,14 +879,14 @@ def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, v
 
 
 def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, tmp_path):
-    manifest = records.read_manifest(examples_folder, "examples")
+    manifest = read_manifest(examples_folder, "examples")
     shutil.copy(examples_folder / "vocab.txt", tmp_path)
     (tmp_path / "pretrain_tfrecords").mkdir()
     for number, shard in enumerate(manifest.shards):
         name = f"pretrain_data.tfrecord-{number}-of-{len(manifest.shards)}"
         with tf.io.TFRecordWriter(str(tmp_path / "pretrain_tfrecords" / name)) as writer:
-            for record in records.read_shard(examples_folder, shard):
-                example = records.parse_example(record)
+            for record in read_shard(examples_folder, shard):
+                example = parse_example(record)
                 ids = np.frombuffer(example["input_ids"][0], "<u2").tolist()
                 first, second = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
                 rest = len(ids) - first - second
@@ -893,7 +895,7 @@ def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, 
                     "input_mask": [1] * (first + second) + [0] * rest,
                     "segment_ids": [0] * first + [1] * second + [0] * rest,
                 }
-                writer.write(records.serialize_example(features))
+                writer.write(serialize_example(features))
     short = dataclasses.replace(shallow, num_train_steps=2)
     model = str(tmp_path / "model")
     pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
@@ -925,7 +927,7 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
     # What is hidden ends where, by the kind's own mark of the space before a word, words end.
     encoder = tokenization.load_encoder(vocabularies.find_vocabulary(model))
     trainer = pretraining.Trainer(other, encoder, cpu)
-    manifest = records.read_manifest(folder, "examples")
+    manifest = read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
     masked = trainer.mask(batch, tf.constant([0, 0]), None)
     if kind == "byte_bpe":

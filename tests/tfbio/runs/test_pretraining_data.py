@@ -10,7 +10,10 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples
-from tfbio.base import records
+from tfbio.base import storage
+from tfbio.base.example_codec import parse_example
+from tfbio.base.manifests import read_manifest
+from tfbio.base.shards import DataError, read_shard
 from tfbio.runs import pretraining_data
 
 BATCH = 8
@@ -18,7 +21,7 @@ BATCH = 8
 
 @pytest.fixture
 def manifest(examples_folder):
-    return records.read_manifest(examples_folder, "examples")
+    return read_manifest(examples_folder, "examples")
 
 
 def batches(folder, manifest, first, last, seed=0):
@@ -30,9 +33,9 @@ def batches(folder, manifest, first, last, seed=0):
 
 def test_an_epoch_holds_every_example_once(examples_folder, manifest):
     expected = [
-        np.frombuffer(records.parse_example(record)["input_ids"][0], "<u2").tolist()
+        np.frombuffer(parse_example(record)["input_ids"][0], "<u2").tolist()
         for shard in manifest.shards_of("train")
-        for record in records.read_shard(examples_folder, shard)
+        for record in read_shard(examples_folder, shard)
     ]
     steps = len(expected) // BATCH
     read = np.concatenate(batches(examples_folder, manifest, 0, steps)).tolist()
@@ -134,7 +137,7 @@ def test_the_rows_of_all_hosts_are_the_global_batch_and_each_decodes_its_own(
 
 def by_hand(record, length):
     """What a record says, token by token."""
-    example = records.parse_example(record)
+    example = parse_example(record)
     ids = np.frombuffer(example["input_ids"][0], "<u2")
     lengths = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
     columns = {name: [0] * length for name in pretraining_data.PACKED_FEATURES}
@@ -164,7 +167,7 @@ def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_pat
     )
     folder = str(tmp_path / "out")
     (shard,) = manifest.shards_of("heldout")
-    expected = [by_hand(record, 128) for record in records.read_shard(folder, shard)]
+    expected = [by_hand(record, 128) for record in read_shard(folder, shard)]
     dataset = pretraining_data.held_out_dataset(folder, manifest, BATCH)
     names = pretraining_data.PACKED_FEATURES if packing else pretraining_data.FEATURES
     count = 0
@@ -178,7 +181,7 @@ def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_pat
     assert all(spec.shape == [BATCH, 128] for spec in dataset.element_spec.values())
     counts = pretraining_data.word_counts(folder, manifest)
     (shard,) = manifest.shards_of("train")
-    tokens = sum(sum(by_hand(r, 128)["input_mask"]) for r in records.read_shard(folder, shard))
+    tokens = sum(sum(by_hand(r, 128)["input_mask"]) for r in read_shard(folder, shard))
     assert counts.sum() == tokens
 
 
@@ -215,7 +218,7 @@ def test_examples_of_the_original_code_are_read_in_an_order_of_their_own(origina
         # Files 0 to 9 in the order of their numbers: 3 + ... + 12; the last is held out.
         assert [shard.records for shard in manifest.shards_of("train")] == list(range(3, 13))
         assert [shard.records for shard in manifest.shards_of("heldout")] == [13]
-        assert manifest.settings["vocab_sha256"] == records.sha256_of(vocab_file)
+        assert manifest.settings["vocab_sha256"] == storage.sha256_of(vocab_file)
         whole = batches(folder, manifest, 0, 25)  # 75 examples an epoch
         read = np.concatenate(whole)
         assert len(set(map(tuple, read[:75].tolist()))) == 75
@@ -231,26 +234,26 @@ def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
     def find(given, words=2000):
         return pretraining_data.find_examples([str(given)], [64], words)
 
-    with pytest.raises(records.DataError, match=r"has token \d+: give its size"):
+    with pytest.raises(DataError, match=r"has token \d+: give its size"):
         find(original, 7)
-    with pytest.raises(records.DataError, match="no file matches"):
+    with pytest.raises(DataError, match="no file matches"):
         find(tmp_path / "*.tfrecord")
-    with pytest.raises(records.DataError, match=r"has no manifest.json"):
+    with pytest.raises(DataError, match=r"has no manifest.json"):
         find(tmp_path)
     folder = tmp_path / "data" / "pretrain_tfrecords"
     shutil.copytree(original, folder)
-    with pytest.raises(records.DataError, match=r"has no vocab.txt, nor has the folder above"):
+    with pytest.raises(DataError, match=r"has no vocab.txt, nor has the folder above"):
         find(folder)
     shutil.copy(original.parent / "vocab.txt", folder)
     one, manifest = find(f"{folder}/*-0-of-11")[64]
-    with pytest.raises(records.DataError, match="no held-out examples"):
+    with pytest.raises(DataError, match="no held-out examples"):
         pretraining_data.held_out_dataset(one, manifest, BATCH)
     path = folder / "pretrain_data.tfrecord-3-of-11"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(records.DataError, match="cut short after record 5"):
+    with pytest.raises(DataError, match="cut short after record 5"):
         find(folder)
     path.unlink()
-    with pytest.raises(records.DataError, match="holds 10 of 11 files"):
+    with pytest.raises(DataError, match="holds 10 of 11 files"):
         find(folder)
 
 
@@ -260,19 +263,19 @@ def test_a_shard_that_was_cut_is_named(examples_folder, manifest, tmp_path):
     shard = manifest.shards_of("train")[0]
     path = folder / shard.file
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(records.DataError, match=f"{shard.file} has .* bytes instead of"):
+    with pytest.raises(DataError, match=f"{shard.file} has .* bytes instead of"):
         pretraining_data.find_examples([str(folder)], [64], manifest.settings["vocab_size"])
 
 
 def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
     words = manifest.settings["vocab_size"]
     find = pretraining_data.find_examples
-    with pytest.raises(records.DataError, match=r"of length 128, but --examples gives \[64\]"):
+    with pytest.raises(DataError, match=r"of length 128, but --examples gives \[64\]"):
         find([str(examples_folder)], [128], words)
-    with pytest.raises(records.DataError, match=f"--set encoder.vocab_size={words}"):
+    with pytest.raises(DataError, match=f"--set encoder.vocab_size={words}"):
         find([str(examples_folder)], [64], words + 1)
-    with pytest.raises(records.DataError, match="fewer than one batch of 4096"):
+    with pytest.raises(DataError, match="fewer than one batch of 4096"):
         pretraining_data.held_out_dataset(str(examples_folder), manifest, 4096)
     empty = dataclasses.replace(manifest, shards=[])
-    with pytest.raises(records.DataError, match="no training examples"):
+    with pytest.raises(DataError, match="no training examples"):
         pretraining_data.training_dataset(str(examples_folder), empty, BATCH, 0, 0, 5)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests import emulated_tpu
-from tfbio.base import records
+from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
@@ -30,7 +30,7 @@ class Run:
     """The data of a run, and what makes its trainer, for one of the objectives."""
 
     def __init__(self, objective, folder, batch_size):
-        manifest = records.read_manifest(folder, "examples")
+        manifest = read_manifest(folder, "examples")
         encoder = EncoderConfig(
             vocab_size=manifest.settings["vocab_size"],
             embedding_size=16,

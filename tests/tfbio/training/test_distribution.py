@@ -17,8 +17,8 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 
 from tests import emulated_tpu
-from tfbio.base import records
 from tfbio.base.cli import Interrupted, UserError
+from tfbio.base.manifests import read_manifest
 from tfbio.models import target
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text import tokenization
@@ -141,7 +141,7 @@ def pod():
 def test_the_replicas_of_a_pod_have_the_rows_of_the_global_batch_in_order(examples_folder, pod):
     """As many of each host as of the others, whatever files they are in; from a later step, too."""
     folder = str(examples_folder)
-    manifest = records.read_manifest(folder, "examples")
+    manifest = read_manifest(folder, "examples")
     for first in (0, 5):
         order = (folder, manifest, 16, 0, first, 12)
         distributed = distribution.distribute_dataset(
@@ -161,7 +161,7 @@ def test_the_replicas_of_a_pod_have_the_rows_of_the_global_batch_in_order(exampl
 def test_the_hosts_of_a_pod_need_no_python(examples_folder, pod, monkeypatch):
     """Remote hosts run a graph, and nothing in it calls this process."""
     folder = str(examples_folder)
-    manifest = records.read_manifest(folder, "examples")
+    manifest = read_manifest(folder, "examples")
     datasets = []
 
     def on_hosts(of_host, options):

@@ -16,8 +16,9 @@ from tests.conftest import ROOT
 from tests.hugging_face import SHAPE
 from tests.parity import FOLDER, SHARED, Recording, needs_recording, recorded_config
 from tfbio import convert
-from tfbio.base import records
+from tfbio.base import storage
 from tfbio.base.cli import UserError
+from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder import Encoder
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives import electra
@@ -302,7 +303,7 @@ def test_a_bert_is_a_discriminator_alone(bert):
     known = {
         **dataclasses.asdict(settings),
         "lower_case": True,
-        "vocab_sha256": records.sha256_of(folder / "vocab.txt"),
+        "vocab_sha256": storage.sha256_of(folder / "vocab.txt"),
     }
     checkpoints.require_same_model(str(folder), known)
     with pytest.raises(UserError, match="holds no generator: give --set generator_warmup_steps=N"):
@@ -567,7 +568,7 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
     # And nothing of the original state was lost on the way.
     trainer = pretraining.Trainer(settings, tokenization.load_encoder(FOLDER / "vocab.txt"), cpu)
     tensorflow1.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
-    manifest = records.read_manifest(data, "examples")
+    manifest = read_manifest(data, "examples")
     trainer.train_dataset = distribution.distribute_dataset(
         cpu,
         lambda _: pretraining_data.training_dataset(str(data), manifest, 4, settings.seed, 4, 20),

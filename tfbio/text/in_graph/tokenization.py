@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow_text
 import tokenizers
 
-from tfbio.base import records
+from tfbio.base import storage
 from tfbio.text import tokenization, vocabularies
 from tfbio.text.in_graph import (
     byte_bpe as graph_byte_bpe,
@@ -57,7 +57,7 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
     if vocab_file.suffix == ".json":
         return graph_byte_bpe.ByteBpe(vocab_file)
     vocab = tokenization.read_vocab(vocab_file)
-    records.write_text(vocab_file, "\n".join(vocab) + "\n")
+    storage.write_text(vocab_file, "\n".join(vocab) + "\n")
     return WordPiece(str(vocab_file), lower_case, vocab[vocabularies.UNK])
 
 
@@ -142,7 +142,7 @@ class _Lines(tf.lookup.TextFileInitializer):
 
     def __init__(self, path: str):
         index = tf.lookup.TextFileIndex
-        self.sha256 = records.sha256_of(path)
+        self.sha256 = storage.sha256_of(path)
         super().__init__(path, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from tfbio.base import records
+from tfbio.base import storage
 from tfbio.text import tokenization
 from tfbio.text.in_graph import tokenization as graph_tokenization
 
@@ -18,7 +18,7 @@ def test_tokens_and_their_places(
     more += [chr(code) for code in range(0xA0, 0x250)]
     vocab = {token: number for number, token in enumerate(dict.fromkeys([*vocab, *more]))}
     path = tmp_path / "vocab.txt"
-    records.write_text(path, "\r\n".join(vocab) + "\r\n")
+    storage.write_text(path, "\r\n".join(vocab) + "\r\n")
     texts = [*sentences, *awkward_texts, *(f"a{char}A" for char in characters)]
     theirs = tokenization.wordpiece(vocab, lower_case)
     encoded = theirs.encode_batch(texts, add_special_tokens=False)

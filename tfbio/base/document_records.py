@@ -1,0 +1,107 @@
+"""The sentence-split documents that data preparation hands on, as records of shards."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+
+from tfbio.base import storage
+from tfbio.base.example_codec import parse_example, serialize_example
+from tfbio.base.manifests import COMMANDS, read_manifest
+from tfbio.base.shards import DataError, Shard, read_shard
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """One text of an article: its abstract or its full text.
+
+    Attributes:
+      id: what it is known under: its article's id, such as "pmid:123", of an abstract, and the
+        same with the part that it is, such as "pmid:123#body", of another text. No two are equal.
+      source: base name of the file that it was read from.
+      title: its article's title, which is not among the sentences; "" of another abstract.
+      sentences: its sentences, in order.
+      sections: for each sentence the NLM category of its section, in upper case (BACKGROUND,
+        OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" where there are no sections;
+        in a full text, the titles of the sections around it.
+    """
+
+    id: str
+    source: str
+    title: str
+    sentences: list[str]
+    sections: list[str]
+
+    @property
+    def article(self) -> str:
+        """The id of its article, all of whose texts are held out together, or none."""
+        return article_of(self.id)
+
+    def serialize(self) -> bytes:
+        """The document as a serialized `tf.train.Example` of bytes features."""
+        fields = {
+            "id": [self.id],
+            "source": [self.source],
+            "title": [self.title],
+            "sentences": self.sentences,
+            "sections": self.sections,
+        }
+        return serialize_example({k: [x.encode() for x in v] for k, v in fields.items()})
+
+    @classmethod
+    def parse(cls, record: bytes) -> Document:
+        """Inverse of `serialize`.
+
+        Raises:
+          DataError: the record is no document.
+        """
+        try:
+            fields = {k: [x.decode() for x in v] for k, v in parse_example(record).items()}
+            return cls(
+                id=fields["id"][0],
+                source=fields["source"][0],
+                title=fields["title"][0],
+                sentences=fields["sentences"],
+                sections=fields["sections"],
+            )
+        except (LookupError, ValueError, AttributeError) as error:
+            raise DataError(f"a record is no document ({error!r:.100})") from error
+
+
+def article_of(document_id: str) -> str:
+    """The id of the article that a document is a text of."""
+    return document_id.partition("#")[0]
+
+
+def is_held_out(article: str, fraction: float) -> bool:
+    """Whether an article belongs to the held-out part: a pure function of its id.
+
+    Pretraining's held-out text and the test articles of tasks made from the same documents are
+    chosen by this one rule, so that no model is pretrained on the text that it is tested on.
+    """
+    return hash_fraction(f"held-out {article}") < fraction
+
+
+def hash_fraction(text: str) -> float:
+    """A number in [0, 1) that depends on the text alone, whatever the machine or the run."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
+
+
+def read_documents(
+    folder: str | os.PathLike, shards: Iterable[Shard] | None = None
+) -> Iterator[Document]:
+    """Yields the documents of a folder, or of some of its shards.
+
+    Raises:
+      DataError: as `read_manifest` and `read_shard`.
+    """
+    for shard in read_manifest(folder, "documents").shards if shards is None else shards:
+        for number, record in enumerate(read_shard(folder, shard)):
+            try:
+                yield Document.parse(record)
+            except DataError as error:
+                path = storage.at(folder, shard.file)
+                remedy = f"make it again with `{COMMANDS['documents']}`"
+                raise DataError(f"{path}, record {number}: {error}: {remedy}.") from error

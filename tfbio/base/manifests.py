@@ -1,0 +1,141 @@
+"""Manifests: what vouches for the shards in a folder of data.
+
+A folder of data holds shards and one `manifest.json`, written last, which names every shard with
+its size, number of records and SHA-256 and keeps the settings that made them. A folder without a
+manifest is unfinished, and is never read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import typing
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tfbio.base import storage
+from tfbio.base.shards import DataError, Shard
+
+MANIFEST = "manifest.json"
+
+# The command that makes each kind of data: errors name it as the remedy.
+COMMANDS = {
+    "documents": "python -m data_prep.documents",
+    "vocabulary": "python -m data_prep.vocabulary",
+    "examples": "python -m data_prep.examples",
+    "sentence_roles": "python -m data_prep.sentence_roles",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What a finished stage wrote: the settings it had, what it counted, and its files.
+
+    `problems` has one sentence for each input that was left out because it was bad.
+    """
+
+    kind: str
+    settings: dict[str, Any]
+    counts: dict[str, Any]
+    shards: list[Shard]
+    problems: list[str] = dataclasses.field(default_factory=list)
+
+    def shards_of(self, split: str) -> list[Shard]:
+        """The shards of one split, in order."""
+        return [shard for shard in self.shards if shard.split == split]
+
+
+def read_manifest(folder: str | os.PathLike, kind: str) -> Manifest:
+    """Reads the manifest of a folder of data, after checking that its files are all there.
+
+    Args:
+      folder: the folder that a stage wrote.
+      kind: what must be in it: "documents", "examples" or "sentence_roles".
+
+    Raises:
+      DataError: no such folder, no manifest, another kind, a file missing or of another size.
+    """
+    folder = storage.at(folder)
+    remedy = f"make it with `{COMMANDS[kind]}`"
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder} with {kind}: {remedy}.")
+    if not (folder / MANIFEST).is_file():
+        raise DataError(
+            f"{folder} has no {MANIFEST}, so it holds no finished {kind}: {remedy}, "
+            "or run the command that was interrupted again."
+        )
+    manifest = load_manifest(folder / MANIFEST, kind)
+    verify(folder, manifest)
+    return manifest
+
+
+def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
+    """Reads one manifest file without looking at the files that it names.
+
+    Raises:
+      DataError: it cannot be read, or is of another kind.
+    """
+    try:
+        content = json.loads(storage.at(path).read_text(encoding="utf-8"))
+        shards = [Shard(**shard) for shard in content.pop("shards")]
+        manifest = Manifest(**content, shards=shards)
+        for value in (manifest, *shards):
+            _check_types(value)
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise DataError(
+            f"{path} is not a manifest that this version can read: {storage.reason(error)}."
+        ) from error
+    if manifest.kind != kind:
+        raise DataError(
+            f"{path} describes {manifest.kind}, but {kind} were expected: give the folder that "
+            f"`{COMMANDS[kind]}` wrote."
+        )
+    return manifest
+
+
+def _check_types(value: Manifest | Shard) -> None:
+    """Raises a ValueError if a field is of another type than it is declared as."""
+    for name, kind in typing.get_type_hints(type(value)).items():
+        kind = typing.get_origin(kind) or kind
+        if type(getattr(value, name)) is not kind:
+            raise ValueError(f"{name} is {getattr(value, name)!r:.60}, not {kind.__name__}")
+
+
+def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
+    """Writes a manifest, whole or not at all."""
+    storage.write_text(
+        path, json.dumps(dataclasses.asdict(manifest), indent=1, sort_keys=True) + "\n"
+    )
+
+
+def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) -> None:
+    """Checks that every shard is there with its size, and with `full` also its SHA-256.
+
+    Raises:
+      DataError: names the first shard that is missing or damaged.
+    """
+    remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
+
+    def check(shard: Shard) -> None:
+        path = storage.at(folder, shard.file)
+        if not path.is_file():
+            raise DataError(f"{path} is missing, although the manifest names it: {remedy}.")
+        size = path.stat().st_size
+        if size != shard.bytes:
+            raise DataError(f"{path} has {size} bytes instead of {shard.bytes}: {remedy}.")
+        # Examples of the original ELECTRA code come without hashes.
+        if full and shard.sha256 and storage.sha256_of(path) != shard.sha256:
+            raise DataError(f"{path} is damaged (its SHA-256 differs): {remedy}.")
+
+    # Threads: hashing leaves the interpreter's lock, and a remote file system answers late.
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(check, manifest.shards):
+            pass

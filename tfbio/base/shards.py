@@ -1,0 +1,104 @@
+"""Writes and reads TFRecord shards, the files in which a stage hands its data to the next.
+
+A shard (`train-00003-of-00016.tfrecord`) is an ordinary TFRecord file, so `tf.data` reads it. It is
+written and read here without TensorFlow (`google-crc32c` does the work, and a test holds the bytes
+equal to TensorFlow's): importing it costs 7 seconds and 0.7 GB in each of the worker processes that
+prepare data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import os
+import struct
+from collections.abc import Iterable, Iterator
+
+import google_crc32c
+
+from tfbio.base import cli, storage
+
+
+class DataError(cli.UserError):
+    """Data that is missing, unfinished, damaged, or of another kind than asked for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One file of records: its name, what it holds, its size, hash, and part of the data."""
+
+    file: str
+    records: int
+    bytes: int
+    sha256: str
+    split: str = ""
+
+
+def shard_name(prefix: str, index: int, count: int) -> str:
+    """The usual name of a shard: `train-00003-of-00016.tfrecord`."""
+    return f"{prefix}-{index:05d}-of-{count:05d}.tfrecord"
+
+
+def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = "") -> Shard:
+    """Writes records to a TFRecord file, which appears under its name only when complete."""
+    digest, size, count = hashlib.sha256(), 0, 0
+    with storage.written_whole(path) as stream:
+        for batch in _batched(records, 64):
+            framed = b"".join(
+                part
+                for record in batch
+                for part in (_header(len(record)), record, _masked_crc(record))
+            )
+            stream.write(framed)
+            digest.update(framed)
+            size += len(framed)
+            count += len(batch)
+    return Shard(storage.at(path).name, count, size, digest.hexdigest(), split)
+
+
+def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
+    """Yields the records of a shard.
+
+    Raises:
+      DataError: a record is damaged, or the file ends before all records were read.
+    """
+    path = storage.at(folder, shard.file)
+    count = 0
+    try:
+        left = storage.size(path)
+        with path.open("rb") as stream:
+            while header := stream.read(12):
+                size = int.from_bytes(header[:8], "little")
+                left -= 12 + size + 4
+                if header != _header(size) or left < 0:  # before memory is taken for it
+                    raise DataError(f"{path} is damaged or cut short at record {count}.")
+                record, crc = stream.read(size), stream.read(4)
+                if len(record) != size or _masked_crc(record) != crc:
+                    raise DataError(f"{path} is damaged or cut short at record {count}.")
+                count += 1
+                yield record
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {storage.reason(error)}.") from error
+    if count != shard.records:
+        raise DataError(f"{path} holds {count} records instead of {shard.records}.")
+
+
+def _batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    records = iter(records)
+    while batch := list(itertools.islice(records, size)):
+        yield batch
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _header(length: int) -> bytes:
+    """What precedes a record of so many bytes."""
+    packed = struct.pack("<Q", length)
+    return packed + _masked_crc(packed)
+
+
+def _masked_crc(data: bytes) -> bytes:
+    """The checksum of the TFRecord format (tensorflow/core/lib/io/record_writer.h)."""
+    crc = google_crc32c.value(data)
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
