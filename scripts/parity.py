@@ -33,7 +33,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning
 from tfbio.runs.finetuner import Finetuner
-from tfbio.task_types import answers, kinds, metrics, packing, tasks
+from tfbio.task_types import answer_scores, answers, kinds, packing, tasks
 from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
 from tfbio.text import tokenization
 from tfbio.training import optimization
@@ -678,7 +678,7 @@ def _scores_of_answers(recorded: Recorded, when: str) -> dict[str, float]:
 
     def scores(threshold: float | None) -> dict[str, float]:
         given = answers.with_threshold(predicted, threshold)
-        return metrics.squad_scores(gold, [own.best for own in given])
+        return answer_scores.squad_scores(gold, [own.best for own in given])
 
     found = scores(recorded.own["all_settings"]["qa_na_threshold"])
     figures = {"f1": "f1", "exact": "exact_match"}

@@ -358,7 +358,7 @@ class _Task:
         best = tf.gather(self._outputs(batch), places)
         inside = seen & (tf.gather(letters, best) != "O")
         kind = tf.where(inside, tf.gather(types, best), "")
-        # The rule of `metrics.entities`, by which an I goes on with its type or begins.
+        # The rule of `tag_schemes.entities`, by which an I goes on with its type or begins.
         before = tf.concat([[""], kind], axis=0)[:-1]
         same = tf.concat([[-1], found.text], axis=0)[:-1] == found.text
         in_before = tf.concat([[False], inside], axis=0)[:-1]

@@ -23,7 +23,8 @@ from tfbio.base import run_folders, storage
 from tfbio.base.cli import UserError
 from tfbio.formats.task_files import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import metrics, predictions, tasks, trivial
+from tfbio.task_types import bootstraps, predictions, tasks, trivial
+from tfbio.task_types.scores import Scores
 
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
 SAMPLES = 10_000
@@ -66,7 +67,7 @@ class Run:
     metric: str
     tests: list[dict[str, float]]
     examples: list[Example]
-    scores: Sequence[metrics.Scores] = ()
+    scores: Sequence[Scores] = ()
     data_set: str = ""
     data: str = ""
     devs: Sequence[dict[str, float]] = ()
@@ -100,11 +101,11 @@ class Run:
     def interval(self, metric: str = "") -> tuple[float, float]:
         """The bootstrap interval of the mean over the seeds, at 95 %; see `can_draw`."""
         size = self.scores[0].size
-        return metrics.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
+        return bootstraps.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
 
 
 class _FoldScores:
-    """The mean over folds, of any draw of the examples of all; see `metrics.Scores`."""
+    """The mean over folds, of any draw of the examples of all; see `scores.Scores`."""
 
     def __init__(self, folds: Sequence[Run]):
         self._folds = folds
@@ -152,8 +153,8 @@ def joined(folds: Sequence[Run], task: str) -> Run:
 def p_value(run: Run, baseline: Run, metric: str = "") -> float:
     """How probable so large a difference of two runs is, to either side, if none is real.
 
-    Twice the p-value of `metrics.paired_bootstrap` in the direction that was found, at most 1. Both
-    runs, with all their seeds, are scored on the same draws; see `Run.can_draw`.
+    Twice the p-value of `bootstraps.paired_bootstrap` in the direction that was found, at most 1.
+    Both runs, with all their seeds, are scored on the same draws; see `Run.can_draw`.
 
     Raises:
       ResultsError: their test sets differ.
@@ -164,7 +165,7 @@ def p_value(run: Run, baseline: Run, metric: str = "") -> float:
             "compared: run one of them again with the other's --data_dir."
         )
     better, worse = sorted((run, baseline), key=lambda one: one.mean(metric), reverse=True)
-    one_sided = metrics.paired_bootstrap(
+    one_sided = bootstraps.paired_bootstrap(
         lambda rows: better.drawn(rows, metric),
         lambda rows: worse.drawn(rows, metric),
         run.scores[0].size,

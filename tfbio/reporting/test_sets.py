@@ -28,7 +28,7 @@ from absl import flags
 from tfbio.base import cli, storage
 from tfbio.formats import relations, task_files
 from tfbio.formats.task_files import Example, LabelledText, TaggedSentence
-from tfbio.task_types import metrics, tasks
+from tfbio.task_types import tag_schemes, tasks
 
 TABLE = Path(__file__).with_suffix(".json")
 # Hashes kept of a test set, and their hexadecimal digits: the least hashes, of which a part of the
@@ -161,7 +161,7 @@ def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
     expected, unit = COUNTS[task]
     count = len(examples)
     if unit == "test mentions":
-        count = sum(len(metrics.entities(example.tags)) for example in examples)
+        count = sum(len(tag_schemes.entities(example.tags)) for example in examples)
     elif unit == "test relations":
         count = sum(example.label != "false" for example in examples)
     if count == expected:

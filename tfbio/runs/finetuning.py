@@ -31,6 +31,7 @@ from tfbio.runs.finetuner import Finetuner, has_fixed_shapes, training_order
 from tfbio.task_types import answers, kinds, metrics, packing, predictions, words
 from tfbio.task_types.classification import MultiLabel
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.scores import Scores
 from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.tasks import SPLITS, Example, Task
 from tfbio.text import tokenization, vocabularies
@@ -550,7 +551,7 @@ def _run_trial(
 
 def bioelectra_code_scores(
     kind: kinds.Kind,
-    score: Callable[[Sequence, Sequence], metrics.Scores],
+    score: Callable[[Sequence, Sequence], Scores],
     examples: Sequence[Example],
     predicted: Sequence,
     pieces: packing.Pieces,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfbio.formats.task_files import Question
-from tfbio.task_types import metrics
+from tfbio.task_types import answer_scores
 
 
 class Rules(NamedTuple):
@@ -166,7 +166,7 @@ def null_threshold(
     # What an answer adds over none.
     gains = np.array(
         [
-            metrics.squad_scores([question.answers], [answers.best])[figure]
+            answer_scores.squad_scores([question.answers], [answers.best])[figure]
             - (not question.answers)
             for question, answers in zip(questions, predicted, strict=True)
         ]
@@ -221,7 +221,7 @@ def merged(
                 text = texts.setdefault(text.lower(), text)
                 totals[text] = totals.get(text, 0.0) + probability
         ranked = sorted(totals, key=totals.__getitem__, reverse=True)
-        best[name] = tuple(ranked[: metrics.FACTOID_ANSWERS])
+        best[name] = tuple(ranked[: answer_scores.FACTOID_ANSWERS])
     return best
 
 

@@ -22,7 +22,7 @@ from tfbio.formats.task_files import (
     hoc_labels,
     labels_between_bars,
 )
-from tfbio.task_types import answers, metrics
+from tfbio.task_types import answers, tag_schemes
 
 
 def entities(
@@ -31,7 +31,7 @@ def entities(
     entity_type: str,
     probabilities: Sequence[float] | None = None,
 ) -> list[Entity]:
-    """The entities of a sentence by the rule of `metrics.entities`, in order.
+    """The entities of a sentence by the rule of `tag_schemes.entities`, in order.
 
     Args:
       tags: of each word.
@@ -45,7 +45,7 @@ def entities(
             return None
         return round(math.prod(probabilities[first : last + 1]), 6)
 
-    found = sorted(metrics.entities(tags), key=lambda entity: entity[1:])
+    found = sorted(tag_schemes.entities(tags), key=lambda entity: entity[1:])
     return [
         Entity(
             entity_type if kind == "_" else kind,
@@ -67,7 +67,7 @@ def describe(examples: Sequence[Example], predicted: Sequence) -> str:
     count = f"{len(examples):,}"
     if isinstance(examples[0], TaggedSentence):
         true, found = (
-            sum(len(metrics.entities(tags)) for tags in own)
+            sum(len(tag_schemes.entities(tags)) for tags in own)
             for own in ((sentence.tags for sentence in examples), predicted)
         )
         documents = len({sentence.document for sentence in examples} - {""})

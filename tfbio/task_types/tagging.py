@@ -21,6 +21,7 @@ from tfbio.formats.task_files import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.layers import shape_of
+from tfbio.task_types import tag_schemes
 from tfbio.task_types.packing import Pieces
 from tfbio.text.tokenization import Tokenizer
 
@@ -84,33 +85,6 @@ def kept_by_electra(counts: Sequence[int], length: int) -> int:
     kept = int(stops.argmax()) if stops[:-1].any() else len(counts)
     # A last word of many tokens might not fit.
     return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
-
-
-def _in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """BIO tags in another scheme."""
-    if scheme == "IO":
-        return [tag if tag == "O" else f"I{tag[1:]}" for tag in tags]
-    if scheme == "BIOUL":
-        # What ends here: a B is U then, an I is L.
-        return [
-            tag if tag == "O" or after == f"I{tag[1:]}" else {"B": "U", "I": "L"}[tag[0]] + tag[1:]
-            for tag, after in zip(tags, (*tags[1:], "O"), strict=True)
-        ]
-    return list(tags)
-
-
-def _in_bio(tags: Sequence[str], scheme: str) -> list[str]:
-    """Tags of a scheme in BIO, whether they are valid or not.
-
-    BIOUL is turned tag by tag, U into B and L into I, and the score's rule for an I that continues
-    nothing holds for those also. In IO an entity begins where its type does.
-    """
-    if scheme == "IO":
-        pairs = zip(tags, ("O", *tags), strict=False)
-        return [tag if tag in ("O", before) else f"B{tag[1:]}" for tag, before in pairs]
-    if scheme == "BIOUL":
-        return [{"U": "B", "L": "I"}.get(tag[0], tag[0]) + tag[1:] for tag in tags]
-    return list(tags)
 
 
 class Tagging:
@@ -209,7 +183,9 @@ class Tagging:
                 for part in range(count)
             ]
         targets = np.full(sum(counts), NO_TARGET, np.int32)
-        targets[firsts] = [self.labels.index(tag) for tag in _in_scheme(tags, self.scheme)]
+        targets[firsts] = [
+            self.labels.index(tag) for tag in tag_schemes.in_scheme(tags, self.scheme)
+        ]
         return targets
 
     def losses(
@@ -284,7 +260,7 @@ class Tagging:
           sentences: examples.
         """
         tags = [
-            _in_bio([self.labels[label] for label in own], self.scheme)
+            tag_schemes.in_bio([self.labels[label] for label in own], self.scheme)
             for own in self.of_words(outputs, pieces, sentences)
         ]
         # Only an early cut leaves words without a tag.

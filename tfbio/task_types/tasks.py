@@ -15,7 +15,8 @@ from tfbio.base.cli import UsageError, UserError
 from tfbio.formats import task_files
 from tfbio.formats.label_sets import HALLMARKS, I2B2_CONCEPTS, I2B2_EVENTS, I2B2_PHI
 from tfbio.formats.task_files import Example, LabelledText, Question, TaggedSentence
-from tfbio.task_types import answers, metrics
+from tfbio.task_types import answer_scores, answers, metrics
+from tfbio.task_types.scores import Scores
 
 SPLITS = ("train", "dev", "test")
 
@@ -48,7 +49,7 @@ class Task:
     kind: str
     labels: tuple[str, ...]
     read: Callable[[str], list]
-    score: Callable[[Sequence, Sequence], metrics.Scores]
+    score: Callable[[Sequence, Sequence], Scores]
     settings: Mapping[str, float | int]
     made_by: str = ""
     augment: Callable[[list], list] | None = None
@@ -128,11 +129,11 @@ def _labels(examples: Sequence[LabelledText]) -> list:
 
 def _score_entities(
     sentences: Sequence[TaggedSentence], predicted: Sequence, types: Sequence[str] = ()
-) -> metrics.Scores:
+) -> Scores:
     return metrics.entity_scores([sentence.tags for sentence in sentences], predicted, types)
 
 
-def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> metrics.Scores:
+def _score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> Scores:
     return metrics.word_scores([sentence.tags for sentence in sentences], predicted)
 
 
@@ -141,45 +142,39 @@ def _score_relations(
     predicted: Sequence[str],
     negative: str,
     types: Sequence[str] = (),
-) -> metrics.Scores:
+) -> Scores:
     return metrics.relation_scores(_labels(examples), predicted, negative, types)
 
 
-def _score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> metrics.Scores:
+def _score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> Scores:
     return metrics.accuracy_and_macro_f1(_labels(examples), predicted)
 
 
-def _score_similarity(
-    examples: Sequence[LabelledText], predicted: Sequence[float]
-) -> metrics.Scores:
+def _score_similarity(examples: Sequence[LabelledText], predicted: Sequence[float]) -> Scores:
     return metrics.correlation_scores(_labels(examples), predicted)
 
 
 def _score_label_sets(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]], labels: Sequence[str]
-) -> metrics.Scores:
+) -> Scores:
     return metrics.label_scores(_labels(examples), predicted, labels)
 
 
 def _score_hallmarks(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
-) -> metrics.Scores:
+) -> Scores:
     documents = [example.document for example in examples]
     return metrics.hoc_scores(documents, _labels(examples), predicted, HALLMARKS)
 
 
-def _score_answers(
-    questions: Sequence[Question], predicted: Sequence[answers.Answers]
-) -> metrics.Scores:
-    return metrics.squad_scores([x.answers for x in questions], [x.best for x in predicted])
+def _score_answers(questions: Sequence[Question], predicted: Sequence[answers.Answers]) -> Scores:
+    return answer_scores.squad_scores([x.answers for x in questions], [x.best for x in predicted])
 
 
-def _score_factoids(
-    questions: Sequence[Question], predicted: Sequence[answers.Answers]
-) -> metrics.Scores:
+def _score_factoids(questions: Sequence[Question], predicted: Sequence[answers.Answers]) -> Scores:
     gold = {question.question_id: question.answers for question in questions}
     best = answers.merged(questions, predicted)
-    return metrics.bioasq_factoid_scores([gold[name] for name in best], list(best.values()))
+    return answer_scores.bioasq_factoid_scores([gold[name] for name in best], list(best.values()))
 
 
 # --- The table -----------------------------------------------------------------------------------
@@ -506,7 +501,7 @@ def _negative_of(labels: Sequence[str], wanted: str, path: str) -> str:
     return wanted or usual[0]
 
 
-def own_score(kind: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], metrics.Scores]:
+def own_score(kind: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], Scores]:
     """`Task.score` of data of the user's own, which need not be at hand.
 
     Args:

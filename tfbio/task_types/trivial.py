@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from tfbio.formats.task_files import Example
-from tfbio.task_types import answers, metrics
+from tfbio.task_types import answers
+from tfbio.task_types.scores import Scores
 
 # Labels that are tried.
 MOST = 10
@@ -15,10 +16,10 @@ MOST = 10
 
 def one_answer(
     kind: str,
-    score: Callable[[Sequence, Sequence], metrics.Scores],
+    score: Callable[[Sequence, Sequence], Scores],
     dev: Sequence[Example],
     test: Sequence[Example],
-) -> tuple[str, metrics.Scores]:
+) -> tuple[str, Scores]:
     """Scores one answer to all test examples.
 
     It is O for words, no answer for questions that are answered in spans, and the same score for

@@ -8,7 +8,7 @@ import pytest
 
 from data_prep.corpora import notes
 from tfbio.formats import task_files
-from tfbio.task_types import metrics
+from tfbio.task_types import tag_schemes
 
 
 def made(text, *mentions, **settings):
@@ -92,7 +92,7 @@ def test_every_mention_is_found_again_or_counted(tmp_path):
         assert sum(len(x.words) for x in sentences) == len(words)
         found, before = set(), 0
         for sentence in sentences:
-            for _, first, last in metrics.entities(sentence.tags, strict=True):
+            for _, first, last in tag_schemes.entities(sentence.tags, strict=True):
                 found.add((words[before + first][0], words[before + last][1]))
             before += len(sentence.words)
         # What each would be alone: from its first word to its last.

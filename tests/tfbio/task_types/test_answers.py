@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfbio.formats.task_files import Question
-from tfbio.task_types import answers, metrics
+from tfbio.task_types import answer_scores, answers
 
 CONTEXT = "one two three four"
 OFFSETS = np.array([[0, 3], [4, 7], [8, 13], [14, 18]], np.int32)
@@ -193,7 +193,7 @@ def test_the_threshold_is_the_official_scripts(seed):
     threshold = answers.null_threshold(questions, predicted)
     assert threshold == theirs["final_f1_thresh"]
     kept = [found.best for found in answers.with_threshold(predicted, threshold)]
-    scores = metrics.squad_scores([x.answers for x in questions], kept)
+    scores = answer_scores.squad_scores([x.answers for x in questions], kept)
     assert 100 * scores["f1"] == pytest.approx(theirs["final_f1"])
 
 

@@ -17,7 +17,8 @@ from scipy import stats
 from seqeval.metrics import sequence_labeling as seqeval_default
 from seqeval.metrics import v1 as strict_seqeval
 
-from tfbio.task_types import metrics
+from tfbio.task_types import answer_scores, bootstraps, metrics, tag_schemes
+from tfbio.task_types.scores import ScoreError
 
 
 def random_tags(generator, types, lengths, valid=False):
@@ -139,10 +140,10 @@ def test_a_stray_i_by_both_rules():
 
 def test_entities_of_a_sentence():
     tags = ["I-a", "I-a", "O", "B-a", "I-b", "B-b", "I-b"]
-    assert metrics.entities(tags) == {("a", 0, 1), ("a", 3, 3), ("b", 4, 4), ("b", 5, 6)}
-    assert metrics.entities(tags, strict=True) == {("a", 3, 3), ("b", 5, 6)}
-    assert metrics.entities(("B", "I", "B")) == {("_", 0, 1), ("_", 2, 2)}
-    assert metrics.entities([]) == set()
+    assert tag_schemes.entities(tags) == {("a", 0, 1), ("a", 3, 3), ("b", 4, 4), ("b", 5, 6)}
+    assert tag_schemes.entities(tags, strict=True) == {("a", 3, 3), ("b", 5, 6)}
+    assert tag_schemes.entities(("B", "I", "B")) == {("_", 0, 1), ("_", 2, 2)}
+    assert tag_schemes.entities([]) == set()
 
 
 def test_f1_of_each_type_is_given_where_there_are_several():
@@ -165,7 +166,7 @@ def test_sentences_without_entities_score_0():
 
 @pytest.mark.parametrize("tag", ["E-a", "B-", "b", "", "S", "Chemical", "B-a\nI"])
 def test_a_tag_that_is_not_bio_is_named(tag):
-    with pytest.raises(metrics.ScoreError, match=re.escape(f"{tag!r} is no BIO tag")):
+    with pytest.raises(ScoreError, match=re.escape(f"{tag!r} is no BIO tag")):
         metrics.entity_scores([["B-a", "O"]], [["B-a", tag]])
 
 
@@ -212,7 +213,7 @@ def test_word_scores_equal_sklearn():
 
 
 def test_an_unknown_element_is_named():
-    with pytest.raises(metrics.ScoreError, match="example 1: unknown label 'COM'.*PAR, INT, OUT"):
+    with pytest.raises(ScoreError, match="example 1: unknown label 'COM'.*PAR, INT, OUT"):
         metrics.word_scores([["O"], ["I-COM"]], [["O"], ["O"]])
 
 
@@ -379,7 +380,7 @@ def test_the_truth_of_hoc_scores_1(shared):
 
 
 def test_an_unknown_hallmark_is_named():
-    with pytest.raises(metrics.ScoreError, match="example 0: unknown label 'x'.*a, b, c, d"):
+    with pytest.raises(ScoreError, match="example 0: unknown label 'x'.*a, b, c, d"):
         metrics.hoc_scores(["1"], [{"a"}], [{"x"}], HALLMARKS)
 
 
@@ -404,7 +405,7 @@ def test_an_undefined_correlation_is_0(truth, predicted):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_a_value_that_is_no_number_is_named(value):
-    with pytest.raises(metrics.ScoreError, match=f"example 2: the prediction is {value}"):
+    with pytest.raises(ScoreError, match=f"example 2: the prediction is {value}"):
         metrics.correlation_scores([1, 2, 3, 4], np.array([1, 2, value, value], np.float32))
     with pytest.raises(ValueError, match="example 0: the true value is"):
         metrics.correlation_scores([value, 2], [1, 2])
@@ -448,7 +449,7 @@ def test_a_value_that_is_no_number_is_named(value):
     ],
 )
 def test_squad_scores_of_one_question(answers, predicted, f1, exact_match):
-    scores = metrics.squad_scores([answers], [predicted])
+    scores = answer_scores.squad_scores([answers], [predicted])
     assert scores["f1"] == pytest.approx(f1)
     assert scores["exact_match"] == exact_match
 
@@ -479,7 +480,7 @@ def test_squad_scores_by_the_steps_of_the_official_script():
         answers = [text for text in texts[:3] if words(text)]
         if not answers:
             continue
-        scores = metrics.squad_scores([answers], [texts[3]])
+        scores = answer_scores.squad_scores([answers], [texts[3]])
         assert scores["f1"] == pytest.approx(max(f1(x, texts[3]) for x in answers))
         assert scores["exact_match"] == any(words(x) == words(texts[3]) for x in answers)
 
@@ -487,14 +488,14 @@ def test_squad_scores_by_the_steps_of_the_official_script():
 def test_squad_scores_of_questions_with_and_without_answers():
     answers = [["x y"], ["z"], [], []]
     # F1 of the four: 2 * 1 / (2 + 1) = 2/3, 1, 1, 0; exact: 0, 1, 1, 0.
-    scores = metrics.squad_scores(answers, ["x", "z", "", "x"])
+    scores = answer_scores.squad_scores(answers, ["x", "z", "", "x"])
     assert scores == pytest.approx(
         {"f1": 2 / 3, "exact_match": 1 / 2}
         | {"has_answer_f1": 5 / 6, "has_answer_exact_match": 1 / 2}
         | {"no_answer_f1": 1 / 2, "no_answer_exact_match": 1 / 2}
     )
-    assert set(metrics.squad_scores(answers[:2], ["x", "z"])) == {"f1", "exact_match"}
-    assert "has_answer_f1" not in metrics.squad_scores([[]], [""])
+    assert set(answer_scores.squad_scores(answers[:2], ["x", "z"])) == {"f1", "exact_match"}
+    assert "has_answer_f1" not in answer_scores.squad_scores([[]], [""])
 
 
 def test_bioasq_factoid_scores_of_a_hand_worked_case():
@@ -507,14 +508,14 @@ def test_bioasq_factoid_scores_of_a_hand_worked_case():
         ["a", "b", "c", "d", "e", "EGFR"],  # the sixth does not
         [],
     ]
-    scores = metrics.bioasq_factoid_scores(synonyms, predicted)
+    scores = answer_scores.bioasq_factoid_scores(synonyms, predicted)
     assert scores == pytest.approx(
         {"mrr": (1 + 1 / 3 + 1 / 5) / 6, "strict_accuracy": 1 / 6, "lenient_accuracy": 3 / 6}
     )
 
 
 def test_a_right_answer_given_twice_counts_where_it_comes_first():
-    scores = metrics.bioasq_factoid_scores([["x", "y"]], [["z", "y", "x"]])
+    scores = answer_scores.bioasq_factoid_scores([["x", "y"]], [["z", "y", "x"]])
     assert scores == {"mrr": 1 / 2, "strict_accuracy": 0, "lenient_accuracy": 1}
 
 
@@ -526,20 +527,20 @@ def test_a_right_answer_given_twice_counts_where_it_comes_first():
         lambda truth, predicted: metrics.relation_scores(truth, predicted, "O"),
         metrics.accuracy_and_macro_f1,
         metrics.correlation_scores,
-        metrics.squad_scores,
-        metrics.bioasq_factoid_scores,
+        answer_scores.squad_scores,
+        answer_scores.bioasq_factoid_scores,
     ],
 )
 def test_lengths_that_differ_or_are_0_are_refused(score):
-    with pytest.raises(metrics.ScoreError, match="2 examples and 1 predictions"):
+    with pytest.raises(ScoreError, match="2 examples and 1 predictions"):
         score(["O", "O"], ["O"])
-    with pytest.raises(metrics.ScoreError, match="no example"):
+    with pytest.raises(ScoreError, match="no example"):
         score([], [])
 
 
 @pytest.mark.parametrize("score", [metrics.entity_scores, metrics.word_scores])
 def test_a_sentence_with_tags_missing_is_named(score):
-    with pytest.raises(metrics.ScoreError, match="sentence 1: there are 2 words and 1 predictions"):
+    with pytest.raises(ScoreError, match="sentence 1: there are 2 words and 1 predictions"):
         score([["O"], ["O", "O"]], [["O"], ["O"]])
 
 
@@ -552,8 +553,8 @@ def test_figures_are_python_floats():
         metrics.accuracy_and_macro_f1(["x"], ["x"]),
         metrics.hoc_scores(["1"], [{"a"}], [{"a"}], HALLMARKS),
         metrics.correlation_scores([1, 2], [1, 2]),
-        metrics.squad_scores([["x"], []], ["x", ""]),
-        metrics.bioasq_factoid_scores([["x"]], [["x"]]),
+        answer_scores.squad_scores([["x"], []], ["x", ""]),
+        answer_scores.bioasq_factoid_scores([["x"]], [["x"]]),
     ):
         assert {type(figure) for figure in scores.values()} == {float}
 
@@ -575,7 +576,7 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
     values = np.random.default_rng(0).normal(size=400)
     error = values.std() / np.sqrt(400)
     for confidence, sigmas in ((0.95, 1.960), (0.8, 1.282)):
-        low, high = metrics.bootstrap(
+        low, high = bootstraps.bootstrap(
             lambda rows: values[rows].mean(), 400, seed=1, samples=4000, confidence=confidence
         )
         assert low == pytest.approx(values.mean() - sigmas * error, abs=0.08 * error)
@@ -587,7 +588,7 @@ def test_the_interval_covers_the_true_score_as_often_as_it_says():
     covered = 0
     for trial in range(200):
         right = generator.random(200) < 0.8
-        low, high = metrics.bootstrap(
+        low, high = bootstraps.bootstrap(
             lambda rows, right=right: right[rows].mean(), 200, trial, samples=200, confidence=0.9
         )
         covered += low <= 0.8 <= high
@@ -599,7 +600,7 @@ def test_draws_depend_on_the_seed_alone():
     values = np.arange(50.0)
 
     def interval(seed):
-        return metrics.bootstrap(lambda rows: values[rows].mean(), 50, seed, samples=50)
+        return bootstraps.bootstrap(lambda rows: values[rows].mean(), 50, seed, samples=50)
 
     assert interval(1) == interval(1) != interval(2)
 
@@ -609,7 +610,7 @@ def test_the_p_value_of_a_difference_is_that_of_a_paired_t_test():
     baseline = generator.normal(size=300)
     for gain in (-0.02, 0.0, 0.03, 0.06, 0.1):
         better = baseline + gain + generator.normal(scale=0.6, size=300)
-        p = metrics.paired_bootstrap(
+        p = bootstraps.paired_bootstrap(
             lambda rows, better=better: better[rows].mean(),
             lambda rows: baseline[rows].mean(),
             300,
@@ -626,8 +627,8 @@ def test_equal_systems_do_not_differ_and_no_p_value_is_0():
     def score(rows):
         return right[rows].mean()
 
-    assert metrics.paired_bootstrap(score, score, 100, seed=0, samples=99) == 1
-    p = metrics.paired_bootstrap(lambda rows: 1.0, lambda rows: 0.0, 100, seed=0, samples=99)
+    assert bootstraps.paired_bootstrap(score, score, 100, seed=0, samples=99) == 1
+    p = bootstraps.paired_bootstrap(lambda rows: 1.0, lambda rows: 0.0, 100, seed=0, samples=99)
     assert p == 1 / 100
 
 

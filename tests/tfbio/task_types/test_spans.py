@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbio.base import config
 from tfbio.formats import task_files
 from tfbio.runs import finetuner, finetuning
-from tfbio.task_types import answers, metrics, packing, spans, tasks
+from tfbio.task_types import answer_scores, answers, packing, spans, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.text import tokenization
 from tfbio.weights import checkpoints
@@ -232,7 +232,9 @@ def test_gold_fed_back_is_the_answer(shared, tokenizer, name, inside, too_long, 
                 differing.append((answer, text))
     assert (differing, long) == (inside, too_long)
     kept = [i for i, own in enumerate(questions) if found[i] == (own.answers or ("",))[0]]
-    scores = metrics.squad_scores([questions[i].answers for i in kept], [found[i] for i in kept])
+    scores = answer_scores.squad_scores(
+        [questions[i].answers for i in kept], [found[i] for i in kept]
+    )
     assert scores["exact_match"] == scores["f1"] == 1.0
 
 
@@ -365,7 +367,7 @@ def test_answers_are_learnt_and_found(own, pretrained, cpu):
     found = [
         "" if x.null_odds > 0 else x.best for x in KIND.predictions(outputs, pieces, questions)
     ]
-    scores = metrics.squad_scores([x.answers for x in questions], found)
+    scores = answer_scores.squad_scores([x.answers for x in questions], found)
     assert scores["has_answer_exact_match"] > 0.9 and scores["no_answer_exact_match"] > 0.9
 
 
