@@ -33,7 +33,7 @@ import numpy as np
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config
 from tfbio.base.cli import UserError
-from tfbio.formats import task_files
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import metrics, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -123,7 +123,7 @@ def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: in
     )
     numbers = {label: number for number, label in enumerate(task.labels)}
 
-    def encode(sentence: task_files.TaggedSentence) -> tuple[dict, list[int]]:
+    def encode(sentence: TaggedSentence) -> tuple[dict, list[int]]:
         """What the model sees, and which words have labels."""
         encoding = tokenizer(
             list(sentence.words),

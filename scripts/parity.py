@@ -27,7 +27,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from tfbio.base import cli, config
 from tfbio.formats import task_files
-from tfbio.formats.task_files import LabelledText, TaggedSentence
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
@@ -543,16 +543,14 @@ def _compare_answers(recorded: Recorded, largest: Largest, when: str) -> None:
         largest.add("predictions", float(wrong), 0, f"{when}: {question.id}")
 
 
-def _as_they_write(
-    recorded: Recorded, question: task_files.Question, predicted: answers.Answers
-) -> set[str]:
+def _as_they_write(recorded: Recorded, question: Question, predicted: answers.Answers) -> set[str]:
     """Lists what their scorer may write: the best answer, or others that are as good."""
     shares = zip(predicted.texts, predicted.probabilities, strict=True)
     best = [text for text, share in shares if share > predicted.probabilities[0] - 1e-5]
     return {x for text in best for x in _whole_words(recorded, question, text)}
 
 
-def _whole_words(recorded: Recorded, question: task_files.Question, text: str) -> set[str]:
+def _whole_words(recorded: Recorded, question: Question, text: str) -> set[str]:
     """Gives what their scorer writes for a part of the context, wherever that stands.
 
     It looks for the answer's tokens in the tokens of its words, and gives the words as a whole

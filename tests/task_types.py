@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
-from tfbio.formats.task_files import LabelledText, Question, TaggedSentence
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuner
 from tfbio.task_types import kinds, packing

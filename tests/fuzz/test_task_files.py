@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.formats import task_files
+from tfbio.formats.splits import SPLIT_NAMES, check_splits, find_split, hold_out
+from tfbio.formats.tables import read_own_table, read_table, read_unlabelled_table
+from tfbio.formats.task_examples import Question, TaggedSentence, TaskFileError, labels_of
 
 TAGS = ("O", "B", "I", "B-X", "I-X", "S-X", "E-X", "L-X", "U-X", "B-", "-X", "I-Y", "b-x", "B-X-Y")
 TAGGED = "Aspirin\tB-Chemical\nand\tO\nibu\tB-Chemical\nprofen\tI-Chemical\n\nNone\tO\n"
@@ -74,7 +77,7 @@ TABLES = {
     "conll": ("train.txt", task_files.read_tagged_words, CONLL, TAGS),
     "labelled": (
         "dev.tsv",
-        lambda path: task_files.read_table(
+        lambda path: read_table(
             path, ("id", "text", "label"), ("index", "sentence", "label"), ("0", "1")
         ),
         LABELLED,
@@ -82,32 +85,32 @@ TABLES = {
     ),
     "own": (
         "own.tsv",
-        lambda path: task_files.read_own_table(path, "classification"),
+        lambda path: read_own_table(path, "classification"),
         OWN,
         ("text", "label", "id"),
     ),
     "own_pair": (
         "own.tsv",
-        lambda path: task_files.read_own_table(path, "pair"),
+        lambda path: read_own_table(path, "pair"),
         PAIRS,
         ("text", "pair"),
     ),
     "own_score": (
         "own.tsv",
-        lambda path: task_files.read_own_table(path, "regression"),
+        lambda path: read_own_table(path, "regression"),
         "text\tscore\nA.\t1\nB.\t2.5",
         ("score", "1.5", "-inf"),
     ),
     "own_labels": (
         "own.tsv",
-        lambda path: task_files.read_own_table(path, "multilabel"),
+        lambda path: read_own_table(path, "multilabel"),
         LABELS,
         ("a|a", "|", "b|"),
     ),
-    "unlabelled": ("new.tsv", task_files.read_unlabelled_table, UNLABELLED, ("text", "id", "pair")),
+    "unlabelled": ("new.tsv", read_unlabelled_table, UNLABELLED, ("text", "id", "pair")),
     "scores": (
         "test.tsv",
-        lambda path: task_files.read_table(
+        lambda path: read_table(
             path,
             ("id", "text", "pair", "score"),
             ("pair_id", "sent1", "sent2", "score"),
@@ -136,17 +139,17 @@ def reads(folder):
     for example in examples:
         _is_sound(example)
     try:
-        task_files.check_splits({"train": examples})
-    except task_files.TaskFileError as error:
+        check_splits({"train": examples})
+    except TaskFileError as error:
         assert "stands in" in str(error)
     return examples
 
 
 def _is_sound(example):
-    if isinstance(example, task_files.TaggedSentence):
+    if isinstance(example, TaggedSentence):
         assert len(example.words) == len(example.tags) > 0 and all(example.words)
         assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in example.tags), example.tags
-    elif isinstance(example, task_files.Question):
+    elif isinstance(example, Question):
         for answer, start in zip(example.answers, example.answer_starts, strict=True):
             stands = example.context[start : start + len(answer)]
             assert start == -1 or stands.lower() == answer.lower()
@@ -169,7 +172,7 @@ def reads_schemes(folder):
     bio = task_files.read_tagged_words(str(folder / "bio.tsv"))
     try:
         other = task_files.read_tagged_words(str(folder / "other.tsv"))
-    except task_files.TaskFileError as error:
+    except TaskFileError as error:
         raise AssertionError("a scheme is refused") from error
     assert [(x.words, x.tags) for x in bio] == [(x.words, x.tags) for x in other]
 
@@ -277,12 +280,12 @@ def test_other_words(found):
 
 def reads_splits(folder):
     """The files of a folder are found under their names, and go together; or are refused."""
-    paths = {x: task_files.find_split(str(folder), x, x == "dev") for x in task_files.SPLIT_NAMES}
+    paths = {x: find_split(str(folder), x, x == "dev") for x in SPLIT_NAMES}
     kind = "multilabel" if "labels" in (folder / "kind").read_text() else "classification"
-    examples = {x: task_files.read_own_table(path, kind) for x, path in paths.items() if path}
-    task_files.check_splits(examples)
-    known = set(task_files.labels_of(examples["train"]))
-    assert all(known >= set(task_files.labels_of(found)) for found in examples.values())
+    examples = {x: read_own_table(path, kind) for x, path in paths.items() if path}
+    check_splits(examples)
+    known = set(labels_of(examples["train"]))
+    assert all(known >= set(labels_of(found)) for found in examples.values())
 
 
 @st.composite
@@ -299,7 +302,7 @@ def folders(draw):
                 cell["id"], cell["text"] = "0", ""
             rows.append("\t".join(cell[x] for x in (header or "text\tlabel").split("\t")))
         text = "\n".join([header, *rows] if header else rows) + "\n"
-        name = draw(st.sampled_from(task_files.SPLIT_NAMES[split]))
+        name = draw(st.sampled_from(SPLIT_NAMES[split]))
         for ending in draw(st.lists(st.sampled_from([".tsv", ".txt", ".tsv.gz"]), max_size=2)):
             data = text.encode()
             files[name + ending] = gzip.compress(data) if ending.endswith("gz") else data
@@ -315,7 +318,7 @@ def holds_out(folder):
     """The questions for development are the last, and on no context that training has."""
     (path,) = folder.glob("*.json")
     questions = task_files.read_squad(str(path))
-    train, dev = task_files.hold_out(questions)
+    train, dev = hold_out(questions)
     assert train + dev == questions and train and dev
     assert not {x.context for x in train} & {x.context for x in dev}
 

@@ -24,7 +24,8 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from data_prep.corpora import corpus, pubmedqa
 from tfbio import blurb_submission
-from tfbio.formats import task_files
+from tfbio.formats.splits import find_split
+from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.reporting import results
 from tfbio.task_types import predictions, tasks
 
@@ -231,7 +232,7 @@ def test_file(shared, tmp_path_factory):
             (folder / "test.tsv").write_text("".join(rows))
         else:
             folder = data / FOLDERS.get(task, task) / "blurb"
-        return Path(task_files.find_split(str(folder), "test"))
+        return Path(find_split(str(folder), "test"))
 
     return find
 
@@ -335,9 +336,7 @@ def biosses(tmp_path):
     """Runs with made-up pairs."""
 
     def write(name="biosses", pairs=20, ids="{}"):
-        examples = [
-            task_files.LabelledText(ids.format(i), "a", i / 10, "b") for i in range(1, pairs + 1)
-        ]
+        examples = [LabelledText(ids.format(i), "a", i / 10, "b") for i in range(1, pairs + 1)]
         shifted = [example.label * 4 - 1 for example in examples]
         write_run(tmp_path / name, "biosses", examples, [gold(examples), shifted], (0.1, 0.2))
         return str(tmp_path / name)
@@ -384,7 +383,7 @@ def test_a_submission_is_of_one_model_and_of_blurb(tmp_path, monkeypatch, capsys
 def test_runs_that_do_not_say_where_sentences_stand_are_refused(tmp_path, monkeypatch):
     """Those of earlier versions, and of files without EBM-PICO's lines for its abstracts."""
     monkeypatch.setitem(blurb_submission.SIZES, "ebm_pico", 1)
-    sentence = task_files.TaggedSentence("3", ("pain", "."), ("I-OUT", "O"))
+    sentence = TaggedSentence("3", ("pain", "."), ("I-OUT", "O"))
     run = write_run(tmp_path, "ebm_pico", [sentence], [[sentence.tags]], [0.5])
     with pytest.raises(blurb_submission.SubmissionError, match="which abstract .* line 3 is"):
         blurb_submission.submission(run)

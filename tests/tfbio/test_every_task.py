@@ -9,7 +9,7 @@ import pytest
 
 from data_prep.corpora import corpus, pubmedqa
 from tfbio.base import config
-from tfbio.formats import task_files
+from tfbio.formats.splits import find_split
 from tfbio.runs import finetuning
 from tfbio.task_types import answers, kinds, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
@@ -179,7 +179,7 @@ def test_trains_scores_and_predicts(name, data_of, run, tmp_path):
     assert np.isfinite(scores["mean"]) and scores["metric"] in scores["trials"][0]["dev"]
     trial = tmp_path / "out" / "trial_0"
     assert json.loads((trial / "scores.json").read_text())["test"] == scores["trials"][0]["test"]
-    test = task.read(task_files.find_split(folder, "test"))
+    test = task.read(find_split(folder, "test"))
     predicted = read_predictions(trial, task.kind, test)
     assert len(predicted) == len(test)
     # The score once more, from the file that was written.
@@ -233,7 +233,7 @@ ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in tasks.SPLITS
 def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
     """However short the windows of a sentence; the labels are counted in the file itself."""
     task = tasks.TASKS[name]
-    path = task_files.find_split(str(shared / "data" / FOLDERS[name]), split)
+    path = find_split(str(shared / "data" / FOLDERS[name]), split)
     examples = task.read(path)
     tokenizer = tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
     for length in LENGTHS[split] if task.kind == "tagging" else (16,):
@@ -281,7 +281,7 @@ def test_heads_and_schemes_are_scored_in_bio(
         label_all_tokens=label_all_tokens,
     )
     scores = run(settings, task, folder)
-    test = task.read(task_files.find_split(folder, "test"))
+    test = task.read(find_split(folder, "test"))
     predicted = read_predictions(tmp_path / "out" / "trial_0", task.kind, test)
     assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
     assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])

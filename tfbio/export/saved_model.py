@@ -48,7 +48,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.base.cli import UserError
-from tfbio.formats import task_files
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.batches import ENTITY_POOLINGS, NO_TARGET
 from tfbio.models.encoder import Encoder
 from tfbio.task_types import answers, kinds, packing, words
@@ -490,8 +490,7 @@ class _Task:
         label = {"regression": 0.0, "multilabel": ()}.get(self.known["kind"])
         label = self.kind.labels[0] if label is None else label
         examples = [
-            task_files.LabelledText("", text, label, pair)
-            for text, pair in zip(_TEXTS, pairs, strict=True)
+            LabelledText("", text, label, pair) for text, pair in zip(_TEXTS, pairs, strict=True)
         ]
         inputs = {"text": tf.constant(_TEXTS)}
         if self.known["pairs"]:
@@ -508,7 +507,7 @@ class _Task:
         examples, texts = [], []
         for text in _TEXTS:
             own = tuple(text[start:end] for start, end in words.spans(text, self.known["words"]))
-            examples.append(task_files.TaggedSentence("", own, ("O",) * len(own)))
+            examples.append(TaggedSentence("", own, ("O",) * len(own)))
             texts.append(text)
         found = signature(text=tf.constant(texts))
         tags, counts = found["tags"].numpy(), found["word_count"].numpy()
@@ -525,7 +524,7 @@ class _Task:
         same = True
         for row, context in enumerate(_TEXTS):
             if not found["truncated"][row]:
-                question = task_files.Question("", _TEXTS[1], context, (), ())
+                question = Question("", _TEXTS[1], context, (), ())
                 predicted, _ = self._expected([question])
                 (expected,) = answers.with_threshold(predicted, self.null_threshold)
                 same &= found["answer"][row].numpy().decode() == expected.best

@@ -42,8 +42,8 @@ from lxml.builder import E
 
 from tfbio.base import storage
 from tfbio.base.cli import UserError
-from tfbio.formats import task_files
 from tfbio.formats.entities import Entity
+from tfbio.formats.text_files import read_text
 
 FORMATS = ("jsonl", "bioc", "pubtator", "brat")
 
@@ -141,7 +141,7 @@ def read_bioc_json(path: str) -> Iterator[Document]:
             for part in value.values() if isinstance(value, dict) else value:
                 yield from documents(part)
 
-    text = task_files.read_text(path)
+    text = read_text(path)
     try:
         found = list(documents(json.loads(text)))
     except (ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tfbio.formats.task_files import Example, LabelledText, TaskFileError
+from tfbio.formats.task_examples import Example, LabelledText, TaskFileError
 
 # Each is a token of its own, whose embedding means nothing at first.
 MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")

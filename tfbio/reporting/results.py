@@ -21,7 +21,7 @@ import numpy as np
 
 from tfbio.base import run_folders, storage
 from tfbio.base.cli import UserError
-from tfbio.formats.task_files import Example
+from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
 from tfbio.task_types import bootstraps, predictions, tasks, trivial
 from tfbio.task_types.scores import Scores

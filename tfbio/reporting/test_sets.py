@@ -26,8 +26,9 @@ from typing import NamedTuple
 from absl import flags
 
 from tfbio.base import cli, storage
-from tfbio.formats import relations, task_files
-from tfbio.formats.task_files import Example, LabelledText, TaggedSentence
+from tfbio.formats import relations
+from tfbio.formats.splits import find_split
+from tfbio.formats.task_examples import Example, LabelledText, TaggedSentence
 from tfbio.task_types import tag_schemes, tasks
 
 TABLE = Path(__file__).with_suffix(".json")
@@ -219,7 +220,7 @@ def write_table(sets: Sequence[str], output: str) -> None:
                 "TASK is one that --task of run_finetuning.py takes."
             )
         task, fold, folder = found.groups()
-        one = describe(tasks.TASKS[task].read(task_files.find_split(folder, "test")))
+        one = describe(tasks.TASKS[task].read(find_split(folder, "test")))
         row = one._replace(sample=" ".join(one.sample))._asdict()
         table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
     storage.write_text(Path(output), json.dumps(table, indent=1) + "\n")

@@ -17,7 +17,9 @@ from tfbio.base import run_folders, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.formats import annotation_formats, task_files
 from tfbio.formats.annotation_formats import Annotated
-from tfbio.formats.task_files import LabelledText, Question
+from tfbio.formats.tables import read_unlabelled_table
+from tfbio.formats.task_examples import LabelledText, Question
+from tfbio.formats.text_files import STDIN
 from tfbio.runs import prediction_inputs
 from tfbio.task_types import predictions
 from tfbio.text import hugging_face_tokenizer
@@ -42,7 +44,7 @@ def predict(
 
     A model that tags words takes the documents of `annotation_formats.read`, and writes their
     entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
-    (`task_files.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
+    (`tables.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
     each label; a score has none. One that answers questions takes files in SQuAD's form, and writes
     SQuAD's predictions: a JSON object with the answer to each id, "" for none. If `output` ends in
     .jsonl, these are JSON lines: id, answer; its probability among the best `n_best_size`, null
@@ -175,7 +177,7 @@ def _read(
 def _check_inputs_stay(files: list[str], output: str, form: str) -> None:
     """Raises UserError if the output would replace an input."""
     for path in files:
-        if path == task_files.STDIN:
+        if path == STDIN:
             continue
         at = os.path.realpath(path)
         if form == "brat" and os.path.dirname(at) == os.path.realpath(output):
@@ -198,7 +200,7 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
         files = prediction_inputs.find_files(inputs, (".tsv",))
     except UserError as error:
         raise UserError(f"{error} {remedy}") from error
-    examples = [text for path in files for text in task_files.read_unlabelled_table(path)]
+    examples = [text for path in files for text in read_unlabelled_table(path)]
     for example in examples:
         if pairs not in (None, bool(example.pair)):
             found = "two texts" if example.pair else "one text"

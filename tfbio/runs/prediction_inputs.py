@@ -18,8 +18,9 @@ from lxml import etree
 from data_prep.readers import pmc, pubmed
 from tfbio.base import storage
 from tfbio.base.cli import UserError
-from tfbio.formats import annotation_formats, bioc, markup, task_files
+from tfbio.formats import annotation_formats, bioc, markup
 from tfbio.formats.annotation_formats import Document, FormatError, Passage, joined
+from tfbio.formats.text_files import STDIN, read_text
 
 ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
 # What standard input would otherwise take for a plain text.
@@ -30,7 +31,7 @@ _EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[str]:
     """The files that files, folders and globs stand for, sorted; of folders those with an ending.
 
-    "-" stands for `task_files.STDIN`.
+    "-" stands for `text_files.STDIN`.
 
     Raises:
       UserError: there is none, or one that is named has another ending.
@@ -38,7 +39,7 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[
     files: set[str] = set()
     for item in inputs:
         if item == "-":
-            files.add(task_files.STDIN)
+            files.add(STDIN)
             continue
         if os.path.isdir(item):
             found = storage.find(os.path.join(glob.escape(item), "**", "*"))
@@ -79,8 +80,8 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
     elif ending == ".json":
         yield from annotation_formats.read_bioc_json(path)
     else:
-        text = task_files.read_text(path)
-        if path == task_files.STDIN and _XML_OR_JSON.match(text):
+        text = read_text(path)
+        if path == STDIN and _XML_OR_JSON.match(text):
             raise FormatError(
                 "--input=-: this is XML or JSON, and standard input is read as plain text or "
                 "PubTator: give it as a file."

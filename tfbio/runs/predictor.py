@@ -14,7 +14,7 @@ import tensorflow as tf
 from data_prep.sentences import splitters
 from tfbio.formats.annotation_formats import Document
 from tfbio.formats.entities import Entity
-from tfbio.formats.task_files import Example, LabelledText, Question, TaggedSentence
+from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.runs import finetuning
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import answers, kinds, predictions, words

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfbio.formats.task_files import Question
+from tfbio.formats.task_examples import Question
 from tfbio.task_types import answer_scores
 
 

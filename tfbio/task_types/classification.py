@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.formats import relations
-from tfbio.formats.task_files import LabelledText
+from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types.packing import Pieces
 from tfbio.text import tokenization

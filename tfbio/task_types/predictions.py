@@ -12,16 +12,15 @@ from pathlib import Path
 
 from tfbio.base import storage
 from tfbio.formats.entities import Entity
-from tfbio.formats.task_files import (
-    HOC_HEADER,
+from tfbio.formats.tables import labels_between_bars
+from tfbio.formats.task_examples import (
     Example,
     LabelledText,
     Question,
     TaggedSentence,
     TaskFileError,
-    hoc_labels,
-    labels_between_bars,
 )
+from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 from tfbio.task_types import answers, tag_schemes
 
 

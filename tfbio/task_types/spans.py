@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.base.config import ConfigError
-from tfbio.formats.task_files import Question
+from tfbio.formats.task_examples import Question
 from tfbio.models.span_head import TrainingLogits, log_softmax
 from tfbio.task_types import answers
 from tfbio.task_types.packing import Pieces

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.base.config import ConfigError
-from tfbio.formats.task_files import TaggedSentence
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.layers import shape_of

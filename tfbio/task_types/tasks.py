@@ -14,7 +14,16 @@ from functools import partial
 from tfbio.base.cli import UsageError, UserError
 from tfbio.formats import task_files
 from tfbio.formats.label_sets import HALLMARKS, I2B2_CONCEPTS, I2B2_EVENTS, I2B2_PHI
-from tfbio.formats.task_files import Example, LabelledText, Question, TaggedSentence
+from tfbio.formats.splits import check_splits, find_split, hold_out
+from tfbio.formats.tables import read_own_table, read_table
+from tfbio.formats.task_examples import (
+    Example,
+    LabelledText,
+    Question,
+    TaggedSentence,
+    TaskFileError,
+    labels_of,
+)
 from tfbio.task_types import answer_scores, answers, metrics
 from tfbio.task_types.scores import Scores
 
@@ -66,11 +75,11 @@ class Task:
         for split in SPLITS:
             optional = split == "dev" and self.hold_out is not None
             try:
-                paths[split] = task_files.find_split(data_dir, split, optional)
-            except task_files.TaskFileError as error:
+                paths[split] = find_split(data_dir, split, optional)
+            except TaskFileError as error:
                 if not self.made_by:
                     raise
-                raise task_files.TaskFileError(f"{error} `{self.made_by}` makes them.") from error
+                raise TaskFileError(f"{error} `{self.made_by}` makes them.") from error
         return {split: path for split, path in paths.items() if path}
 
     def examples(self, data_dir: str) -> dict[str, list[Example]]:
@@ -83,7 +92,7 @@ class Task:
         if "dev" not in examples:
             train, dev = self.hold_out(examples["train"])
             examples = {"train": train, "dev": dev, "test": examples["test"]}
-        task_files.check_splits(examples)
+        check_splits(examples)
         return examples
 
 
@@ -114,7 +123,7 @@ def _placed(questions: list[Question]) -> list[Question]:
             "the answer word for word, and are left out."
         )
     if not placed:
-        raise task_files.TaskFileError(
+        raise TaskFileError(
             f"{questions[0].where[0]}: no context has the answer to its question word for word."
         )
     return placed
@@ -235,7 +244,7 @@ def _relations(
         name,
         "classification",
         tuple(labels),
-        partial(task_files.read_table, header=header, labels=labels),
+        partial(read_table, header=header, labels=labels),
         partial(_score_relations, negative=negative),
         settings,
         made_by,
@@ -245,7 +254,6 @@ def _relations(
 def _spans(name: str) -> Task:
     # BioM's settings (Table 4, base models); ELECTRA's and BERT's sequence_length.
     settings = {"learning_rate": 1e-4, "sequence_length": 384, "num_train_epochs": 3.0}
-    hold_out = task_files.hold_out
     return Task(
         name, "spans", (), task_files.read_squad, _score_answers, settings, hold_out=hold_out
     )
@@ -346,7 +354,7 @@ TASKS = {
             kind="regression",
             labels=(),
             read=partial(
-                task_files.read_table,
+                read_table,
                 columns=("id", "text", "pair", "score"),
                 header=("pair_id", "sent1", "sent2", "score"),
                 score_range=(0.0, 4.0),
@@ -383,7 +391,7 @@ TASKS = {
             kind="classification",
             labels=("contradiction", "entailment", "neutral"),
             read=partial(
-                task_files.read_table,
+                read_table,
                 columns=("id", "text", "pair", "label"),
                 header=("index", "sentence1", "sentence2", "label"),
                 labels=("contradiction", "entailment", "neutral"),
@@ -397,9 +405,7 @@ TASKS = {
                 name=name,
                 kind="classification",
                 labels=labels,
-                read=partial(
-                    task_files.read_table, columns=("id", "text", "context", "label"), labels=labels
-                ),
+                read=partial(read_table, columns=("id", "text", "context", "label"), labels=labels),
                 score=_score_classes,
                 settings={"sequence_length": 512, "num_train_epochs": 20.0, "num_trials": 10},
                 made_by=f"python -m data_prep.corpora.{name}",
@@ -422,14 +428,14 @@ TASKS = {
                 "num_train_epochs": 4.0,
             },
             augment=_placed,
-            hold_out=task_files.hold_out,
+            hold_out=hold_out,
         ),
         Task(
             name="sentence_roles",
             kind="classification",
             labels=("background", "objective", "methods", "results", "conclusions"),
             read=partial(
-                task_files.read_table,
+                read_table,
                 columns=("document", "label", "text"),
                 header=("id", "label", "sentence"),
                 labels=("background", "objective", "methods", "results", "conclusions"),
@@ -467,13 +473,13 @@ def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
     score = partial(own_score, kind)
     if kind == "qa":
         return _spans(kind)
-    train = task_files.find_split(data_dir, "train")
+    train = find_split(data_dir, "train")
     if kind == "ner":
-        types = task_files.labels_of(task_files.read_tagged_words(train))
+        types = labels_of(task_files.read_tagged_words(train))
         read = partial(task_files.read_tagged_words, types=types)
         labels = _tags(types)
         return Task(kind, "tagging", labels, read, score(labels), {})
-    labels = task_files.labels_of(task_files.read_own_table(train, kind))
+    labels = labels_of(read_own_table(train, kind))
     fewest = {"regression": 0, "multilabel": 1}.get(kind, 2)
     if len(labels) < fewest:
         raise TaskError(f"{train} has {len(labels)} labels: nothing can be learnt from it.")
@@ -481,7 +487,7 @@ def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
         # The first, as in the other tasks of relations; so `own_score` knows it.
         negative = _negative_of(labels, negative, train)
         labels = (negative, *(label for label in labels if label != negative))
-    read = partial(task_files.read_own_table, kind=kind, labels=labels or None)
+    read = partial(read_own_table, kind=kind, labels=labels or None)
     name = kind if kind in ("regression", "multilabel") else "classification"
     return Task(kind, name, labels, read, score(labels), {})
 

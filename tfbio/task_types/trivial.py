@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tfbio.formats.task_files import Example
+from tfbio.formats.task_examples import Example
 from tfbio.task_types import answers
 from tfbio.task_types.scores import Scores
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import tokenizers
 
-from tfbio.formats.task_files import TaggedSentence
+from tfbio.formats.task_examples import TaggedSentence
 
 _PUNCTUATION = tokenizers.pre_tokenizers.BertPreTokenizer()
 _END = r"""\.(?=[\s"')\]]*$)"""

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from data_prep.corpora import corpus, mednli
-from tfbio.formats import task_files
+from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import tasks
 
 
@@ -43,8 +43,8 @@ def test_pairs_as_blue_has_them(command, tmp_path):
     examples = tasks.TASKS["mednli"].examples(str(tmp_path / "out"))
     first, second = "Pt has fever.", "The patient is febrile."
     assert examples["test"] == [
-        task_files.LabelledText("b", first, "neutral", second),
-        task_files.LabelledText("c", first, "contradiction", second),
+        LabelledText("b", first, "neutral", second),
+        LabelledText("c", first, "contradiction", second),
     ]
 
 

@@ -17,7 +17,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 from data_prep.sentences import splitters
 from tfbio import convert
 from tfbio.export import saved_model
-from tfbio.formats import annotation_formats, task_files
+from tfbio.formats import annotation_formats
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs.predictor import Predictor
@@ -308,7 +309,7 @@ def test_entities_are_those_of_predict(
         assert found["word_start"][row, :count].numpy().tolist() == [start for start, _ in spans]
         assert found["word_end"][row, :count].numpy().tolist() == [end for _, end in spans]
         own = tuple(document.text[start:end] for start, end in spans)
-        examples = [task_files.TaggedSentence("", own, ("O",) * count)]
+        examples = [TaggedSentence("", own, ("O",) * count)]
         (tags,), _ = predictor._outputs(examples, Count("", None, ""))
         assert strings(found["tags"][row, :count]) == list(tags)
     assert types and types <= {label[2:] or "Thing" for label in labels if label != "O"}
@@ -338,7 +339,7 @@ def test_labels_are_those_of_predict(
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
     examples = [
-        task_files.LabelledText(str(row), text, "", pair if pairs else "")
+        LabelledText(str(row), text, "", pair if pairs else "")
         for row, (text, pair) in enumerate(zip(texts, others, strict=True))
     ]
     inputs = {"text": tf.constant(texts)}
@@ -395,7 +396,7 @@ def test_answers_are_those_of_predict(
     assert_types(found, ["start", "end"], ["score", "null_odds"], ["answer"])
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert 8 < len(short) < 32
-    questions = [task_files.Question(str(row), asked[row], contexts[row], (), ()) for row in short]
+    questions = [Question(str(row), asked[row], contexts[row], (), ()) for row in short]
     expected = [own.best for own in Predictor(trial, settings, cpu).answer(questions)]
     answers = strings(found["answer"])
     assert [answers[row] for row in short] == expected

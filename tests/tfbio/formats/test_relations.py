@@ -11,7 +11,7 @@ from data_prep.corpora import corpus, ddi
 from tests.tfbio.task_types.test_packing import SHAPE
 from tfbio.base import config
 from tfbio.formats import relations
-from tfbio.formats.task_files import LabelledText, TaskFileError
+from tfbio.formats.task_examples import LabelledText, TaskFileError
 from tfbio.models import encoder as encoders
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning, predict

@@ -9,6 +9,16 @@ import pytest
 
 from tfbio.formats import task_files
 from tfbio.formats.label_sets import HALLMARKS
+from tfbio.formats.splits import check_splits, find_split
+from tfbio.formats.tables import read_own_table, read_table, read_unlabelled_table
+from tfbio.formats.task_examples import (
+    LabelledText,
+    Question,
+    TaggedSentence,
+    TaskFileError,
+    labels_of,
+)
+from tfbio.formats.text_files import read_text
 
 GAD = ("index", "sentence", "label")
 BIOSSES = ("pair_id", "sent1", "sent2", "score")
@@ -130,7 +140,7 @@ def test_the_documents_of_ebm_pico_are_those_of_the_list(shared):
 def test_tables_are_as_published_and_given_back(shared, name, count):
     path = shared / "data" / name
     settings = TABLES[name.partition("/")[0]]
-    examples = task_files.read_table(str(path), **settings)
+    examples = read_table(str(path), **settings)
     header = ["\t".join(settings["header"])] if "header" in settings else []
     assert len(examples) == count == raw(path).count("\n") - len(header)
     lines = ["\t".join(x for x in (e.id, e.text, e.pair, str(e.label)) if x) for e in examples]
@@ -216,7 +226,7 @@ def test_clinical_sts_has_the_texts_and_the_score_last(write):
     names = "index genre file year old_index sentence1 sentence2 score".replace(" ", "\t")
     path = write(f"{names}\n7\tgenre\tfile\t2012\t9\tThe pt walks.\tPatient is walking.\t4.5\n")
     (example,) = task_files.read_clinical_sts(path)
-    assert example == task_files.LabelledText("7", "The pt walks.", 4.5, "Patient is walking.")
+    assert example == LabelledText("7", "The pt walks.", 4.5, "Patient is walking.")
     assert isinstance(example.label, float)
 
 
@@ -226,7 +236,7 @@ def test_iobes_and_bilou_are_read_as_their_iob_form(shared, write, name, single,
     """Tags are changed line by line, by the one behind each."""
     names = (shared / "data" / name).glob("test.tsv*")
     (source,) = names
-    text = task_files.read_text(str(source))
+    text = read_text(str(source))
     lines, count = text.split("\n"), 0
     for number, (line, behind) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
         word, tab, tag = line.rpartition("\t")
@@ -238,25 +248,25 @@ def test_iobes_and_bilou_are_read_as_their_iob_form(shared, write, name, single,
     read, before = (task_files.read_tagged_words(x) for x in (path, str(source)))
     assert read == before
     assert count == sum(tag[0] == "B" for sentence in before for tag in sentence.tags)
-    types = task_files.labels_of(before)
+    types = labels_of(before)
     assert task_files.read_tagged_words(path, types) == before and count > 900
 
 
 def test_i2b2_relations_and_tags(write):
     path = write("index\tsentence\tlabel\nd.1\t@treatment$ for @problem$ .\tTrAP\n")
-    (example,) = task_files.read_table(path, header=GAD, labels=("TrAP", "false"))
-    assert example == task_files.LabelledText("d.1", "@treatment$ for @problem$ .", "TrAP")
+    (example,) = read_table(path, header=GAD, labels=("TrAP", "false"))
+    assert example == LabelledText("d.1", "@treatment$ for @problem$ .", "TrAP")
     path = write("-DOCSTART- -X- O O\n\nno NN O\nfever NN B-problem\n. . O\n", "train.txt")
     (sentence,) = task_files.read_tagged_words(path, ("problem",))
-    expected = task_files.TaggedSentence("3", ("no", "fever", "."), ("O", "B-problem", "O"))
+    expected = TaggedSentence("3", ("no", "fever", "."), ("O", "B-problem", "O"))
     assert sentence == expected
 
 
 def test_sentence_roles_have_the_label_before_the_text(write):
     path = write("id\tlabel\tsentence\n1\tmethods\tWe did.\n")
     columns = ("id", "label", "text")
-    (example,) = task_files.read_table(path, columns, ("id", "label", "sentence"), ("methods",))
-    assert example == task_files.LabelledText("1", "We did.", "methods")
+    (example,) = read_table(path, columns, ("id", "label", "sentence"), ("methods",))
+    assert example == LabelledText("1", "We did.", "methods")
 
 
 def bioasq(**settings):
@@ -287,17 +297,15 @@ def test_bioasq_factoid_has_a_context_for_each_snippet(write, gold, answers, sta
     path = write(json.dumps({"questions": [record, bioasq(id="2")]}))
     question = "Is inventol safe?"
     assert task_files.read_bioasq_factoid(path) == [
-        task_files.Question("0a1b_000", question, "Inventol is safe.", answers, starts[0], "0a1b"),
-        task_files.Question(
-            "0a1b_001", question, "It is inventol, unsafe.", answers, starts[1], "0a1b"
-        ),
+        Question("0a1b_000", question, "Inventol is safe.", answers, starts[0], "0a1b"),
+        Question("0a1b_001", question, "It is inventol, unsafe.", answers, starts[1], "0a1b"),
     ]
 
 
 def test_squad_without_answers_is_a_test_file(write):
     paragraphs = [{"context": "A b.", "qas": [{"id": "q_000", "question": "What?"}]}]
     path = write(json.dumps({"version": "7b", "data": [{"paragraphs": paragraphs}]}))
-    expected = task_files.Question("q_000", "What?", "A b.", (), ())
+    expected = Question("q_000", "What?", "A b.", (), ())
     assert task_files.read_squad(path) == [expected]
 
 
@@ -322,20 +330,20 @@ def test_squad_without_answers_is_a_test_file(write):
     ],
 )
 def test_own_tables(write, kind, content, expected):
-    read = task_files.read_own_table(write(content), kind)
+    read = read_own_table(write(content), kind)
     assert [(x.id, x.text, x.label, x.pair) for x in read] == expected
 
 
 def test_labels_are_inferred(write):
     tagged = task_files.read_tagged_words(write("a\tB-y\nb\tI-y\n\nc\tB-x-z\nd\tO\n"))
-    assert task_files.labels_of(tagged) == ("x-z", "y")
-    assert task_files.labels_of(task_files.read_tagged_words(write("a\tB\nb\tO\n"))) == ("",)
-    many = task_files.read_own_table(write("A\tx|y\nB\ta|x\n"), "multilabel")
-    assert task_files.labels_of(many) == ("a", "x", "y")
-    one = task_files.read_own_table(write("A\tx\nB\tb\nC\tx\n"), "classification")
-    assert task_files.labels_of(one) == ("b", "x")
-    scores = task_files.read_own_table(write("A\t1\n"), "regression")
-    assert task_files.labels_of([*scores, task_files.Question("1", "", "", ("a",), (0,))]) == ()
+    assert labels_of(tagged) == ("x-z", "y")
+    assert labels_of(task_files.read_tagged_words(write("a\tB\nb\tO\n"))) == ("",)
+    many = read_own_table(write("A\tx|y\nB\ta|x\n"), "multilabel")
+    assert labels_of(many) == ("a", "x", "y")
+    one = read_own_table(write("A\tx\nB\tb\nC\tx\n"), "classification")
+    assert labels_of(one) == ("b", "x")
+    scores = read_own_table(write("A\t1\n"), "regression")
+    assert labels_of([*scores, Question("1", "", "", ("a",), (0,))]) == ()
 
 
 # What may differ, and what may not.
@@ -351,8 +359,8 @@ def test_marks_line_ends_and_compression_change_nothing(write, packed):
     text = "\u00a0A\u2028b\x85c\x0b d\u00a0"
     tagged = task_files.read_tagged_words(saved(f"{text}\tB\n\n\n \nb\tO"))
     assert [x.words for x in tagged] == [(text,), ("b",)]
-    table = task_files.read_table(saved(f"index\tsentence\tlabel\n1\t{text}\tx"), header=GAD)
-    assert table == [task_files.LabelledText("1", text, "x")]
+    table = read_table(saved(f"index\tsentence\tlabel\n1\t{text}\tx"), header=GAD)
+    assert table == [LabelledText("1", text, "x")]
 
 
 def read_words(path):
@@ -364,27 +372,27 @@ def read_io(path):
 
 
 def read_gad(path):
-    return task_files.read_table(path, header=GAD, labels=("0", "1"))
+    return read_table(path, header=GAD, labels=("0", "1"))
 
 
 def read_relations(path):
-    return task_files.read_table(path, labels=("CPR:3", "false"))
+    return read_table(path, labels=("CPR:3", "false"))
 
 
 def read_pairs(path):
-    return task_files.read_table(path, score_range=(0, 4), **COLUMNS_OF_PAIRS)
+    return read_table(path, score_range=(0, 4), **COLUMNS_OF_PAIRS)
 
 
 def read_own(path):
-    return task_files.read_own_table(path, "classification")
+    return read_own_table(path, "classification")
 
 
 def read_own_scores(path):
-    return task_files.read_own_table(path, "regression")
+    return read_own_table(path, "regression")
 
 
 def read_own_many(path):
-    return task_files.read_own_table(path, "multilabel", ("a", "b"))
+    return read_own_table(path, "multilabel", ("a", "b"))
 
 
 COLUMNS_OF_PAIRS = {"columns": ("id", "text", "pair", "score"), "header": BIOSSES}
@@ -525,7 +533,7 @@ def test_a_mistake_is_named_with_its_place(write, read, content, message):
         write(content),
         write(gzip.compress(content if isinstance(content, bytes) else content.encode()), "f.gz"),
     ):
-        with pytest.raises(task_files.TaskFileError) as error:
+        with pytest.raises(TaskFileError) as error:
             read(path)
         said = str(error.value)
         assert re.match(re.escape(path) + ", " + message, said), said
@@ -550,10 +558,10 @@ def test_a_factoid_question_without_snippets_counts(write):
 def test_a_mistake_in_bioasq_is_named_with_its_question(write, changes, message):
     good = bioasq(type="factoid", exact_answer=[["inventol"]])
     path = write(json.dumps({"questions": [good | changes]}))
-    with pytest.raises(task_files.TaskFileError, match=f"question 0a1b: {message}"):
+    with pytest.raises(TaskFileError, match=f"question 0a1b: {message}"):
         task_files.read_bioasq_factoid(path)
     path = write(json.dumps({"questions": [good, good]}))
-    with pytest.raises(task_files.TaskFileError, match="question 2 of the file: .*'0a1b'"):
+    with pytest.raises(TaskFileError, match="question 2 of the file: .*'0a1b'"):
         task_files.read_bioasq_factoid(path)
 
 
@@ -563,14 +571,14 @@ def test_an_answer_that_stands_elsewhere_is_named(write, answer, start):
     qas = [{"id": "q1", "question": "What?", "answers": gold}]
     path = write(json.dumps({"data": [{"paragraphs": [{"context": "A b.", "qas": qas}]}]}))
     message = re.escape(f"question q1: expected {answer!r} at character {start} of the context")
-    with pytest.raises(task_files.TaskFileError, match=message):
+    with pytest.raises(TaskFileError, match=message):
         task_files.read_squad(path)
 
 
 def test_a_file_that_cannot_be_read_is_named(write, tmp_path):
     damaged = write(gzip.compress(b"a\tO\n" * 1000)[:-20], "train.tsv.gz")
     for path in (str(tmp_path / "absent.tsv"), str(tmp_path), damaged):
-        with pytest.raises(task_files.TaskFileError, match=re.escape(path) + " cannot be read"):
+        with pytest.raises(TaskFileError, match=re.escape(path) + " cannot be read"):
             task_files.read_tagged_words(path)
 
 
@@ -592,20 +600,18 @@ def test_a_split_is_found_under_the_names_in_use(write, tmp_path, split, name):
     for other in ("train_old.tsv", "tests.tsv", "dev.md"):
         write("", other)
     path = write("", name)
-    assert task_files.find_split(str(tmp_path), split) == path
+    assert find_split(str(tmp_path), split) == path
 
 
 def test_a_split_that_is_missing_or_there_twice_is_named(write, tmp_path):
-    with pytest.raises(task_files.TaskFileError) as error:
-        task_files.find_split(str(tmp_path), "dev")
+    with pytest.raises(TaskFileError) as error:
+        find_split(str(tmp_path), "dev")
     for part in (str(tmp_path), "'dev'", "devel.tsv", "validation.json", ".gz"):
         assert part in str(error.value)
     write("", "dev.tsv")
     write("", "devel.tsv.gz")
-    with pytest.raises(
-        task_files.TaskFileError, match=r"more than one .* dev\.tsv, devel\.tsv\.gz"
-    ):
-        task_files.find_split(str(tmp_path), "dev")
+    with pytest.raises(TaskFileError, match=r"more than one .* dev\.tsv, devel\.tsv\.gz"):
+        find_split(str(tmp_path), "dev")
 
 
 def test_a_label_of_test_that_training_lacks_is_named(write):
@@ -613,35 +619,35 @@ def test_a_label_of_test_that_training_lacks_is_named(write):
     path = write("a\tO\n\nb\tO\nc\tB-y\n", "test.tsv")
     splits = {"train": train, "test": task_files.read_tagged_words(path)}
     message = f"{re.escape(path)}, line 4: the label 'y' of test has no example in train, .* 'x'"
-    with pytest.raises(task_files.TaskFileError, match=message):
-        task_files.check_splits(splits)
+    with pytest.raises(TaskFileError, match=message):
+        check_splits(splits)
     # So says the reader, too, if it is told the labels.
-    with pytest.raises(task_files.TaskFileError, match="line 4: unknown type in the tag 'B-y'"):
-        task_files.read_tagged_words(path, task_files.labels_of(train))
-    train = task_files.read_own_table(write("A\tx|y\n"), "multilabel")
+    with pytest.raises(TaskFileError, match="line 4: unknown type in the tag 'B-y'"):
+        task_files.read_tagged_words(path, labels_of(train))
+    train = read_own_table(write("A\tx|y\n"), "multilabel")
     path = write("A\ty\nB\tx|z\n", "dev.tsv")
-    splits = {"dev": task_files.read_own_table(path, "multilabel"), "train": train}
-    with pytest.raises(task_files.TaskFileError, match=r"dev\.tsv, line 2: the label 'z' of dev"):
-        task_files.check_splits(splits)
+    splits = {"dev": read_own_table(path, "multilabel"), "train": train}
+    with pytest.raises(TaskFileError, match=r"dev\.tsv, line 2: the label 'z' of dev"):
+        check_splits(splits)
 
 
 def test_an_id_that_stands_twice_is_named(write):
     path = write("1\tA\tx\n2\tB\tx\n1\tC\tx\n")
-    examples = task_files.read_table(path)
+    examples = read_table(path)
     message = f"{re.escape(path)}, line 3: the id '1' stands in line 1 already"
-    with pytest.raises(task_files.TaskFileError, match=message):
-        task_files.check_splits({"test": examples})
+    with pytest.raises(TaskFileError, match=message):
+        check_splits({"test": examples})
     # In two splits it may: GAD counts from 0 in each.
-    task_files.check_splits({"train": examples[:2], "test": examples[2:]})
+    check_splits({"train": examples[:2], "test": examples[2:]})
 
 
 @pytest.mark.parametrize("folder", ["ncbi_disease", "chemprot", "gad", "hoc"])
 def test_published_splits_pass(shared, folder):
     blurb = str(shared / "data" / folder / "blurb")
-    reads = {"hoc": task_files.read_hoc, "chemprot": task_files.read_table, "gad": read_gad}
+    reads = {"hoc": task_files.read_hoc, "chemprot": read_table, "gad": read_gad}
     read = reads.get(folder, task_files.read_tagged_words)
-    splits = {x: read(task_files.find_split(blurb, x)) for x in ("train", "dev", "test")}
-    task_files.check_splits(splits)
+    splits = {x: read(find_split(blurb, x)) for x in ("train", "dev", "test")}
+    check_splits(splits)
 
 
 # --- Texts without labels ------------------------------------------------------------------------
@@ -650,11 +656,11 @@ def test_published_splits_pass(shared, folder):
 def test_a_table_of_texts_without_labels(tmp_path):
     path = tmp_path / "new.tsv"
     path.write_bytes(b"\xef\xbb\xbfnote\tSentence\tindex\r\n\tA caf\xc3\xa9.\tx\r\nn\tB\ty\r\n")
-    one, two = task_files.read_unlabelled_table(str(path))
+    one, two = read_unlabelled_table(str(path))
     assert (one.id, one.text, one.pair, one.label) == ("x", "A caf\u00e9.", "", "")
     assert (two.id, two.text) == ("y", "B")
     path.write_text("text\tpair\nA\tB\n")
-    (pair,) = task_files.read_unlabelled_table(str(path))
+    (pair,) = read_unlabelled_table(str(path))
     assert (pair.id, pair.text, pair.pair) == ("2", "A", "B")
 
 
@@ -671,11 +677,11 @@ def test_a_table_of_texts_without_labels(tmp_path):
 def test_a_table_of_texts_that_is_not_so(tmp_path, text, words):
     path = tmp_path / "new.tsv"
     path.write_text(text)
-    with pytest.raises(task_files.TaskFileError, match=words):
-        task_files.read_unlabelled_table(str(path))
+    with pytest.raises(TaskFileError, match=words):
+        read_unlabelled_table(str(path))
 
 
 def test_what_unpacks_to_far_more_than_text_does_is_refused(write):
     path = write(gzip.compress(bytes(10_000_000)) * 30, "train.tsv.gz")
-    with pytest.raises(task_files.TaskFileError, match="compressed too far to be text"):
-        task_files.read_text(path)
+    with pytest.raises(TaskFileError, match="compressed too far to be text"):
+        read_text(path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfbio.formats.task_files import LabelledText, Question, TaggedSentence, TaskFileError
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
 from tfbio.reporting import results
 from tfbio.task_types import answers, metrics, predictions, tasks
 

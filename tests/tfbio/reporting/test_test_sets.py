@@ -12,8 +12,8 @@ import pytest
 
 from data_prep.corpora import corpus, ddi, pubmedqa
 from tfbio import blurb_submission
-from tfbio.formats import task_files
-from tfbio.formats.task_files import LabelledText, TaggedSentence
+from tfbio.formats.splits import find_split
+from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.reporting import test_sets
 from tfbio.task_types import predictions, tasks
 
@@ -36,7 +36,7 @@ SAME = test_sets.Match()
 
 def examples_of(task, path, split="test"):
     if path.is_dir():
-        path = task_files.find_split(str(path), split)
+        path = find_split(str(path), split)
     return tasks.TASKS[task].read(str(path))
 
 
@@ -102,7 +102,7 @@ def test_markers_are_known_as_dummies_are(shared, tmp_path):
 @pytest.mark.parametrize("task", ["ncbi_disease", "gad", "biosses", "hoc"])
 def test_what_says_nothing_of_the_examples_does_not_matter(task, shared, tmp_path):
     """Line ends, gzip, ids, the order; and the file of a run's predictions."""
-    path = Path(task_files.find_split(str(shared / "data" / FOLDERS[task]), "test"))
+    path = Path(find_split(str(shared / "data" / FOLDERS[task]), "test"))
     data = path.read_bytes()
     data = gzip.decompress(data) if path.suffix == ".gz" else data
     (tmp_path / "test.tsv.gz").write_bytes(gzip.compress(data.replace(b"\n", b"\r\n")))

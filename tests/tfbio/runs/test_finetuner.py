@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio.base.cli import UserError
-from tfbio.formats.task_files import TaggedSentence
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuner

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from data_prep import examples as pretraining_examples
 from tfbio.base.cli import UserError
-from tfbio.formats import task_files
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
@@ -640,8 +640,8 @@ def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file
     kind = kinds.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
     long = ("B", "O", *["B"] * 10)
     examples = [
-        task_files.TaggedSentence("1", ("the",) * 12, long),
-        task_files.TaggedSentence("2", ("of", "a"), ("O", "B")),
+        TaggedSentence("1", ("the",) * 12, long),
+        TaggedSentence("2", ("of", "a"), ("O", "B")),
     ]
     pieces = kind.pieces(examples, tokenizer, 18)
     assert kind.kept(pieces, 2).tolist() == [3, 2]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbio.formats.task_files import Question
+from tfbio.formats.task_examples import Question
 from tfbio.task_types import answer_scores, answers
 
 CONTEXT = "one two three four"

@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from tfbio.formats.task_files import LabelledText
+from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import classification
 from tfbio.text import tokenization
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tfbio.formats.task_files import LabelledText, Question, TaggedSentence, TaskFileError
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
 from tfbio.task_types import predictions, tasks
 from tfbio.task_types.answers import Answers
 

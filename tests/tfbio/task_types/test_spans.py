@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbio.base import config
 from tfbio.formats import task_files
+from tfbio.formats.task_examples import Question
 from tfbio.runs import finetuner, finetuning
 from tfbio.task_types import answer_scores, answers, packing, spans, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
@@ -27,7 +28,7 @@ def tokenizer(shared):
 
 
 def question(context, *found, text="What?", name="q"):
-    return task_files.Question(name, text, context, found, tuple(context.find(x) for x in found))
+    return Question(name, text, context, found, tuple(context.find(x) for x in found))
 
 
 # --- Windows -------------------------------------------------------------------------------------

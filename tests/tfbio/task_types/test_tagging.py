@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from tfbio.base.config import ConfigError
 from tfbio.formats import task_files
+from tfbio.formats.splits import find_split
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.task_types import metrics, tagging
 from tfbio.text import tokenization
@@ -43,7 +45,7 @@ def test_a_word_is_owned_where_it_has_more_around_it():
 
 def test_the_first_token_of_a_word_has_its_tag(shared, tokenizer):
     kind = tagging.Tagging(("O", "B", "I"))
-    sentence = task_files.TaggedSentence("s", ("Naloxone", "\u200b", "reverses"), ("B", "O", "I"))
+    sentence = TaggedSentence("s", ("Naloxone", "\u200b", "reverses"), ("B", "O", "I"))
     pieces = kind.pieces([sentence], tokenizer, 32)
     tokens = [e.tokens for e in tokenizer.encode(sentence.words)]
     assert tokens[1] == []  # a word of nothing that is printed is [UNK]
@@ -70,7 +72,7 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
     assert set(kind.labels) >= set(expected.split()) and kind.labels[0] == "O"
     assert len(kind.labels) == {"BIO": 7, "IO": 4, "BIOUL": 13}[scheme] == kind.num_outputs
     words = tuple(f"word{n}" for n in range(15))
-    sentence = task_files.TaggedSentence("s", words, tuple(BIO.split()))
+    sentence = TaggedSentence("s", words, tuple(BIO.split()))
     # In windows of few tokens, too: a window's end must not make an I an L.
     for length in (128, 8):
         pieces = kind.pieces([sentence], tokenizer, length)
@@ -85,7 +87,7 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
 def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):
     kind = tagging.Tagging(("O", "B-x", "I-x"), "BIOUL")
     predicted = ["I-x", "L-x", "L-x", "O", "B-x", "O", "U-x", "I-x", "L-x", "B-x", "B-x"]
-    sentence = task_files.TaggedSentence("s", ("w",) * 11, ("O",) * 11)
+    sentence = TaggedSentence("s", ("w",) * 11, ("O",) * 11)
     pieces = kind.pieces([sentence], tokenizer, 32)
     outputs = np.full(pieces.input_ids[0].shape, kind.labels.index("O"))
     outputs[pieces.words[0]] = [kind.labels.index(tag) for tag in predicted]
@@ -107,7 +109,7 @@ def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
     kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
     words = ("xylazolid", "zzqx", "qqz")
     counts = [len(e.tokens) for e in tokenizer.encode(words)]
-    sentence = task_files.TaggedSentence("s", words, ("B", "I", "O"))
+    sentence = TaggedSentence("s", words, ("B", "I", "O"))
     pieces = kind.pieces([sentence], tokenizer, 32)
     names = expected.split()
     expected = names[:1] + names[1:2] * (counts[0] + counts[1] - 2) + names[4:5] + ["O"] * counts[2]
@@ -126,7 +128,7 @@ def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
 def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme):
     """Counted in the tags themselves: IO has what stands between other tags as one entity."""
     folder = shared / "data" / corpus / "blurb"
-    sentences = task_files.read_tagged_words(task_files.find_split(str(folder), "test"))
+    sentences = task_files.read_tagged_words(find_split(str(folder), "test"))
     kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
     pieces = kind.pieces(sentences, tokenizer, 128)
     predicted = kind.predictions(pieces.targets, pieces, sentences)
@@ -142,7 +144,7 @@ def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme)
 @pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
 def test_no_tag_is_lost_with_other_vocabularies(shared, vocabulary_of_kind, kind):
     """In windows of 16 tokens, of which these vocabularies' words take many."""
-    path = task_files.find_split(str(shared / "data" / "bc5cdr_chem" / "blurb"), "dev")
+    path = find_split(str(shared / "data" / "bc5cdr_chem" / "blurb"), "dev")
     sentences = task_files.read_tagged_words(path)[:400]
     other = tokenization.load_tokenizer(vocabulary_of_kind[kind], kind != "byte_bpe")
     learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)

@@ -8,8 +8,10 @@ import pytest
 from data_prep import sentence_roles
 from tfbio.base import config
 from tfbio.base.cli import UsageError, UserError
-from tfbio.formats import task_files
 from tfbio.formats.label_sets import HALLMARKS
+from tfbio.formats.splits import find_split
+from tfbio.formats.task_examples import LabelledText, TaggedSentence, TaskFileError
+from tfbio.formats.text_files import read_text
 from tfbio.task_types import answers, metrics, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -35,7 +37,7 @@ def test_a_label_that_training_lacks_is_named(tmp_path):
         text = HEADER + f"1\t{label}\tWe did.\n"
         (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     path = re.escape(str(tmp_path / "test.tsv"))
-    with pytest.raises(task_files.TaskFileError, match=f"{path}, line 2: the label 'results'"):
+    with pytest.raises(TaskFileError, match=f"{path}, line 2: the label 'results'"):
         tasks.TASKS["sentence_roles"].examples(str(tmp_path))
 
 
@@ -81,9 +83,7 @@ def test_a_mistake_in_a_file_is_named(name, split, content, line, message, windo
         data = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode() if windows else text.encode()
         (tmp_path / f"{other}.tsv").write_bytes(data)
     path = re.escape(str(tmp_path / f"{split}.tsv"))
-    with pytest.raises(
-        task_files.TaskFileError, match=f"^{path}, line {line}: .*{message}"
-    ) as error:
+    with pytest.raises(TaskFileError, match=f"^{path}, line {line}: .*{message}") as error:
         tasks.TASKS[name].examples(str(tmp_path))
     assert "\n" not in str(error.value)
 
@@ -131,10 +131,10 @@ def test_a_mark_and_windows_line_ends_change_nothing(name, tmp_path):
 def test_the_score_is_the_benchmarks(name, truth, predicted, metric, expected):
     task = tasks.TASKS[name]
     if task.kind == "tagging":
-        examples = [task_files.TaggedSentence("1", ("w",) * len(truth), tuple(truth))]
+        examples = [TaggedSentence("1", ("w",) * len(truth), tuple(truth))]
         predicted = [tuple(predicted)]
     else:
-        examples = [task_files.LabelledText(str(i), "t", x) for i, x in enumerate(truth)]
+        examples = [LabelledText(str(i), "t", x) for i, x in enumerate(truth)]
     scores = task.score(examples, predicted)
     assert next(iter(scores)) == metric
     assert scores[metric] == pytest.approx(expected)
@@ -143,9 +143,9 @@ def test_the_score_is_the_benchmarks(name, truth, predicted, metric, expected):
 def test_hallmarks_are_scored_by_document():
     first, second = HALLMARKS[:2]
     examples = [
-        task_files.LabelledText("9_s0", "t", (first,), document="9"),
-        task_files.LabelledText("9_s1", "t", (), document="9"),
-        task_files.LabelledText("8_s0", "t", (second,), document="8"),
+        LabelledText("9_s0", "t", (first,), document="9"),
+        LabelledText("9_s1", "t", (), document="9"),
+        LabelledText("8_s0", "t", (second,), document="8"),
     ]
     # The wrong sentence of the right document; and one label that is not true.
     scores = tasks.TASKS["hoc"].score(examples, [(), (first,), (second, first)])
@@ -157,7 +157,7 @@ def test_types_of_entities_are_left_out_of_tags(tmp_path):
     path.write_text("Naloxone\tB-Chemical\nacid\tI-Chemical\nacts\tO\n\n", encoding="utf-8")
     (sentence,) = tasks.TASKS["bc5cdr_chem"].read(str(path))
     assert sentence.tags == ("B", "I", "O")
-    with pytest.raises(task_files.TaskFileError, match="line 1: unknown type .*'B-Chemical'"):
+    with pytest.raises(TaskFileError, match="line 1: unknown type .*'B-Chemical'"):
         tasks.TASKS["bc5cdr_disease"].read(str(path))
 
 
@@ -222,7 +222,7 @@ def test_flags_come_before_the_tasks_settings():
 
 def test_swapped_pairs_are_added_in_training():
     task = tasks.TASKS["biosses"]
-    example = task_files.LabelledText("7", "one", 2.5, pair="two")
+    example = LabelledText("7", "one", 2.5, pair="two")
     both = task.augment([example])
     assert [(x.text, x.pair, x.label) for x in both] == [("one", "two", 2.5), ("two", "one", 2.5)]
 
@@ -315,7 +315,7 @@ def test_a_negative_label_that_is_not_clear_is_named(task, labels, wanted, words
 def test_own_relations_are_scored_as_those_of_blurb(name, folder, shared, tmp_path):
     data = shared / "data" / folder / "blurb"
     for split in tasks.SPLITS:
-        lines = task_files.read_text(task_files.find_split(str(data), split))
+        lines = read_text(find_split(str(data), split))
         (tmp_path / f"{split}.tsv").write_text(f"id\ttext\tlabel\n{lines}")
     task, own = tasks.TASKS[name], tasks.find("relation", str(tmp_path))
     assert own.labels[0] == task.labels[0] and sorted(own.labels) == sorted(task.labels)
@@ -386,11 +386,9 @@ def test_squads_released_files_serve_as_they_are(version, tmp_path):
 def test_too_few_questions_to_hold_any_out_are_named(tmp_path):
     squad(tmp_path / "train.json", 1)
     squad(tmp_path / "test.json", 1)
-    with pytest.raises(
-        task_files.TaskFileError, match=r"train\.json has too few .* add a dev\.json"
-    ):
+    with pytest.raises(TaskFileError, match=r"train\.json has too few .* add a dev\.json"):
         tasks.TASKS["squad_v2"].examples(str(tmp_path))
-    with pytest.raises(task_files.TaskFileError, match="holds no file of the split 'dev'"):
+    with pytest.raises(TaskFileError, match="holds no file of the split 'dev'"):
         tasks.TASKS["mednli"].files(str(tmp_path))
 
 
@@ -419,7 +417,7 @@ def test_factoids_are_scored_by_question_and_contexts_without_the_answer_left_ou
     kept = task.augment(examples["train"])
     assert [x.id for x in kept[:3]] == ["b0_000", "b0_002", "b1_000"] and len(kept) == 18
     assert "18 of 36 contexts to train on do not have the answer" in capsys.readouterr().out
-    with pytest.raises(task_files.TaskFileError, match=r"train\.json: no context has the answer"):
+    with pytest.raises(TaskFileError, match=r"train\.json: no context has the answer"):
         task.augment(examples["train"][1:2])
     wrong, right = answers.Answers(("it",), (0.9,), 0.0), answers.Answers(("Narcan",), (0.5,), 0.0)
     scores = task.score(examples["dev"], [wrong, right, wrong, wrong])
@@ -438,5 +436,5 @@ def test_one_label_alone_is_refused(tmp_path):
 
 
 def test_own_data_without_a_training_file_are_named(tmp_path):
-    with pytest.raises(task_files.TaskFileError, match="holds no file of the split 'train'"):
+    with pytest.raises(TaskFileError, match="holds no file of the split 'train'"):
         tasks.find("classification", str(tmp_path))

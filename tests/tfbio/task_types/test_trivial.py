@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import f1_score
 
 from data_prep.corpora import corpus, pubmedqa
-from tfbio.formats import task_files
-from tfbio.formats.task_files import LabelledText, Question, TaggedSentence
+from tfbio.formats.splits import find_split
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.task_types import tasks, trivial
 
 
@@ -20,7 +20,7 @@ def texts(labels):
 
 
 def split(shared, folder, task, name):
-    return tasks.TASKS[task].read(task_files.find_split(str(shared / "data" / folder), name))
+    return tasks.TASKS[task].read(find_split(str(shared / "data" / folder), name))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tfbio.formats import task_files
+from tfbio.formats.splits import find_split
 from tfbio.runs import prediction_inputs
 from tfbio.task_types import words
 
@@ -19,7 +20,7 @@ CORPORA = {
 
 
 def sentences_of(shared, corpus):
-    path = task_files.find_split(str(shared / "data" / corpus / "blurb"), "test")
+    path = find_split(str(shared / "data" / corpus / "blurb"), "test")
     scheme = "IO" if corpus == "ebm_pico" else "BIO"
     return task_files.read_tagged_words(path, scheme=scheme)
 

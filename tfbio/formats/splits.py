@@ -1,0 +1,108 @@
+"""Finds the files of a task's splits in a folder, and checks the splits against each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from tfbio.formats.task_examples import (
+    Example,
+    Question,
+    TaskFileError,
+    Where,
+    labels_in,
+    labels_of,
+    listed,
+    mistake,
+    place_of,
+)
+
+SPLIT_NAMES = {
+    "train": ("train",),
+    "dev": ("dev", "devel", "valid", "validation"),
+    "test": ("test",),
+}
+SPLIT_ENDINGS = (".tsv", ".txt", ".json")
+# SQuAD's files as they are released: its development set is what the papers report on.
+RELEASED_FILES = {
+    "train": ["train-v1.1.json", "train-v2.0.json"],
+    "dev": [],
+    "test": ["dev-v1.1.json", "dev-v2.0.json"],
+}
+
+
+def find_split(data_dir: str, split: str, optional: bool = False) -> str:
+    """The file of "train", "dev" or "test" in a folder, under any of the names in use.
+
+    Args:
+      data_dir: the folder.
+      split: which.
+      optional: whether there may be none; it is "" then.
+
+    Raises:
+      TaskFileError: there is none, or more than one.
+    """
+    names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in SPLIT_ENDINGS]
+    names += RELEASED_FILES[split]
+    paths = [os.path.join(data_dir, name + packed) for name in names for packed in ("", ".gz")]
+    found = [path for path in paths if os.path.isfile(path)]
+    if len(found) > 1:
+        message = f"{data_dir} holds more than one file of the split {split!r}: leave one of"
+        raise TaskFileError(f"{message} {', '.join(map(os.path.basename, found))}.")
+    if not found and optional:
+        return ""
+    if not found:
+        message = f"{data_dir} holds no file of the split {split!r}: expected one of"
+        raise TaskFileError(f"{message} {', '.join(names)} (or one of them with .gz).")
+    return found[0]
+
+
+def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
+    """The questions to train on, and the last tenth or so for development.
+
+    Questions on one context stay together, and so do the contexts of one question.
+
+    Raises:
+      TaskFileError: there are too few.
+    """
+
+    def group(number: int) -> str:
+        return questions[number].question_id or questions[number].context
+
+    cut = len(questions) - len(questions) // 10
+    while 0 < cut < len(questions) and group(cut - 1) == group(cut):
+        cut -= 1
+    if cut in (0, len(questions)):
+        path = questions[0].where[0]
+        raise TaskFileError(
+            f"{path} has too few questions to hold out a tenth for development: add a dev.json."
+        )
+    return list(questions[:cut]), list(questions[cut:])
+
+
+def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
+    """Checks what no single line of a file shows.
+
+    Args:
+      examples: split -> its examples.
+
+    Raises:
+      TaskFileError: two examples of a split have one id, or "train" lacks a label of another.
+    """
+    known = labels_of(examples.get("train", ()))
+    for split, in_split in examples.items():
+        places: dict[str, Where] = {}
+        for example in in_split:
+            path, place = example.where
+            if example.id in places:
+                before = place_of(places[example.id])
+                message = f"the id {example.id!r} stands in {before} already: give another"
+                raise mistake(example.where, message)
+            places[example.id] = example.where
+            for i, label in labels_in(example):
+                if "train" in examples and label not in known:
+                    raise mistake(
+                        (path, place + i if isinstance(place, int) else place),
+                        f"the label {label!r} of {split} has no example in train, which has "
+                        f"{listed(known)}: correct it, or add such an example",
+                    )

@@ -1,0 +1,216 @@
+"""Reads the tables of tasks: tab-separated columns, of released data and of the user's own.
+
+A line that is not as its format says stops the reading: nothing is mended or left out in silence.
+
+The user's own have columns that the first line names (text and label, pair for a second text, id)
+in any order; without such a line they are text and label, for the type pair text, pair and label.
+The labels of a multi-label text stand between bars, `a|b`, and nothing for none; a comma is a part
+of a label, as in MeSH's "Neoplasms, Experimental".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+
+from tfbio.formats.task_examples import (
+    LabelledText,
+    listed,
+    mistake,
+)
+from tfbio.formats.text_files import (
+    not_empty,
+    read_lines,
+)
+
+# What a column of the user's own table holds -> what it may be called.
+OWN_COLUMNS = {
+    "id": ("id", "index"),
+    "text": ("text", "sentence", "sentence1"),
+    "pair": ("pair", "sentence2"),
+    "label": ("label", "labels", "score"),
+}
+
+
+def read_table(
+    path: str,
+    columns: Sequence[str] = ("id", "text", "label"),
+    header: Sequence[str] | None = None,
+    labels: Collection[str] | None = None,
+    score_range: tuple[float, float] = (-math.inf, math.inf),
+) -> list[LabelledText]:
+    """Reads tab-separated columns.
+
+    Files of BLURB and BLUE are such: ChemProt and DDI (id, text, label, no header), GAD and i2b2
+    2010 (header index, sentence, label), BIOSSES (pair_id, sent1, sent2, score), MedNLI (index,
+    sentence1, sentence2, label), PubMedQA and BioASQ (id, question, context, label, no header).
+
+    Args:
+      path: the file.
+      columns: what each column holds: "id" (without one the number of the line is the id), "text",
+        "pair" (a second text), "context" (one that may be empty), "document", one of "label",
+        "score" (a number) and "labels" (`a|b`), or "".
+      header: the names in the first line; None where the first line is an example.
+      labels: all labels; None for any.
+      score_range: the lowest and the highest score.
+
+    Raises:
+      TaskFileError: the header, the number of columns, a text, a label or a score is not so.
+    """
+    return labelled_texts(path, read_rows(path, len(columns), header), columns, labels, score_range)
+
+
+def read_own_table(
+    path: str, kind: str, labels: Collection[str] | None = None
+) -> list[LabelledText]:
+    """Reads a table of the user's own, as the beginning of this module describes it.
+
+    Args:
+      path: the file.
+      kind: "classification", "relation", "regression", "pair" or "multilabel".
+      labels: all labels; None for any.
+
+    Raises:
+      TaskFileError: the columns are not clear, or a line is not as they say.
+    """
+    label = {"regression": "score", "multilabel": "labels"}.get(kind, "label")
+    wanted = ["text", "pair", "label"] if kind == "pair" else ["text", "label"]
+    held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
+    first = read_lines(path)[0].split("\t")
+    named = [held_by.get(name.strip().lower(), "") for name in first]
+    header = first if any(named) else None
+    columns = named if header else wanted
+    twice = any(columns.count(held) > 1 for held in OWN_COLUMNS)
+    if twice or not set(wanted) <= set(columns) or len(columns) != len(first):
+        message = (
+            f"expected one column for each of {', '.join(wanted)}, found {', '.join(first)!r:.200}"
+        )
+        raise mistake((path, 1), f"{message}: name the columns in the first line")
+    roles = [label if held == "label" else held for held in columns]
+    examples = read_table(path, roles, header, labels)
+    if label != "score" and labels is None and len(examples) >= 10:
+        # Labels repeat themselves more than texts do, but for the smallest files.
+        values = {held: len({getattr(x, held) for x in examples}) for held in wanted}
+        fewest = min(wanted, key=values.__getitem__)
+        if values[fewest] < values["label"]:
+            guess = stands_in("label", [columns.index(fewest)])
+            raise mistake((path, 1), f"expected the columns {', '.join(columns)}{guess}")
+    return examples
+
+
+def read_unlabelled_table(path: str) -> list[LabelledText]:
+    """Reads texts to be labelled: tab-separated columns that the first line names.
+
+    They are text, perhaps pair and id, by any of their names (`OWN_COLUMNS`) and in any order;
+    others are passed over. The labels are "".
+
+    Raises:
+      TaskFileError: there is no column of texts, or a text is missing.
+    """
+    header = read_lines(path)[0].split("\t")
+    held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
+    columns = [held_by.get(name.strip().lower(), name) for name in header]
+    if columns.count("text") != 1 or columns.count("pair") > 1 or columns.count("id") > 1:
+        message = "expected a column text, and at most one pair and id"
+        raise mistake((path, 1), f"{message}: name the columns so, found {header!r:.200}")
+    examples = []
+    for number, cells in read_rows(path, len(columns), header):
+        cell = dict(zip(columns, cells, strict=True))
+        for name in ("text", "pair"):
+            if not cell.get(name, name).strip():
+                message = f"expected a {name} in column {columns.index(name) + 1}, found none"
+                raise mistake((path, number), message)
+        name, pair = cell.get("id", str(number)), cell.get("pair", "")
+        examples.append(LabelledText(name, cell["text"], "", pair, where=(path, number)))
+    return not_empty(path, examples)
+
+
+def read_rows(
+    path: str, width: int, header: Sequence[str] | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """(number of the line, columns) for each line below the header."""
+    lines = read_lines(path)
+    names = ", ".join(header or ())
+    if header is not None and lines[0].split("\t") != list(header):
+        order = " in this order" if sorted(lines[0].split("\t")) == sorted(header) else ""
+        message = f"expected the header {names}{order}, tab-separated, found {lines[0]!r:.200}"
+        raise mistake((path, 1), message)
+    for number, line in enumerate(lines, start=1):
+        cells = line.split("\t")
+        if not line.strip():
+            raise mistake((path, number), "the line is empty: take it out")
+        if len(cells) != width:
+            named = f" ({names})" if names else ""
+            message = f"expected {width} tab-separated columns{named}, found {len(cells)}"
+            raise mistake((path, number), message)
+        if header is None or number > 1:
+            yield number, cells
+
+
+def labelled_texts(
+    path: str,
+    rows: Iterator[tuple[int, list[str]]],
+    columns: Sequence[str],
+    labels: Collection[str] | None,
+    score_range: tuple[float, float] = (-math.inf, math.inf),
+) -> list[LabelledText]:
+    """The example of each row."""
+    (kind,) = {"label", "score", "labels"}.intersection(columns)
+    # Where a label may stand by mistake. Without a list of labels any text may be one.
+    others = ["text", "pair"] if labels or kind == "score" else []
+    # An id may be a number, as a score is and as the labels of GAD are.
+    if labels and not any(label.isdigit() for label in labels):
+        others.append("id")
+    examples = []
+    for number, cells in rows:
+        cell = dict(zip(columns, cells, strict=True))
+        problem = _label_problem(kind, cell[kind], labels, score_range)
+        if problem:
+            fit = [
+                columns.index(other)
+                for other in others
+                if other in cell and not _label_problem(kind, cell[other], labels, score_range)
+            ]
+            raise mistake((path, number), problem + stands_in(kind, fit))
+        for name in ("text", "pair"):
+            if not cell.get(name, name).strip():
+                message = f"expected a {name} in column {columns.index(name) + 1}, found none"
+                raise mistake((path, number), message)
+        name, text = cell.get("id", str(number)), cell["text"]
+        pair = cell.get("pair", cell.get("context", ""))
+        label = {"label": str, "score": float, "labels": labels_between_bars}[kind](cell[kind])
+        document = cell.get("document", "")
+        examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))
+    return not_empty(path, examples)
+
+
+def labels_between_bars(cell: str) -> tuple[str, ...]:
+    """The labels of a multi-label text."""
+    return tuple(cell.split("|")) if cell else ()
+
+
+def _label_problem(
+    kind: str, cell: str, labels: Collection[str] | None, score_range: tuple[float, float]
+) -> str:
+    """Why a cell holds no "label", "score" or "labels"; "" if it does."""
+    if kind == "score":
+        low, high = score_range
+        try:
+            score = float(cell)
+        except ValueError:
+            score = math.nan
+        if math.isfinite(score) and low <= score <= high:
+            return ""
+        return f"expected a number from {low:g} to {high:g}, found {cell!r:.60}"
+    names = labels_between_bars(cell) if kind == "labels" else (cell,)
+    for name in names:
+        if not name or name != name.strip():
+            return f"expected a label (with no blank around it), found {name!r:.60}"
+        if labels is not None and name not in labels:
+            return f"unknown label {name!r:.60}; the labels are {listed(labels)}"
+    return f"a label stands twice in {cell!r:.60}" if len(set(names)) < len(names) else ""
+
+
+def stands_in(what: str, columns: Sequence[int]) -> str:
+    """A guess for the end of a message: in which of the columns, counted from 0, something is."""
+    return f" (the {what} seems to stand in column {columns[0] + 1})" if columns else ""

@@ -1,0 +1,110 @@
+"""Reads text files, plain or gzip-compressed, and standard input."""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import gzip
+import io
+import json
+import sys
+import zlib
+from typing import Any, TextIO
+
+from tfbio.base import storage
+from tfbio.formats.task_examples import TaskFileError, Where, mistake
+
+# gzip shrinks text 3 to 10 times, and zeros 1,000 times: what shrinks so far over this length is
+# no text.
+MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
+
+# The path of what is piped into a command, as messages call it.
+STDIN = "(standard input)"
+
+JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
+
+
+def read_text(path: str) -> str:
+    """A file's text, with its line ends as they are, without a byte-order mark.
+
+    Args:
+      path: the file, or `STDIN`.
+
+    Raises:
+      TaskFileError: it cannot be read, or is not UTF-8; there is nothing on standard input.
+    """
+    try:
+        if path == STDIN:
+            data = _read_stdin(sys.stdin)
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+        if data.startswith(b"\x1f\x8b"):
+            most = max(MIN_BOMB_BYTES, MAX_RATIO * len(data))
+            with gzip.open(io.BytesIO(data)) as file:
+                data = file.read(most + 1)
+            if len(data) > most:
+                raise TaskFileError(
+                    f"{path} is compressed too far to be text: it unpacks to more than {most:,} "
+                    "bytes; unpack it, and look at what it is."
+                )
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except (OSError, EOFError, zlib.error) as error:
+        raise TaskFileError(f"{path} cannot be read: {storage.reason(error)}.") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
+        raise mistake((path, line), message) from None
+
+
+@functools.lru_cache(maxsize=1)  # it can be read once, and the checks read it, too
+def _read_stdin(stdin: TextIO | None) -> bytes:
+    if stdin is None:
+        raise TaskFileError("--input=-: standard input is closed: pipe a text into the command.")
+    if stdin.isatty():
+        print("Type the input here, and end it with Ctrl-D on an empty line.", file=sys.stderr)
+    data = stdin.buffer.read()
+    if not data:
+        raise TaskFileError("--input=-: standard input is empty: pipe a text into the command.")
+    return data
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a file, without their ends."""
+    # Not `splitlines`, which also splits at characters that may stand in a sentence.
+    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    if not lines[-1]:
+        lines.pop()
+    return not_empty(path, lines)
+
+
+def parse_json(path: str) -> Any:
+    """Returns what a file of JSON holds, or raises a TaskFileError that names the line."""
+    try:
+        return json.loads("\n".join(read_lines(path)))
+    except (ValueError, RecursionError) as error:
+        number = getattr(error, "lineno", 1)
+        raise mistake((path, number), f"this is not JSON ({error})") from None
+
+
+def field_of(record: Any, name: str, where: Where, kind: type) -> Any:
+    """A value of a JSON object, of one type."""
+    value = record.get(name) if isinstance(record, dict) else None
+    if not isinstance(value, kind):
+        raise mistake(where, f"expected {JSON_TYPES[kind]} as {name!r}, found {value!r:.60}")
+    return value
+
+
+def texts_only(values: list, where: Where) -> list[str]:
+    """Returns a list of texts, or raises a TaskFileError that names what else is in it."""
+    for value in values:
+        if not isinstance(value, str):
+            raise mistake(where, f"expected a list of texts, found {value!r:.60} in it")
+    return values
+
+
+def not_empty(path: str, found: list) -> list:
+    """Returns the examples of a file, or raises a TaskFileError if there is none."""
+    if not found:
+        raise mistake((path, 1), "there is no example in this file: make or fetch it again")
+    return found
