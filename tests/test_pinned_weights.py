@@ -23,12 +23,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.config import EncoderConfig, FinetuningConfig, PretrainingConfig
-from tfbio.finetuner import Finetuner
-from tfbio.kinds import make as make_kind
-from tfbio.pretraining import Trainer
-from tfbio.task_files import Example, LabelledText, Question, TaggedSentence
-from tfbio.tokenization import load_encoder, load_tokenizer
+from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.runs.finetuner import Finetuner
+from tfbio.runs.pretraining import Trainer
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.kinds import make as make_kind
+from tfbio.text.tokenization import load_encoder, load_tokenizer
 
 PINNED = Path(__file__).with_name("pinned_weights.json")
 SEED = 0
