@@ -8,7 +8,16 @@ from typing import Any
 
 from lxml import etree
 
-from tfbio.formats.markup import SAFE, Entities, check_no_entities, faults, first_element, open_file
+from tfbio.formats.markup import (
+    SAFE,
+    BadFile,
+    Entities,
+    check_no_entities,
+    faults,
+    first_element,
+    open_file,
+    printable,
+)
 
 
 def is_bioc(path: str | os.PathLike) -> bool:
@@ -27,12 +36,18 @@ def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     Memory does not grow with the file.
 
     Raises:
-      BadFile: it cannot be read, is not well-formed, or declares entities.
+      BadFile: it cannot be read, is not well-formed, declares entities, or has a document inside
+        another element than the collection.
     """
     with faults(), open_file(path) as stream:
         check_no_entities(first_element(stream))
         stream.seek(0)
         for _, element in etree.iterparse(Entities(stream), tag="document", **SAFE):
+            # It would be read twice, or without what stands around it.
+            parent = element.getparent()
+            if parent is not None and parent.getparent() is not None:
+                tag = printable(str(parent.tag))[:80]
+                raise BadFile(f"a <document> stands in a <{tag}>, not in the collection itself.")
             yield _fields(element)
             element.clear()
 

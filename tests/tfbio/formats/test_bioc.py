@@ -57,6 +57,7 @@ def test_what_is_no_collection_is_told_apart_or_refused(tmp_path):
         ("words", "not well-formed"),
         (COLLECTION[:-30], "not well-formed"),
         ('<!DOCTYPE collection [<!ENTITY a "b">]><collection/>', "declares XML entities"),
+        (COLLECTION.replace("<passage>", "<passage><document/>", 1), "stands in a <passage>, not"),
     ):
         path.write_text(text)
         with pytest.raises(BadFile, match=words):
