@@ -43,7 +43,7 @@ from absl import flags
 
 from tfbio.base import cli, config, paths, storage
 from tfbio.runs import sweep
-from tfbio.task_types import tasks
+from tfbio.task_types import own_data, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig, find_protocol
 from tfbio.training import devices
 
@@ -55,7 +55,7 @@ flags.DEFINE_enum(
     "mode", "train", ["train", "predict"], "Fine-tune, or use what was fine-tuned on new text."
 )
 flags.DEFINE_string(
-    "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(tasks.OWN)}."
+    "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(own_data.OWN)}."
 )
 flags.DEFINE_string(
     "data_dir", "", "Folder with the task's files: train, dev and test, .tsv (of answers .json)."

@@ -36,6 +36,7 @@ from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import metrics, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.task import Task
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn
@@ -43,7 +44,7 @@ TURNS_BEFORE_TIMING = 2  # in which the usual shapes of batches are traced
 ROUNDS = 5
 
 
-def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> FinetuningConfig:
+def settings_of(task: Task, engine: str, epochs: float, seed: int) -> FinetuningConfig:
     """The task's settings, without what `Trainer` does not have."""
     packed = str(engine != "tfbio_padded").lower()
     overrides = [f"run.pack={packed}", f"seed={seed}", f"num_train_epochs={epochs}"]
@@ -55,7 +56,7 @@ def settings_of(task: tasks.Task, engine: str, epochs: float, seed: int) -> Fine
 # --- tfbio ---------------------------------------------------------------------------------------
 
 
-def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
+def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     """A function that trains so many steps more."""
     from tfbio.runs import finetuner
     from tfbio.task_types import kinds
@@ -87,7 +88,7 @@ def tfbio_turns(task: tasks.Task, data_dir: str, model: str, engine: str):
 
 
 def tfbio_score(
-    task: tasks.Task, data_dir: str, model: str, engine: str, epochs: float, seed: int
+    task: Task, data_dir: str, model: str, engine: str, epochs: float, seed: int
 ) -> tuple[float, float]:
     """Entity F1 on the test set, and the seconds of training."""
     from tfbio.runs import finetuning
@@ -109,7 +110,7 @@ def tfbio_score(
 # --- Hugging Face --------------------------------------------------------------------------------
 
 
-def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: int, folder: str):
+def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, folder: str):
     """Token classification as in `transformers`' own example, run_ner.py."""
     import torch
     import transformers
@@ -167,7 +168,7 @@ def trainer(task: tasks.Task, data_dir: str, model: str, epochs: float, seed: in
     return made, [(sentence, *encode(sentence)) for sentence in examples["test"]]
 
 
-def hugging_face_turns(task: tasks.Task, data_dir: str, model: str) -> None:
+def hugging_face_turns(task: Task, data_dir: str, model: str) -> None:
     """Trains, and waits for a line on stdin before each turn."""
     import transformers
 
@@ -183,7 +184,7 @@ def hugging_face_turns(task: tasks.Task, data_dir: str, model: str) -> None:
 
 
 def hugging_face_score(
-    task: tasks.Task, data_dir: str, model: str, epochs: float, seed: int
+    task: Task, data_dir: str, model: str, epochs: float, seed: int
 ) -> tuple[float, float]:
     """Entity F1 on the test set, and the seconds of training."""
     with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +215,7 @@ def wait_for_turn() -> None:
         sys.exit()
 
 
-def serve(engine: str, flags: argparse.Namespace, task: tasks.Task) -> None:
+def serve(engine: str, flags: argparse.Namespace, task: Task) -> None:
     """An engine's process: trains one turn for each line on stdin."""
     if engine == "hugging_face":
         hugging_face_turns(task, flags.data_dir, flags.model)
@@ -225,7 +226,7 @@ def serve(engine: str, flags: argparse.Namespace, task: tasks.Task) -> None:
         train()
 
 
-def compare_speed(flags: argparse.Namespace, task: tasks.Task) -> None:
+def compare_speed(flags: argparse.Namespace, task: Task) -> None:
     processes = {}
     for engine in ENGINES:
         command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
@@ -267,7 +268,7 @@ def compare_speed(flags: argparse.Namespace, task: tasks.Task) -> None:
         print(f"| {engine} | {epoch:.0f} | {statistics.median(shares):.2f} | {rounds} |")
 
 
-def compare_scores(flags: argparse.Namespace, task: tasks.Task) -> None:
+def compare_scores(flags: argparse.Namespace, task: Task) -> None:
     print("| | seed | test F1 | seconds of training |\n|---|--:|--:|--:|", flush=True)
     for engine in ("tfbio", "hugging_face"):
         for seed in range(flags.seeds):
@@ -279,7 +280,7 @@ def compare_scores(flags: argparse.Namespace, task: tasks.Task) -> None:
             print(f"| {engine} | {seed} | {f1:.4f} | {seconds:.0f} |", flush=True)
 
 
-def score(engine: str, flags: argparse.Namespace, task: tasks.Task) -> None:
+def score(engine: str, flags: argparse.Namespace, task: Task) -> None:
     """An engine's process: trains to the end and prints the score."""
     if engine == "hugging_face":
         found = hugging_face_score(task, flags.data_dir, flags.model, flags.epochs, flags.seed)

@@ -33,7 +33,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning
 from tfbio.runs.finetuner import Finetuner
-from tfbio.task_types import answer_scores, answers, kinds, packing, tasks
+from tfbio.task_types import answer_scores, answers, kinds, own_data, packing, tasks
 from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
 from tfbio.text import tokenization
 from tfbio.training import optimization
@@ -628,7 +628,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     predicted = kind.predictions(outputs, pieces, examples)
     score = tasks.TASKS[recorded.task].score
     if recorded.name == "multilabel":  # whose labels are numbers in the recording
-        score = tasks.own_score("multilabel", kind.labels)
+        score = own_data.own_score("multilabel", kind.labels)
     found = dict(score(examples, predicted))
     found |= finetuning.bioelectra_code_scores(kind, score, examples, predicted, pieces, outputs)
     names, scale = METRICS[recorded.name]

@@ -13,6 +13,7 @@ from tfbio.formats.splits import find_split
 from tfbio.runs import finetuning
 from tfbio.task_types import answers, kinds, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
 
 # The folder of each task, under shared/data; EBM-PICO's has no training file.
@@ -93,7 +94,7 @@ def data_of(request, tmp_path_factory):
     def make(name):
         folder = tmp_path_factory.mktemp(name)
         if name in MADE_UP:
-            for split in tasks.SPLITS:
+            for split in SPLITS:
                 ending = "json" if name == "bioasq_factoid" else "tsv"
                 (folder / f"{split}.{ending}").write_text("".join(MADE_UP[name]), encoding="utf-8")
             return str(folder)
@@ -110,7 +111,7 @@ def data_of(request, tmp_path_factory):
             splits = pubmedqa.read_instances(data / "pubmedqa" / "ori_pqal.json.gz", 0)
             corpus.write(str(folder), splits, True)
             return str(folder)
-        for split in tasks.SPLITS:
+        for split in SPLITS:
             read = "dev" if name == "ebm_pico" and split == "train" else split
             paths = (data / FOLDERS[name]).iterdir()
             (path,) = [path for path in paths if path.name.startswith(f"{read}.")]
@@ -226,7 +227,7 @@ def gold_fed_back(task, examples, tokenizer, length):
 
 # Windows of 16 tokens divide nearly every sentence, which takes long with many.
 LENGTHS = {"train": (64,), "dev": (32,), "test": (16, 128)}
-ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in tasks.SPLITS]
+ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in SPLITS]
 
 
 @pytest.mark.parametrize("name, split", [x for x in ALL_FILES if x != ("ebm_pico", "train")])

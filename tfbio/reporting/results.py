@@ -23,7 +23,7 @@ from tfbio.base import run_folders, storage
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import bootstraps, predictions, tasks, trivial
+from tfbio.task_types import bootstraps, own_data, predictions, tasks, trivial
 from tfbio.task_types.scores import Scores
 
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
@@ -293,7 +293,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
     if len(devs) == len(tests):
         part = f"{dev_used:,} of {dev_of:,}" if dev_used < dev_of else ""
         run = dataclasses.replace(run, devs=devs, dev_set=part)
-    if task in tasks.OWN:
+    if task in own_data.OWN:
         run = dataclasses.replace(run, data_set=settings.get("data_set", ""), data=data)
     elif task not in tasks.TASKS:
         return run
@@ -313,7 +313,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
             sets = [example.label for example in examples] if kind == "multilabel" else []
             sets += [label for _, own in contents for label in own] if sets else []
             labels = sorted({label for own in sets for label in own})
-        score = tasks.own_score(task, labels)
+        score = own_data.own_score(task, labels)
     own_scores = [score(examples, found) for _, found in contents]
     for file, found, value in zip(files, own_scores, run.values(), strict=True):
         # A sum of rounded numbers depends on its order.

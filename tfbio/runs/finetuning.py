@@ -25,6 +25,7 @@ from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
 from tfbio.formats import relations
+from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
 from tfbio.runs.finetuner import Finetuner, has_fixed_shapes, training_order
@@ -33,7 +34,7 @@ from tfbio.task_types.classification import MultiLabel
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.tagging import Tagging
-from tfbio.task_types.tasks import SPLITS, Example, Task
+from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution, monitoring
 from tfbio.weights import checkpoints, hugging_face, weight_files

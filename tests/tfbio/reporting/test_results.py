@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
 from tfbio.reporting import results
 from tfbio.task_types import answers, metrics, predictions, tasks
@@ -39,7 +40,7 @@ def tags(labels):
 
 PICO = ("O", "I-PAR", "I-INT", "I-OUT")
 RELATIONS = tasks.TASKS["chemprot"].labels
-HALLMARKS = tasks.task_files.HALLMARKS
+
 ANSWERS = ("yes", "no", "maybe")
 PHRASES = ("IL-2", "the IL-2 gene", "T cells", "a gene", "IL-2 of T cells")
 

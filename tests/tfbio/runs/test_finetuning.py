@@ -22,9 +22,10 @@ from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.reporting import curves
 from tfbio.runs import finetuner, finetuning, predict, pretraining
-from tfbio.task_types import kinds, packing, tasks
+from tfbio.task_types import kinds, own_data, packing, tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
 from tfbio.weights import checkpoints
 
@@ -567,7 +568,7 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
     name, text, given, expected, other_run, cpu, tmp_path
 ):
     model, files = other_run
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
     settings = FinetuningConfig(
         sequence_length=32,
@@ -598,7 +599,7 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
     asked = json.loads(ASKED)
     paragraph = asked["data"][0]["paragraphs"][0]
     paragraph["qas"].append({"id": "2", "question": "Who fails to?", "answers": []})
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         (tmp_path / f"{split}.json").write_text(json.dumps(asked))
     settings = FinetuningConfig(
         sequence_length=32,
@@ -668,7 +669,7 @@ def test_outputs_of_absence_count_in_the_authors_scores():
     ]
     predicted = kind.predictions(outputs, None, examples)
     assert predicted == [("a",), ("b",), ()]
-    score = tasks.own_score("multilabel", kind.labels)
+    score = own_data.own_score("multilabel", kind.labels)
     scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, None, outputs)
     # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
     precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4

@@ -13,6 +13,7 @@ from tfbio.task_types import fixed_shapes, kinds, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import Shape
 from tfbio.task_types.packing import Pieces
+from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
 
 # --- Rows and shapes -----------------------------------------------------------------------------
@@ -326,7 +327,7 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas, sh
     kind = kinds.make(task.kind, task.labels, settings)
     examples = task.examples(str(shared / "data" / name / "blurb"))
     found = {}
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         pieces = kind.pieces(examples[split], tokenizer, length)
         packer = fixed_shapes.prediction_packer(pieces, settings, replicas, tokenizer.pad_id)
         batches = list(packer.predict_batches())
@@ -346,4 +347,4 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas, sh
             found["steps"] = 1 - pieces.lengths[np.stack(orders)].sum() / slots
     print(name, size, length, replicas, shapes, found)
     assert found["steps"] < most[replicas]
-    assert max(found[split] for split in tasks.SPLITS) < 0.06
+    assert max(found[split] for split in SPLITS) < 0.06

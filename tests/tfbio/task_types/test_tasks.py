@@ -14,6 +14,7 @@ from tfbio.formats.task_examples import LabelledText, TaggedSentence, TaskFileEr
 from tfbio.formats.text_files import read_text
 from tfbio.task_types import answers, metrics, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.task import SPLITS, TaskError
 
 HEADER = "id\tlabel\tsentence\n"
 
@@ -78,7 +79,7 @@ GOOD = {
 @pytest.mark.parametrize("windows", [False, True])
 def test_a_mistake_in_a_file_is_named(name, split, content, line, message, windows, tmp_path):
     """With its file and line, also where that has a byte-order mark and Windows line ends."""
-    for other in tasks.SPLITS:
+    for other in SPLITS:
         text = content if other == split else GOOD[name]
         data = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode() if windows else text.encode()
         (tmp_path / f"{other}.tsv").write_bytes(data)
@@ -93,7 +94,7 @@ def test_a_mark_and_windows_line_ends_change_nothing(name, tmp_path):
     plain, windows = tmp_path / "plain", tmp_path / "windows"
     for folder in (plain, windows):
         folder.mkdir()
-        for split in tasks.SPLITS:
+        for split in SPLITS:
             text = GOOD[name].replace("\n", "\r\n") if folder == windows else GOOD[name]
             data = b"\xef\xbb\xbf" * (folder == windows) + text.encode()
             (folder / f"{split}.tsv").write_bytes(data)
@@ -255,7 +256,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("kind", OWN_FILES)
 def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         (tmp_path / f"{split}.tsv").write_text(OWN_FILES[kind], encoding="utf-8")
     task = tasks.find(kind, str(tmp_path))
     assert (task.kind, task.labels) == EXPECTED[kind]
@@ -283,7 +284,7 @@ def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
 )
 def test_the_negative_label_is_known_by_its_name(label, tmp_path):
     table = f"text\tlabel\nA\tAAA\nB\t{label}\nC\tno\n"
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         (tmp_path / f"{split}.tsv").write_text(table)
     assert tasks.find("relation", str(tmp_path)).labels[0] == label
     assert tasks.find("relation", str(tmp_path), "no").labels[0] == "no"
@@ -314,7 +315,7 @@ def test_a_negative_label_that_is_not_clear_is_named(task, labels, wanted, words
 @pytest.mark.parametrize("name, folder", [("chemprot", "chemprot"), ("ddi", "ddi2013")])
 def test_own_relations_are_scored_as_those_of_blurb(name, folder, shared, tmp_path):
     data = shared / "data" / folder / "blurb"
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         lines = read_text(find_split(str(data), split))
         (tmp_path / f"{split}.tsv").write_text(f"id\ttext\tlabel\n{lines}")
     task, own = tasks.TASKS[name], tasks.find("relation", str(tmp_path))
@@ -349,11 +350,11 @@ def squad(path, contexts, name="q"):
 
 
 def test_own_questions_are_in_squads_form(tmp_path):
-    for split in tasks.SPLITS:
+    for split in SPLITS:
         squad(tmp_path / f"{split}.json", 3, split)
     task = tasks.find("qa", str(tmp_path))
     examples = task.examples(str(tmp_path))
-    assert {split: len(own) for split, own in examples.items()} == dict.fromkeys(tasks.SPLITS, 6)
+    assert {split: len(own) for split, own in examples.items()} == dict.fromkeys(SPLITS, 6)
     # Of those with an answer two are right, of those without one is.
     found = [
         answers.Answers((text,) if text else (), (1.0,), 0.0)
@@ -431,7 +432,7 @@ def test_own_tags_may_have_no_type(tmp_path):
 
 def test_one_label_alone_is_refused(tmp_path):
     (tmp_path / "train.tsv").write_text("text\tlabel\nIt works.\tgood\n", encoding="utf-8")
-    with pytest.raises(tasks.TaskError, match=r"train\.tsv has 1 labels"):
+    with pytest.raises(TaskError, match=r"train\.tsv has 1 labels"):
         tasks.find("classification", str(tmp_path))
 
 
