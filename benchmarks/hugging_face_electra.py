@@ -17,7 +17,7 @@ import transformers
 
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import FastTokenizer
 
 
 class Masked(NamedTuple):
@@ -31,7 +31,7 @@ class Masked(NamedTuple):
 class HuggingFaceElectra(torch.nn.Module):
     """Generator, discriminator and optimizer, with tfbio's settings."""
 
-    def __init__(self, config: PretrainingConfig, encoder: tokenization.Encoder):
+    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer):
         super().__init__()
         self.config, self.mask_id = config, encoder.mask_id
         special_ids = torch.tensor([encoder.cls_id, encoder.sep_id, encoder.pad_id])

@@ -33,7 +33,8 @@ from tfbio.base import config, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("tfbio", "hugging_face")
@@ -153,7 +154,7 @@ def both(settings: PretrainingConfig, examples: str):
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
-    encoder = tokenization.load_encoder(vocabularies.find_vocabulary(examples))
+    encoder = load_fast_tokenizer(vocabularies.find_vocabulary(examples))
     trainer = pretraining.Trainer(settings, encoder, distribution.make_strategy())
     return trainer, hugging_face_electra.HuggingFaceElectra(settings, encoder)
 

@@ -97,14 +97,14 @@ def tfbio_engine(
 
     from tfbio.base.manifests import read_manifest
     from tfbio.runs import pretraining, pretraining_data
-    from tfbio.text import tokenization
+    from tfbio.text.fast_tokenizer import load_fast_tokenizer
     from tfbio.training import distribution
 
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / f"examples_{shape.sequence_length}")
     manifest = read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
-    encoder = tokenization.load_encoder(f"{examples}/vocab.txt")
+    encoder = load_fast_tokenizer(f"{examples}/vocab.txt")
     trainer = pretraining.Trainer(settings, encoder, strategy)
     last_step = 10_000 * (INPUT_STEPS if input_alone else 1)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, last_step)
@@ -141,11 +141,11 @@ def hugging_face_engine(
     import torch
 
     from benchmarks import hugging_face_electra
-    from tfbio.text import tokenization
+    from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
     torch.set_num_threads(os.cpu_count())
     torch.manual_seed(0)
-    encoder = tokenization.load_encoder(folder / "vocab.txt")
+    encoder = load_fast_tokenizer(folder / "vocab.txt")
     model = hugging_face_electra.HuggingFaceElectra(shape.config(encoder.vocab_size), encoder)
     ids, offsets = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "offsets"))
     batches = hugging_face_electra.batches(
@@ -276,7 +276,7 @@ def compare(name: str, folder: Path, rounds: int) -> None:
 def prepare(folder: Path, documents: str, vocab: str) -> None:
     """Puts a vocabulary, examples of both lengths and encoded documents into the folder."""
     from tfbio.base.document_records import read_documents
-    from tfbio.text import tokenization
+    from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
     def stage(name: str, *flags: str) -> None:
         subprocess.run([sys.executable, "-m", f"data_prep.{name}", *flags], cwd=ROOT, check=True)
@@ -302,7 +302,7 @@ def prepare(folder: Path, documents: str, vocab: str) -> None:
             f"--sequence_length={length}",
             "--packing",
         )
-    encoder = tokenization.load_encoder(str(folder / "vocab.txt"), lower_case=True)
+    encoder = load_fast_tokenizer(str(folder / "vocab.txt"), lower_case=True)
     encoded = []
     for document in read_documents(documents):
         ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])

@@ -24,7 +24,7 @@ from data_prep.selection import articles
 from tfbio.base import cli, paths, storage
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.manifests import Manifest, read_manifest
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 # Documents that are encoded in one call.
 _BATCH = 1000
@@ -38,7 +38,7 @@ def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = Tr
     Args:
       documents: the folder.
       vocab: a vocabulary for the tokens per word, or "".
-      lower_case: as in `tokenization.load_encoder`.
+      lower_case: as in `fast_tokenizer.load_fast_tokenizer`.
 
     Returns:
       "words" and "sentences": for `ABSTRACTS` and `BODIES` an int64 array with an entry for each
@@ -50,7 +50,7 @@ def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = Tr
     """
     from tqdm import tqdm
 
-    encoder = tokenization.load_encoder(vocab, lower_case) if vocab else None
+    encoder = load_fast_tokenizer(vocab, lower_case) if vocab else None
     manifest = read_manifest(documents, "documents")
     words: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
     sentences: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}

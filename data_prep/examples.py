@@ -40,7 +40,8 @@ from tfbio.base.example_codec import bytes_features
 from tfbio.base.example_records import ExampleFormat
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, verify
 from tfbio.base.shards import Shard, read_shard, shard_name, write_shard
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -203,9 +204,9 @@ def make_examples(
 
 
 @functools.lru_cache(maxsize=2)
-def _encoder(vocab: str, sha256: str, lower_case: bool) -> tokenization.Encoder:
+def _encoder(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
     """Made once in each worker process; another run may find another file at the same path."""
-    return tokenization.load_encoder(vocab, lower_case)
+    return load_fast_tokenizer(vocab, lower_case)
 
 
 # --- Documents to rows -------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from data_prep.running import pipeline
 from tfbio.base import cli, paths, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
 DEFINITION = """\
 A word of documents is what stands between whitespace in a title or a sentence, with the punctuation
@@ -51,7 +51,7 @@ class Fertility(NamedTuple):
     unknown: float
 
 
-def measure(encoder: tokenization.Encoder, words: Counter[str]) -> Fertility:
+def measure(encoder: FastTokenizer, words: Counter[str]) -> Fertility:
     """Measures words, each as often as it was counted.
 
     Raises:
@@ -68,7 +68,7 @@ def measure(encoder: tokenization.Encoder, words: Counter[str]) -> Fertility:
     return Fertility(tokens / words.total(), whole / words.total(), unknown / max(1, tokens))
 
 
-def _inside(encoder: tokenization.Encoder, word: str) -> list[int]:
+def _inside(encoder: FastTokenizer, word: str) -> list[int]:
     """The ids of a word that is not the first of its text.
 
     It matters to byte-level BPE alone, where a word carries the space before it.
@@ -144,7 +144,7 @@ def report(
       UserError: there is nothing to measure, or a file is not what it should be.
     """
     # What takes longest comes last: before that, what cannot be read is named.
-    encoders = {path: tokenization.load_encoder(path, lower_case) for path in vocabularies}
+    encoders = {path: load_fast_tokenizer(path, lower_case) for path in vocabularies}
     of_mentions: dict[str, Counter[str]] = {}
     for path in mentions:
         every, inside = mention_words(path)

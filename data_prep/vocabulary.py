@@ -37,8 +37,9 @@ from tfbio.base.document_records import hash_fraction, read_documents
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, write_manifest
 from tfbio.base.shards import DataError, Shard
 from tfbio.text import tokenization, vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
-# Each kind, with how the name of its file must end for `tokenization.load_encoder` to know it.
+# Each kind, with how the name of its file must end for `load_fast_tokenizer` to know it.
 KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": ".json"}
 
 # Characters beyond the most frequent thousand become [UNK], as BERT's own vocabulary does.
@@ -300,7 +301,7 @@ def make_vocabulary(
     except OSError as error:
         raise DataError(f"cannot write {output}: {storage.reason(error)}.") from error
     counts = {
-        "tokens": tokenization.load_encoder(output).vocab_size,
+        "tokens": load_fast_tokenizer(output).vocab_size,
         "documents": learnt_from,
     }
     shards = [

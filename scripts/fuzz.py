@@ -47,6 +47,7 @@ READERS = [
     "tfbio/formats/text_files.py",
     "tfbio/runs/prediction_inputs.py",
     "tfbio/weights/tensorflow1.py",
+    "tfbio/text/fast_tokenizer.py",
     "tfbio/text/tokenization.py",
     "tfbio/text/vocabularies.py",
     "tfbio/weights/weight_files.py",

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbio import convert
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.reporting import curves
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).parents[1]
 
@@ -105,7 +105,7 @@ def test_transformers_finds_the_same_tokens_replaced(finished):
         expected = torch.sigmoid(theirs(**encoded).logits).numpy()
 
     _, model = convert._read_run(str(source))
-    encoder = tokenization.load_encoder(source / "vocab.txt", lower_case=True)
+    encoder = load_fast_tokenizer(source / "vocab.txt", lower_case=True)
     length = expected.shape[1]
     ids = np.full([len(texts), length], encoder.pad_id, np.int32)
     for row, text in zip(ids, texts, strict=True):

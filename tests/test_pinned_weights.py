@@ -30,7 +30,8 @@ from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.pretraining import Trainer
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.kinds import make as make_kind
-from tfbio.text.tokenization import load_encoder, load_tokenizer
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.text.tokenization import load_tokenizer
 
 PINNED = Path(__file__).with_name("pinned_weights.json")
 SEED = 0
@@ -198,7 +199,7 @@ def finetune(name: str, vocabulary: str) -> Record:
 def pretrain(name: str, vocabulary: str) -> Record:
     """Computes what is recorded of a case of pretraining."""
     settings = dataclasses.replace(PRETRAINING, **PRETRAINED[name])
-    encoder = load_encoder(vocabulary)
+    encoder = load_fast_tokenizer(vocabulary)
     trainer = Trainer(settings, encoder, tf.distribute.OneDeviceStrategy("/cpu:0"))
     before = [variable.numpy() for variable in trainer.model.variables]
     rows, columns = np.indices([settings.train_batch_size, settings.sequence_length])

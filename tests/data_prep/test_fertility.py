@@ -8,12 +8,13 @@ from tfbio.base import cli
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
 from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 
 @pytest.mark.parametrize(("task", "expected"), [("chem", 1.459), ("disease", 1.144)])
 def test_known_figures(shared, task, expected):
     """Inside the mentions of the training files, lines as words: two figures known beforehand."""
-    encoder = tokenization.load_encoder(shared / "vocab/pubmedbert_uncased.txt")
+    encoder = load_fast_tokenizer(shared / "vocab/pubmedbert_uncased.txt")
     path = shared / f"data/bc5cdr_{task}/blurb/train.tsv.gz"
     every, inside = fertility.mention_words(path)
     assert every.total() == 118170
@@ -55,7 +56,7 @@ def test_documents_are_measured_word_by_word(documents_folder, vocab_file, byte_
     words = fertility.document_words(documents_folder)
     assert words.total() == read_manifest(documents_folder, "documents").counts["words"]
     for path in (vocab_file, byte_bpe):
-        encoder = tokenization.load_encoder(path)
+        encoder = load_fast_tokenizer(path)
         texts = [
             f" {text}" if encoder.kind == "byte_bpe" else text
             for document in read_documents(documents_folder)
@@ -69,7 +70,7 @@ def test_documents_are_measured_word_by_word(documents_folder, vocab_file, byte_
 
 
 def test_a_word_that_is_unknown_is_not_kept_whole(vocab_file):
-    encoder = tokenization.load_encoder(vocab_file)
+    encoder = load_fast_tokenizer(vocab_file)
     found = fertility.measure(encoder, Counter({"patients": 2, "\u4e2d": 1, "\u6587": 1}))
     assert found == (1.0, 0.5, 0.5)
 
@@ -97,7 +98,7 @@ def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_
     assert [row[4] for row in rows[1:3]] == ["4", "2"]
     every, inside = fertility.mention_words(mentions)
     assert inside == {"Naloxone": 1, "hydrochloride": 1}
-    found = fertility.measure(tokenization.load_encoder(vocab_file), inside)
+    found = fertility.measure(load_fast_tokenizer(vocab_file), inside)
     assert rows[2][5] == f"{found.tokens_per_word:.3f}"
 
 

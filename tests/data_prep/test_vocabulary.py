@@ -14,6 +14,7 @@ from tfbio.base.document_records import hash_fraction, read_documents
 from tfbio.base.manifests import load_manifest, read_manifest
 from tfbio.base.shards import DataError
 from tfbio.text import tokenization, vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -106,7 +107,7 @@ def test_sentencepiece_has_albert_s_numbers(sentences, tmp_path, kind, lower_cas
     pieces = [line.split("\t")[0] for line in text.splitlines()]
     assert pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
     assert pieces == [processor.id_to_piece(i) for i in range(2000)]
-    encoder = tokenization.load_encoder(path)
+    encoder = load_fast_tokenizer(path)
     assert (encoder.kind, encoder.vocab_size) == (kind, 2000)
     assert (encoder.pad_id, encoder.unk_id) == (0, 1)
     assert (encoder.cls_id, encoder.sep_id, encoder.mask_id) == (2, 3, 4)
@@ -131,7 +132,7 @@ def test_transformers_loads_a_unigram_model(sentences, tmp_path, monkeypatch, lo
     monkeypatch.setattr(runtime_version, "ValidateProtobufRuntimeVersion", lambda *_: None)
     model, _ = vocabulary.train_sentencepiece(sentences, "unigram", 2000, lower_case)
     (tmp_path / "spiece.model").write_bytes(model)
-    encoder = tokenization.load_encoder(tmp_path / "spiece.model")
+    encoder = load_fast_tokenizer(tmp_path / "spiece.model")
     tokenizer = transformers.AlbertTokenizer.from_pretrained(
         tmp_path, do_lower_case=lower_case, keep_accents=True
     )
@@ -156,7 +157,7 @@ def test_byte_bpe_is_roberta_s(made, sentences):
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     assert tokenizer.convert_ids_to_tokens(range(5)) == special
     assert tokenizer.all_special_ids == [0, 2, 3, 1, 4]
-    encoder = tokenization.load_encoder(made["byte_bpe"])
+    encoder = load_fast_tokenizer(made["byte_bpe"])
     ids, offsets = encoder(sentences)
     theirs = tokenizer(sentences, add_special_tokens=False)["input_ids"]
     for text, part, other in zip(sentences, np.split(ids, offsets[1:-1]), theirs, strict=True):
@@ -210,7 +211,7 @@ def test_fewer_tokens_than_asked_are_said(documents_folder, command, tmp_path, k
     flags = [f"--documents={documents_folder}", f"--kind={kind}", "--sample_documents=20"]
     output = tmp_path / FILES[kind][0]
     said = command("vocabulary", *flags, f"--output={output}", "--size=30000").stdout
-    made = tokenization.load_encoder(output).vocab_size
+    made = load_fast_tokenizer(output).vocab_size
     assert 500 < made < 30_000
     assert said.splitlines()[0].startswith(f"{made:,} tokens in {output}, learnt from ")
     assert said.splitlines()[1:] == [

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from data_prep import vocabulary
 from tests.fuzz import damage, grammars, harness
 from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization, vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 SENTENCES = [
     "Aspirin and ibuprofen interact with the kinase.",
@@ -61,7 +62,7 @@ def reads(folder):
     """A vocabulary encodes a text with ids of its own, or is refused."""
     path = vocabularies.find_vocabulary(folder)
     for lower_case in (True, False):
-        encoder = tokenization.load_encoder(path, lower_case)
+        encoder = load_fast_tokenizer(path, lower_case)
         ids, offsets = encoder([TEXT, "", "aspirin"])
         assert len(offsets) == 4 and all(0 <= i < encoder.vocab_size for i in ids)
         assert len(set(encoder.special_ids)) == 5
@@ -189,11 +190,9 @@ def writes_what_it_reads(folder):
     """What is written for `transformers` gives the same ids, alone and in pairs."""
     given = json.loads((folder / "given.json").read_text())
     path = vocabularies.find_vocabulary(folder)
-    encoder = tokenization.load_encoder(path, given["lower_case"])
+    encoder = load_fast_tokenizer(path, given["lower_case"])
     hugging_face_tokenizer.write(folder / "out", path, **given, max_length=64)
-    other = tokenization.load_encoder(
-        vocabularies.find_vocabulary(folder / "out"), given["lower_case"]
-    )
+    other = load_fast_tokenizer(vocabularies.find_vocabulary(folder / "out"), given["lower_case"])
     for one, two in zip(encoder([TEXT, "aspirin"]), other([TEXT, "aspirin"]), strict=True):
         assert one.tolist() == two.tolist()
     tokenizer = tokenization.load_tokenizer(path, given["lower_case"], segments=given["segments"])
@@ -289,7 +288,7 @@ def test_what_is_no_vocabulary():
 
 def refuses_other_files(folder):
     """A file of another ending is refused under its name."""
-    return tokenization.load_encoder(folder / "vocab.doc")
+    return load_fast_tokenizer(folder / "vocab.doc")
 
 
 @pytest.mark.parametrize("case", harness.found(__file__))

@@ -16,7 +16,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.planning import tpu_program
 from tfbio.runs import pretraining, pretraining_data
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def data(examples_folder):
     """Reads the tokenizer and the batches of the first steps."""
     manifest = read_manifest(examples_folder, "examples")
     dataset = pretraining_data.training_dataset(str(examples_folder), manifest, 8, 0, 0, STEPS)
-    encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
+    encoder = load_fast_tokenizer(examples_folder / "vocab.txt")
     return encoder, list(dataset)
 
 

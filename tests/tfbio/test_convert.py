@@ -29,14 +29,15 @@ from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRu
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.weights import checkpoints, fine_tuned, tensorflow1, weight_names
 
 
 def read(folder):
     settings, model = convert._read_run(folder)
     vocab = vocabularies.find_vocabulary(folder)
-    return settings, model, tokenization.load_encoder(vocab, True), vocab
+    return settings, model, load_fast_tokenizer(vocab, True), vocab
 
 
 @pytest.fixture(scope="module")

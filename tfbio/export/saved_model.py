@@ -53,6 +53,7 @@ from tfbio.models.batches import ENTITY_POOLINGS, NO_TARGET
 from tfbio.models.encoder import Encoder
 from tfbio.task_types import answers, kinds, packing, words
 from tfbio.text import tokenization, vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
 from tfbio.text.in_graph import words as graph_words
 from tfbio.weights import checkpoints, fine_tuned
@@ -121,7 +122,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         task = _Task(tuned, tokenizer, vocab_file, length)
         model, functions, compare = task.model, task.functions(), task.compare
     else:
-        encode = tokenization.load_encoder(vocab_file, settings["lower_case"])
+        encode = load_fast_tokenizer(vocab_file, settings["lower_case"])
         model = Encoder(config)
         checkpoints.restore_encoder(source, model)
         functions = _encoder_functions(model, tokenizer, encode, length)
@@ -151,7 +152,7 @@ def _function(function: Function, names: Sequence[str]) -> Function:
 
 
 def _rows(
-    encode: tokenization.Encoder | tokenization.Tokenizer, *parts: tf.RaggedTensor
+    encode: Encoder | tokenization.Tokenizer, *parts: tf.RaggedTensor
 ) -> dict[str, tf.Tensor]:
     """What `tokenization.Tokenizer.join` makes of texts or pairs, padded to the longest.
 
@@ -199,7 +200,7 @@ def _cut(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _encoder_functions(
-    model: Encoder, tokenizer: tf.Module, encode: tokenization.Encoder, length: int
+    model: Encoder, tokenizer: tf.Module, encode: Encoder, length: int
 ) -> dict[str, Function]:
     """The signatures of an encoder."""
 
@@ -235,9 +236,7 @@ def _encoder_functions(
     }
 
 
-def _same_encoder(
-    signature: Function, model: Encoder, encode: tokenization.Encoder, length: int
-) -> bool:
+def _same_encoder(signature: Function, model: Encoder, encode: Encoder, length: int) -> bool:
     """Whether a signature gives what `encode` and the model do."""
     found = {name: x.numpy() for name, x in signature(text=tf.constant(_TEXTS)).items()}
     ids, offsets = encode(_TEXTS)

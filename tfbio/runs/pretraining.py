@@ -28,7 +28,8 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLa
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import pretraining_data
 from tfbio.runs.progress import Progress, without_orbit_lines
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 from tfbio.training import distribution, monitoring, optimization
 from tfbio.weights import checkpoints
 
@@ -42,7 +43,7 @@ class Trainer(orbit.StandardTrainer, orbit.StandardEvaluator):
     def __init__(
         self,
         config: PretrainingConfig,
-        encoder: tokenization.Encoder,
+        encoder: FastTokenizer,
         strategy: tf.distribute.Strategy,
     ):
         orbit.StandardTrainer.__init__(self, train_dataset=None)
@@ -314,7 +315,7 @@ def pretrain(
             # All bytes, once. Of a run that goes on, sizes were looked at above.
             verify(folder, manifest, full=True)
     vocab = _prepare_model_dir(settings, data, model_dir, newest is None, is_chief)
-    trainer = Trainer(config, tokenization.load_encoder(vocab, settings["lower_case"]), strategy)
+    trainer = Trainer(config, load_fast_tokenizer(vocab, settings["lower_case"]), strategy)
     checkpoint = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
     # Makes this variable, which one of several workers alone would make later, and wait for others.
     _ = checkpoint.save_counter

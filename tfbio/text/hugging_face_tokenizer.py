@@ -158,7 +158,7 @@ def write(
     Args:
       folder: where the model is, or is to be.
       vocab_file: the vocabulary.
-      lower_case: whether text is wanted in lower case; see `tokenization.load_encoder`.
+      lower_case: whether text is wanted in lower case; see `fast_tokenizer.load_fast_tokenizer`.
       segments: how many the model tells apart.
       max_length: the longest input, in tokens.
       of_words: whether texts come as words, each with a space before it, as a tagger's do.

@@ -1,9 +1,9 @@
-"""Vocabulary files of four kinds, and what turns text into their ids.
+"""Turns text into tokens that know their characters, by vocabularies of four kinds.
 
 WordPiece (`vocab.txt`), SentencePiece unigram or BPE (`*.model`) and byte-level BPE (`vocab.json`
-with `merges.txt`), which `python -m data_prep.vocabulary` makes. `load_encoder` is for pretraining,
-where much text is encoded fast; `load_tokenizer` for fine-tuning and prediction, which need to know
-the characters of each token.
+with `merges.txt`), which `python -m data_prep.vocabulary` makes.
+Fine-tuning and prediction use `load_tokenizer`; pretraining, which encodes much text, the
+`fast_tokenizer`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,18 @@ import dataclasses
 import json
 import os
 import re
-import string
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfbio.base import storage
-from tfbio.text import sentencepiece_model, word_table
+from tfbio.text import sentencepiece_model
 from tfbio.text.vocabularies import (
-    BYTE_BPE_SPACE,
     BYTE_BPE_SPECIAL_TOKENS,
-    SENTENCEPIECE_SPACE,
     SENTENCEPIECE_SPECIAL_TOKENS,
     SPECIAL_TOKENS,
     TOKENIZER_JSON,
@@ -39,9 +35,6 @@ from tfbio.text.vocabularies import (
 
 if TYPE_CHECKING:
     import tokenizers
-
-# The ids of some texts and where each one's begin and end: see `Encoder.__call__`.
-Encoded = tuple[np.ndarray, np.ndarray]
 
 
 def read_vocab(path: str | os.PathLike) -> dict[str, int]:
@@ -100,76 +93,7 @@ def wordpiece(vocab: dict[str, int], lower_case: bool = True) -> tokenizers.Toke
     return tokenizer
 
 
-@dataclasses.dataclass(frozen=True)
-class Encoder:
-    """Turns texts into ids, without special tokens; `load_encoder` makes one.
-
-    What looks like a special token in a text ("[MASK]", "<s>") is text like any other.
-
-    Attributes:
-      kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
-      vocab_size: number of ids.
-      pad_id: the id of [PAD], or of <pad>.
-      unk_id: of [UNK], or <unk>.
-      cls_id: of [CLS], or <s>.
-      sep_id: of [SEP], or </s>.
-      mask_id: of [MASK], or <mask>.
-      begins_word: bool [vocab_size], the tokens that begin a word; the others go on with one.
-      encode: what a call does, with texts in UTF-8.
-    """
-
-    kind: str
-    vocab_size: int
-    pad_id: int
-    unk_id: int
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    begins_word: np.ndarray = dataclasses.field(repr=False, compare=False)
-    encode: Callable[[list[bytes]], Encoded] = dataclasses.field(repr=False)
-
-    @property
-    def special_ids(self) -> tuple[int, ...]:
-        """The ids that stand for no text, in order."""
-        return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
-
-    def __call__(self, texts: Iterable[str | bytes]) -> Encoded:
-        """Encodes texts, which may be in UTF-8 already; those of many documents at once are best.
-
-        Returns:
-          The ids of all texts, one after the other, int32 [ids]; and where each text begins and
-          ends among them, int64 [len(texts) + 1]: text i is `ids[offsets[i] : offsets[i + 1]]`.
-        """
-        return self.encode([t if isinstance(t, bytes) else t.encode() for t in texts])
-
-
-def load_encoder(path: str | os.PathLike, lower_case: bool = True) -> Encoder:
-    """Makes the encoder of a vocabulary file; what kind it is, its name says.
-
-    Args:
-      path: WordPiece's `vocab.txt` (any `*.txt`), SentencePiece's `*.model`, byte-level BPE's
-        `vocab.json` (any `*.json`), with `merges.txt` in the same folder, or Hugging Face's
-        `tokenizer.json`, which may hold any of them.
-      lower_case: WordPiece: whether text is lower-cased and stripped of accents first. A
-        SentencePiece model knows by itself what to do with text before it is cut, but for those
-        of `sentencepiece_model.lower_cases_first`, such as ALBERT's. Byte-level BPE changes
-        nothing.
-
-    Raises:
-      VocabularyError: the file is missing, damaged, of no known kind, or lacks a special token.
-    """
-    if storage.at(path).name == TOKENIZER_JSON:
-        with _unpacked(path) as own:
-            return load_encoder(own, lower_case)
-    suffix = _suffix(path)
-    if suffix == ".txt":
-        return _wordpiece_encoder(read_vocab(path), lower_case)
-    if suffix == ".model":
-        return _sentencepiece_encoder(path, lower_case)
-    return _byte_bpe_encoder(path)
-
-
-def _suffix(path: str | os.PathLike) -> str:
+def suffix_of(path: str | os.PathLike) -> str:
     suffix = storage.at(path).suffix
     if suffix in (".txt", ".model", ".json"):
         return suffix
@@ -180,7 +104,7 @@ def _suffix(path: str | os.PathLike) -> str:
 
 
 @contextmanager
-def _unpacked(path: str | os.PathLike) -> Iterator[Path]:
+def unpacked(path: str | os.PathLike) -> Iterator[Path]:
     """The vocabulary in a `tokenizer.json` as a file for a while, by whose name no error goes."""
     with tempfile.TemporaryDirectory() as folder:
         own = copy_vocabulary(path, folder)
@@ -197,7 +121,7 @@ class Tokenizer:
     What looks like a special token in a text is text like any other.
 
     Attributes:
-      kind: see `Encoder`.
+      kind: see `fast_tokenizer.FastTokenizer`.
       vocab_size: number of tokens in the vocabulary, without those that were added to it.
       rows: number of embeddings that a model must have for all tokens.
       pad_id: the id of [PAD], or of <pad>.
@@ -269,32 +193,32 @@ def load_tokenizer(
     new_tokens: Sequence[str] = (),
     segments: int = 2,
 ) -> Tokenizer:
-    """Makes the tokenizer of a vocabulary, whose ids are those of `load_encoder`.
+    """Makes the tokenizer of a vocabulary, whose ids are those of `load_fast_tokenizer`.
 
     Args:
-      path: as for `load_encoder`.
-      lower_case: as for `load_encoder`.
+      path: as for `load_fast_tokenizer`.
+      lower_case: as for `load_fast_tokenizer`.
       new_tokens: tokens that a text may hold and the vocabulary does not, whose embeddings mean
         nothing yet. They take the ids of WordPiece's first [unused] tokens, or else those after the
         vocabulary's last.
       segments: how many segments the model tells apart.
 
     Raises:
-      VocabularyError: as for `load_encoder`, or a SentencePiece model has what
+      VocabularyError: as for `load_fast_tokenizer`, or a SentencePiece model has what
         `sentencepiece_model.tokenizer` refuses.
     """
     if storage.at(path).name == TOKENIZER_JSON:
-        with _unpacked(path) as own:
+        with unpacked(path) as own:
             return load_tokenizer(own, lower_case, new_tokens, segments)
-    suffix = _suffix(path)
+    suffix = suffix_of(path)
     if suffix == ".txt":
         kind, names, vocab = "wordpiece", SPECIAL_TOKENS, read_vocab(path)
         unused = [token for token in vocab if re.fullmatch(r"\[unused\d+\]", token)]
         renamed = dict(zip(unused, new_tokens, strict=False))
         backend = wordpiece({renamed.get(x, x): number for x, number in vocab.items()}, lower_case)
     elif suffix == ".model":
-        model, processor = _read_sentencepiece(path)
-        kind, names = _sentencepiece_kind(processor), SENTENCEPIECE_SPECIAL_TOKENS
+        model, processor = read_sentencepiece(path)
+        kind, names = sentencepiece_kind(processor), SENTENCEPIECE_SPECIAL_TOKENS
         vocab = {piece.piece: number for number, piece in enumerate(model.pieces)}
         try:
             backend = sentencepiece_model.tokenizer(model, lower_case)
@@ -304,7 +228,7 @@ def load_tokenizer(
             ) from error
     else:
         kind, names = "byte_bpe", BYTE_BPE_SPECIAL_TOKENS
-        vocab, backend = _read_byte_bpe(path)
+        vocab, backend = read_byte_bpe(path)
     # The space before a marker belongs to it, or byte-level BPE has a token for it.
     added = [_added(token, lstrip=kind == "byte_bpe") for token in new_tokens]
     backend.add_special_tokens(added)
@@ -318,31 +242,7 @@ def _added(token: str, lstrip: bool) -> tokenizers.AddedToken:
     return tokenizers.AddedToken(token, lstrip=lstrip, special=True, normalized=False)
 
 
-def _wordpiece_encoder(vocab: dict[str, int], lower_case: bool) -> Encoder:
-    """BERT's ids, word by word.
-
-    All that BERT does to text before WordPiece, it does to one character at a time, or (when it
-    decomposes them, to strip accents) to a character with the marks that follow it. The space and
-    ASCII punctuation take no marks, and BERT cuts at them: what stands between can be encoded on
-    its own.
-    """
-    tokenizer = wordpiece(vocab, lower_case)
-
-    def encode(word: str) -> list[int]:
-        word = word.lstrip(" ")
-        if word.isascii() and word.isprintable():
-            # Nothing to normalize but case: half of the time saved.
-            tokens = tokenizer.model.tokenize(word.lower() if lower_case else word)
-            return [token.id for token in tokens]
-        return tokenizer.encode(word, add_special_tokens=False).ids
-
-    special = (vocab[token] for token in SPECIAL_TOKENS)
-    table = word_table.WordTable(encode, string.punctuation)
-    begins_word = np.array([not token.startswith("##") for token in vocab])
-    return Encoder("wordpiece", len(vocab), *special, begins_word, table)
-
-
-def _read_sentencepiece(path: str | os.PathLike):
+def read_sentencepiece(path: str | os.PathLike):
     """The model as it is written, and the library's processor of it."""
     import sentencepiece
     from google.protobuf.message import DecodeError
@@ -366,48 +266,18 @@ def _read_sentencepiece(path: str | os.PathLike):
         ) from error
     special = [processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS]
     known = map(processor.id_to_piece, special)
-    _check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
+    check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
     return found, processor
 
 
-def _sentencepiece_kind(processor) -> str:
+def sentencepiece_kind(processor) -> str:
     # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
     # probabilities.
     scores = map(processor.get_score, range(processor.get_piece_size()))
     return "bpe" if all(score.is_integer() for score in scores) else "unigram"
 
 
-def _sentencepiece_encoder(path: str | os.PathLike, lower_case: bool) -> Encoder:
-    """The ids of the sentencepiece library."""
-    model, processor = _read_sentencepiece(path)
-    before = None
-    if sentencepiece_model.lower_cases_first(model, lower_case):
-        from tokenizers import normalizers
-
-        before = normalizers.Sequence(sentencepiece_model.albert_normalizers())
-
-    def prepared(text: str) -> str:
-        return before.normalize_str(text) if before else text
-
-    def encode(texts: list[bytes]) -> Encoded:
-        found = processor.encode([prepared(text.decode()) for text in texts], num_threads=1)
-        ids = np.fromiter(chain.from_iterable(found), np.int32)
-        return ids, np.cumsum([0, *map(len, found)])
-
-    kind, pieces = _sentencepiece_kind(processor), [piece.piece for piece in model.pieces]
-    # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
-    # a unigram model, but it adds up probabilities over the whole text, and which of two equally
-    # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
-    if kind == "bpe" and not any(SENTENCEPIECE_SPACE in piece[1:] for piece in pieces):
-        encode = word_table.WordTable(
-            lambda word: processor.encode(prepared(word).strip(" ")), is_plain=str.isprintable
-        )
-    special = (processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS)
-    begins_word = np.array([piece.startswith(SENTENCEPIECE_SPACE) for piece in pieces])
-    return Encoder(kind, len(pieces), *special, begins_word, encode)
-
-
-def _read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.Tokenizer]:
+def read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.Tokenizer]:
     """The vocabulary, token -> id, and the tokenizer."""
     path, merges = vocabulary_files(path)
     try:
@@ -431,26 +301,8 @@ def _read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.
         raise VocabularyError(
             f"{path} with {merges.name} is not byte-level BPE: {error}."
         ) from error
-    _check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
+    check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
     return vocab, tokenizer
-
-
-def _byte_bpe_encoder(path: str | os.PathLike) -> Encoder:
-    """RoBERTa's ids: no space is put before the first word of a text."""
-    vocab, tokenizer = _read_byte_bpe(path)
-
-    def encode(word: str) -> list[int]:
-        return tokenizer.encode(word, add_special_tokens=False).ids
-
-    def is_plain(text: str) -> bool:
-        # A word carries the space before it. Other whitespace is a word of its own.
-        return text.isprintable() and "  " not in text
-
-    special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
-    table = word_table.WordTable(encode, is_plain=is_plain)
-    tokens = sorted(vocab, key=vocab.__getitem__)
-    begins_word = np.array([token.startswith(BYTE_BPE_SPACE) for token in tokens])
-    return Encoder("byte_bpe", len(vocab), *special, begins_word, table)
 
 
 def byte_bpe(
@@ -468,7 +320,7 @@ def byte_bpe(
     return tokenizer
 
 
-def _check_special(
+def check_special(
     path: str | os.PathLike, tokens: Sequence[str], known: set[str] | dict[str, int]
 ) -> None:
     missing = [token for token in tokens if token not in known]

@@ -69,7 +69,7 @@ def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
     """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`.
 
     Returns:
-      The file that `load_encoder` takes.
+      The file that `load_fast_tokenizer` takes.
 
     Raises:
       VocabularyError: `path` is a `tokenizer.json` that holds none of them.
@@ -82,7 +82,7 @@ def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
 
 
 def contents(path: str | os.PathLike) -> dict[str, bytes]:
-    """The files of a vocabulary by their names in a run's folder, that for `load_encoder` first."""
+    """The files of a vocabulary by their names in a run's folder; loaders take the first."""
     if storage.at(path).name == TOKENIZER_JSON:
         return vocabulary_in(path)
     first, *others = vocabulary_files(path)

@@ -24,6 +24,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs.predictor import Predictor
 from tfbio.task_types import words
 from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training.monitoring import Count
 from tfbio.weights import checkpoints, hugging_face, weight_names
 
@@ -105,7 +106,7 @@ def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
     hidden = ["sequence_output", "cls_embedding", "mean_embedding"]
     assert_types(found, int32=["input_ids", "input_mask"], float32=hidden)
     settings = checkpoints.read_settings(encoder_folder)
-    encode = tokenization.load_encoder(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
+    encode = load_fast_tokenizer(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
     ids, offsets = encode(texts)
     lengths = np.diff(offsets)
     assert found["truncated"].numpy().tolist() == (lengths > 30).tolist()
@@ -158,7 +159,7 @@ def test_an_encoder_with_sentencepiece(vocabulary_of_kind, sentences, tmp_path):
     hugging_face.write(folder, "AlbertModel", shape, names, vocabulary_of_kind["unigram"], True)
     signature = load(saved_model.write(folder, str(tmp_path / "serving")))
     found = signature(text=tf.constant(sentences[:20]))
-    encode = tokenization.load_encoder(vocabulary_of_kind["unigram"])
+    encode = load_fast_tokenizer(vocabulary_of_kind["unigram"])
     for row, sentence in enumerate(sentences[:20]):
         ids = [encode.cls_id, *encode([sentence])[0][:62], encode.sep_id]
         own = tf.constant([ids], tf.int32)

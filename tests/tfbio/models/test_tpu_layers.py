@@ -10,7 +10,7 @@ from tfbio.models import encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import pretraining
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 SHAPE = EncoderConfig(
     vocab_size=60,
@@ -132,7 +132,7 @@ def test_the_layers_dropout_is_the_same_forward_and_backward(for_tpu):
 
 @pytest.mark.parametrize("objective", ["electra", "mlm"])
 def test_a_step_for_a_tpu_has_the_losses_of_one_for_a_cpu(objective, vocab_file, cpu, for_tpu):
-    tokens = tokenization.load_encoder(vocab_file)
+    tokens = load_fast_tokenizer(vocab_file)
     settings = PretrainingConfig(
         objective=objective,
         encoder=dataclasses.replace(SHAPE, vocab_size=tokens.vocab_size),

@@ -29,7 +29,8 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.runs.progress import Progress
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, optimization
 from tfbio.weights import checkpoints
 
@@ -277,7 +278,7 @@ def test_two_phases(settings, examples_folder, longer, cpu, tmp_path):
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
     trained = encoders.Encoder(encoder)
     checkpoints.restore_encoder(folder, trained)
-    vocab = tokenization.load_encoder(examples_folder / "vocab.txt")
+    vocab = load_fast_tokenizer(examples_folder / "vocab.txt")
     start = pretraining.Trainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
     assert moved[:64].all() and moved[64:].any(axis=1).all()
@@ -317,7 +318,7 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
             assert not trainer.optimizer.get_slot(variable, name).numpy().any()
     # Beyond the first run's length, too, where they were moved by their decay alone.
     positions = trainer.model.encoder.embeddings.position.numpy()
-    vocab = tokenization.load_encoder(examples_folder / "vocab.txt")
+    vocab = load_fast_tokenizer(examples_folder / "vocab.txt")
     start = pretraining.Trainer(first, vocab, cpu).model.encoder.embeddings.position.numpy()
     ratio = positions[64:] / start[64:]
     assert ratio.min() == pytest.approx(ratio.max(), rel=1e-5) and 0.99 < ratio.max() < 1
@@ -331,7 +332,7 @@ def trainer_of(settings, folder, strategy, steps, **run):
     """A trainer with the data of so many steps."""
     settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
     manifest = read_manifest(folder, "examples")
-    encoder = tokenization.load_encoder(folder / "vocab.txt")
+    encoder = load_fast_tokenizer(folder / "vocab.txt")
     trainer = pretraining.Trainer(settings, encoder, strategy)
     trainer.train_dataset = distribution.distribute_dataset(
         strategy,
@@ -417,7 +418,7 @@ def by_numpy(settings, folder, groups, steps):
     """
     one = dataclasses.replace(settings, gradient_clip_groups=1)
     manifest = read_manifest(folder, "examples")
-    encoder = tokenization.load_encoder(folder / "vocab.txt")
+    encoder = load_fast_tokenizer(folder / "vocab.txt")
     trainer = pretraining.Trainer(one, encoder, tf.distribute.get_strategy())
     variables = trainer.model.trainable_variables
     size = settings.train_batch_size
@@ -800,7 +801,7 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
     """The untrained generator then has the loss of a guess by frequency, not of a blind one."""
     manifest = read_manifest(examples_folder, "examples")
     counts = pretraining_data.word_counts(str(examples_folder), manifest)
-    encoder = tokenization.load_encoder(examples_folder / "vocab.txt")
+    encoder = load_fast_tokenizer(examples_folder / "vocab.txt")
     shard = manifest.shards_of("train")[0]
     assert counts[encoder.cls_id] == shard.records and counts[encoder.pad_id] == 0
     counts[[encoder.cls_id, encoder.sep_id]] = 0
@@ -860,7 +861,7 @@ def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, capsys
 
 def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, vocab_file, cpu):
     """Dropout is off and the same tokens are hidden."""
-    trainer = pretraining.Trainer(settings, tokenization.load_encoder(vocab_file), cpu)
+    trainer = pretraining.Trainer(settings, load_fast_tokenizer(vocab_file), cpu)
     manifest = read_manifest(packed_folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
     other = batch["document_ids"] > 1
@@ -925,7 +926,7 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
     for file in files:
         assert Path(model, file).read_bytes() == (tmp_path / file).read_bytes()
     # What is hidden ends where, by the kind's own mark of the space before a word, words end.
-    encoder = tokenization.load_encoder(vocabularies.find_vocabulary(model))
+    encoder = load_fast_tokenizer(vocabularies.find_vocabulary(model))
     trainer = pretraining.Trainer(other, encoder, cpu)
     manifest = read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))

@@ -11,7 +11,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 
 OBJECTIVES = {
@@ -52,7 +52,7 @@ class Run:
             learning_rate=1e-3,
             **OBJECTIVES[objective],
         )
-        self.encoder = tokenization.load_encoder(folder / "vocab.txt")
+        self.encoder = load_fast_tokenizer(folder / "vocab.txt")
         data = (str(folder), manifest, batch_size)
         self.training_data = pretraining_data.training_dataset(*data, 0, 0, 8)
         self.held_out_data = pretraining_data.held_out_dataset(*data).take(2)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfbio.text import sentencepiece_model, tokenization, vocabularies, word_table
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[3]
 SPECIAL = "".join(f"{token}\n" for token in vocabularies.SPECIAL_TOKENS)
@@ -58,19 +59,19 @@ def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
     path = tmp_path / "vocab.json"
     path.write_text('{"a": 0}')
     with pytest.raises(vocabularies.VocabularyError, match="cannot be read.*merges.txt beside it"):
-        tokenization.load_encoder(path)
+        load_fast_tokenizer(path)
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
     with pytest.raises(
         vocabularies.VocabularyError, match="has no <pad>, <unk>, <s>, </s>, <mask>"
     ):
-        tokenization.load_encoder(path)
+        load_fast_tokenizer(path)
     for merges, message in (("x y\n", ""), ("\nx y\n", ": merge 1 is not two tokens")):
         (tmp_path / "merges.txt").write_text("#version: 0.2\n" + merges)
         with pytest.raises(vocabularies.VocabularyError, match=f"not byte-level BPE{message}"):
-            tokenization.load_encoder(path)
+            load_fast_tokenizer(path)
     path = tmp_path / "a.model"
     with pytest.raises(vocabularies.VocabularyError, match="cannot be read"):
-        tokenization.load_encoder(path)
+        load_fast_tokenizer(path)
     model = sentencepiece_model.ModelProto()
     model.pieces.add(piece="<unk>", type=sentencepiece_model.UNKNOWN)
     # For whose first part the library would take 4 GB.
@@ -78,9 +79,9 @@ def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
     for content in (b"no model", b"", model.SerializeToString()):
         path.write_bytes(content)
         with pytest.raises(vocabularies.VocabularyError, match="a.model is not a SentencePiece"):
-            tokenization.load_encoder(path)
+            load_fast_tokenizer(path)
     with pytest.raises(vocabularies.VocabularyError, match="give WordPiece's vocab.txt, Sentence"):
-        tokenization.load_encoder(tmp_path / "vocab.bin")
+        load_fast_tokenizer(tmp_path / "vocab.bin")
 
 
 def texts_of(articles):
@@ -185,7 +186,7 @@ def test_ids_are_those_of_others(pubmedbert_vocab, some_texts, lower_case):
     from official.nlp.tools import tokenization as google
     from transformers.models.bert import tokenization_bert_legacy as python
 
-    encoder = tokenization.load_encoder(pubmedbert_vocab, lower_case)
+    encoder = load_fast_tokenizer(pubmedbert_vocab, lower_case)
     assert (encoder.kind, encoder.vocab_size) == ("wordpiece", 28895)
     vocab = tokenization.read_vocab(pubmedbert_vocab)
     assert encoder.special_ids == (0, 1, 2, 3, 4)
@@ -211,7 +212,7 @@ def test_ids_are_those_of_others(pubmedbert_vocab, some_texts, lower_case):
 
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
 def test_ids_are_those_of_a_graph(pubmedbert_vocab, some_texts, lower_case):
-    encoder = tokenization.load_encoder(pubmedbert_vocab, lower_case)
+    encoder = load_fast_tokenizer(pubmedbert_vocab, lower_case)
     texts = some_texts + AWKWARD
     assert not differing(encoder, texts, by_tensorflow_text(pubmedbert_vocab, lower_case, texts))
 
@@ -220,7 +221,7 @@ def test_ids_are_those_of_a_graph(pubmedbert_vocab, some_texts, lower_case):
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
 def test_every_shipped_title_and_abstract(pubmedbert_vocab, all_texts, lower_case):
     """Equal to BertTokenizer, and to tensorflow-text in a graph."""
-    encoder = tokenization.load_encoder(pubmedbert_vocab, lower_case)
+    encoder = load_fast_tokenizer(pubmedbert_vocab, lower_case)
     assert len(all_texts) > 100_000
     assert sum("[" in text for text in all_texts) > 10_000  # such as "[Article in German]"
     for others in (by_hugging_face, by_tensorflow_text):
@@ -251,9 +252,9 @@ def invisible(char):
 
 
 def test_what_is_remembered_changes_nothing(pubmedbert_vocab, some_texts, monkeypatch):
-    expected, _ = tokenization.load_encoder(pubmedbert_vocab)(some_texts)
+    expected, _ = load_fast_tokenizer(pubmedbert_vocab)(some_texts)
     monkeypatch.setattr(word_table, "_MOST_WORDS", 100)
-    encoder = tokenization.load_encoder(pubmedbert_vocab)
+    encoder = load_fast_tokenizer(pubmedbert_vocab)
     for _ in range(2):
         assert np.array_equal(encoder(some_texts)[0], expected)
     one_by_one = [encoder([text])[0] for text in some_texts]
@@ -287,7 +288,7 @@ def test_sentencepiece_ids_are_the_library_s(some_texts, tmp_path, kind):
     )
     path = tmp_path / "a.model"
     path.write_bytes(model.getvalue())
-    encoder = tokenization.load_encoder(path)
+    encoder = load_fast_tokenizer(path)
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
     texts = some_texts + AWKWARD
     assert (encoder.kind, encoder.vocab_size) == (kind, 2000)
@@ -307,7 +308,7 @@ def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
     trainer = trainers.BpeTrainer(vocab_size=2000, special_tokens=special, show_progress=False)
     tokenizer.train_from_iterator(some_texts, trainer)
     tokenizer.model.save(str(tmp_path))
-    encoder = tokenization.load_encoder(tmp_path / "vocab.json")
+    encoder = load_fast_tokenizer(tmp_path / "vocab.json")
     assert (encoder.kind, encoder.vocab_size) == ("byte_bpe", 2000)
     assert (encoder.cls_id, encoder.pad_id, encoder.sep_id) == (0, 1, 2)
     assert (encoder.unk_id, encoder.mask_id) == (3, 4)
@@ -321,7 +322,7 @@ def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
 
 def test_wordpiece_says_which_tokens_begin_a_word(pubmedbert_vocab):
     tokens = list(tokenization.read_vocab(pubmedbert_vocab))
-    words = words_of(tokenization.load_encoder(pubmedbert_vocab), "Unsegmentables, naive ones")
+    words = words_of(load_fast_tokenizer(pubmedbert_vocab), "Unsegmentables, naive ones")
     pieces = ["".join(tokens[i].removeprefix("##") for i in word) for word in words]
     assert pieces == ["unsegmentables", ",", "naive", "ones"]
 
@@ -346,7 +347,7 @@ def test_encoding_does_not_need_tensorflow(pubmedbert_vocab):
     """It would cost 0.7 GB in each process that prepares data."""
     code = (
         "import sys; from tfbio import tokenization\n"
-        f"ids, _ = tokenization.load_encoder({str(pubmedbert_vocab)!r})(['naïve T cells'])\n"
+        f"ids, _ = tokenization.load_fast_tokenizer({str(pubmedbert_vocab)!r})(['naïve T cells'])\n"
         "assert len(ids) == 3 and not {'tensorflow', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
@@ -367,7 +368,7 @@ def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabulary_of_kind, sentenc
     import sentencepiece
 
     path = vocabulary_of_kind[kind]
-    encoder = tokenization.load_encoder(path, kind != "byte_bpe")
+    encoder = load_fast_tokenizer(path, kind != "byte_bpe")
     tokenizer = tokenizer_of(vocabulary_of_kind, kind)
     names = ("kind", "vocab_size", "pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
     for name in names:
@@ -469,10 +470,10 @@ def test_albert_s_text_is_lower_cased_first(
     texts = [*sentences, "Sj\u00f6gren's ``naive'' \u00c9tude", "\u0130stanbul CAF\u00c9"]
     expected = theirs(texts, add_special_tokens=False)["input_ids"]
     assert [e.ids for e in tokenizer_of(vocabulary_of_kind, "albert").encode(texts)] == expected
-    assert len(differing(tokenization.load_encoder(path, True), texts, expected)) <= 2
+    assert len(differing(load_fast_tokenizer(path, True), texts, expected)) <= 2
     # Not where it is not asked for, nor with a model that folds case itself: accents stay.
     for kind, lower_case in (("albert", False), ("unigram", True)):
-        encoder = tokenization.load_encoder(vocabulary_of_kind[kind], lower_case)
+        encoder = load_fast_tokenizer(vocabulary_of_kind[kind], lower_case)
         tokenizer = tokenization.load_tokenizer(vocabulary_of_kind[kind], lower_case)
         texts = ["caf\u00e9", "cafe", "DNA", "dna"]
         parts = np.split(encoder(texts)[0], encoder(texts)[1][1:-1])

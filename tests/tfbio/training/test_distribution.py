@@ -21,7 +21,7 @@ from tfbio.base.cli import Interrupted, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models import target
 from tfbio.runs import pretraining, pretraining_data
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 from tfbio.weights import checkpoints
 
@@ -184,7 +184,7 @@ def test_the_hosts_of_a_pod_need_no_python(examples_folder, pod, monkeypatch):
 def test_a_step_on_a_tpu_takes_no_other_shape(pod, pretrained, examples_folder, monkeypatch):
     """Without the option TensorFlow lets the TPU pad what has another shape."""
     settings = checkpoints.pretraining_config(checkpoints.read_settings(pretrained))
-    vocabulary = tokenization.load_encoder(f"{pretrained}/vocab.txt", lower_case=True)
+    vocabulary = load_fast_tokenizer(f"{pretrained}/vocab.txt", lower_case=True)
     trainer = pretraining.Trainer(settings, vocabulary, pod)
     asked = []
     monkeypatch.setattr(

@@ -26,7 +26,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, optimization
 from tfbio.weights import checkpoints, hugging_face, tensorflow1
 from tfbio.weights.tensorflow1 import TensorFlow1Error
@@ -566,7 +566,7 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
 
     # And nothing of the original state was lost on the way.
-    trainer = pretraining.Trainer(settings, tokenization.load_encoder(FOLDER / "vocab.txt"), cpu)
+    trainer = pretraining.Trainer(settings, load_fast_tokenizer(FOLDER / "vocab.txt"), cpu)
     tensorflow1.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
     manifest = read_manifest(data, "examples")
     trainer.train_dataset = distribution.distribute_dataset(

@@ -42,7 +42,7 @@ class SentencePiece(tf.Module):
         self.normalized = _library(model.SerializeToString())
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """As `tokenization.Encoder`, the library's tokens of whole texts."""
+        """As `fast_tokenizer.FastTokenizer`, the library's tokens of whole texts."""
         return self.whole.tokenize(self._prepared(texts)[0] if self.prepares else texts)
 
     def with_places(

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio.text import sentencepiece_model, tokenization
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.in_graph import sentencepiece as graph_sentencepiece
 
 
@@ -23,7 +24,7 @@ def test_tokens_and_their_places(kind, vocabulary_of_kind, sentences, awkward_te
         )
 
     encoded = theirs.encode(texts)
-    ids, offsets = tokenization.load_encoder(path)(texts)
+    ids, offsets = load_fast_tokenizer(path)(texts)
     by_library = tf.RaggedTensor.from_row_splits(ids, offsets).to_list()
     found = tf.function(ours.with_places, autograph=False)(tf.constant(texts))
     whole = ours(tf.constant(texts)).to_list()
