@@ -1,6 +1,6 @@
 """spaCy's small sentence model, asked only where a sentence can begin.
 
-`sentences.py` uses it for pipelines that are nothing but this model, such as biosenter: nine times
+`splitters.py` uses it for pipelines that are nothing but this model, such as biosenter: nine times
 as many words a core-second as spaCy's own way through it (docs/sentences.md).
 """
 

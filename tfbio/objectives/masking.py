@@ -71,7 +71,7 @@ def mask_tokens(
       random_token_prob: share that becomes any word of the vocabulary; the others stay as they
         are. ELECTRA has 0.85 and 0; BERT (Devlin et al., 2019, section 3.1) 0.8 and 0.1.
       vocab_size: V; for `random_token_prob`.
-      unit: what is hidden together, see `config.MASK_UNITS`.
+      unit: what is hidden together, see `pretraining_config.MASK_UNITS`.
       begins_word: bool [V], the tokens that begin a word; for "word" and "span".
       with_replacement: draw tokens as the original ELECTRA code does, which draws some twice and
         so hides fewer in all. Its paper (section 2) describes drawing without.

@@ -69,7 +69,7 @@ def memory(
       tokens: that the device works on.
       row_length: tokens that attend to each other.
       precision: "bfloat16" or "float32", of the activations.
-      name: one of `cost.DEVICES`; a TPU takes less in bfloat16, see `tpu_cost`.
+      name: one of `devices.DEVICES`; a TPU takes less in bfloat16, see `tpu_cost`.
     """
     if name.startswith("tpu") and precision == "bfloat16":
         activations = tpu_cost.encoder_memory(shape, row_length, tokens / row_length)
@@ -99,7 +99,7 @@ def report(
       pieces: the windows of each split.
       examples: how many examples each split has.
       num_steps: of a trial.
-      name: one of `cost.DEVICES`; "": all.
+      name: one of `devices.DEVICES`; "": all.
 
     Raises:
       UserError: there is no device of this name.

@@ -103,7 +103,7 @@ def encoder_memory(
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
-    """Counts the FLOPs of training on one example: `cost.example_flops`, and the scores again.
+    """Counts the FLOPs of training on an example: `objective_cost.example_flops`, scores again.
 
     The backward pass computes the attention scores anew, rather than keep them.
     """

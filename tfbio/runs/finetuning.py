@@ -296,7 +296,7 @@ def load_tokenizer(
     """What turns the task's texts into tokens, perhaps with the markers of relations.
 
     Args:
-      vocabulary: see `tokenization.find_vocabulary`.
+      vocabulary: see `vocabularies.find_vocabulary`.
       encoder_config: of the encoder.
       lower_case: whether it was trained on text in lower case.
       config: all settings.

@@ -42,7 +42,7 @@ def predict(
 ) -> None:
     """Writes what a model finds in texts, and prints how much that is.
 
-    A model that tags words takes the documents of `annotation_formats.read`, and writes their
+    A model that tags words takes the documents of `prediction_inputs.read`, and writes their
     entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
     (`tables.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
     each label; a score has none. One that answers questions takes files in SQuAD's form, and writes

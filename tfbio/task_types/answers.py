@@ -154,7 +154,7 @@ def null_threshold(
     Args:
       questions: of the development set.
       predicted: for each.
-      figure: the score, of `metrics.squad_scores`.
+      figure: the score, of `answer_scores.squad_scores`.
 
     Returns:
       The threshold; None where an answer is always given: every question has one, or they are
@@ -194,7 +194,7 @@ def with_threshold(predicted: Sequence[Answers], threshold: float | None) -> lis
 def merged(
     questions: Sequence[Question], predicted: Sequence[Answers]
 ) -> dict[str, tuple[str, ...]]:
-    """The best answers to a question in all its contexts, at most `metrics.FACTOID_ANSWERS`.
+    """The best answers to a question in all its contexts, at most `answer_scores.FACTOID_ANSWERS`.
 
     By the rules of BioBERT (`transform_n2b_factoid.py` of dmis-lab/bioasq-biobert): the
     probabilities of an answer add up, in capitals or not; one of more than 100 characters, or with

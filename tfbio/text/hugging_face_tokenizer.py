@@ -11,7 +11,7 @@ from tfbio.base.cli import UserError
 from tfbio.text import sentencepiece_model, tokenization, vocabularies
 from tfbio.text.vocabularies import VocabularyError
 
-# The roles of special tokens, in the order of `tokenization.SPECIAL_TOKENS`.
+# The roles of special tokens, in the order of `vocabularies.SPECIAL_TOKENS`.
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # What the names of classes for tags end in, whose texts come as words.
 TAGGER = "ForTokenClassification"

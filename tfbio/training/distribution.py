@@ -235,7 +235,7 @@ def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
     """Chooses the form of the steps that are traced from now on.
 
     Args:
-      device: "cpu", "tpu" or "auto", see `config.PretrainingRun.optimize_for`.
+      device: "cpu", "tpu" or "auto", see `pretraining_config.PretrainingRun.optimize_for`.
       strategy: where the run computes.
     """
     target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))

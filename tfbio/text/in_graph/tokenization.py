@@ -6,7 +6,7 @@ WordPiece itself is tensorflow-text's. What BERT does to a text before that is n
 characters give other tokens in tensorflow-text's `BertTokenizer` and `FastBertTokenizer` when
 uncased, and hundreds when cased. They fold case as NFKC does, so that "10\u00b2" is "102" and
 "\u2460" is "1", and put a blank where BERT drops a control character. So that is a table here: BERT
-treats one character at a time (see `tokenization._wordpiece_encoder`).
+treats one character at a time (see `fast_tokenizer.load_fast_tokenizer`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
     behind its last.
 
     Args:
-      vocab_file: as `tokenization.copy_vocabulary` writes it. A text file becomes an asset of the
+      vocab_file: as `vocabularies.copy_vocabulary` writes it. A text file becomes an asset of the
         graph, and its line ends are made those that TensorFlow reads.
       lower_case: see `tokenization.load_tokenizer`.
 
