@@ -100,7 +100,9 @@ def test_a_lost_tpu_has_an_exit_code_of_its_own():
         import tensorflow as tf
         sys.path.append("tests")
         import emulated_tpu, run_pretraining
-        from tfbio import cli, distribution, pretraining
+        from tfbio.base import cli
+        from tfbio.training import distribution
+        from tfbio.runs import pretraining
 
         def lost(*_):
             raise tf.errors.UnavailableError(None, None, "Socket closed")

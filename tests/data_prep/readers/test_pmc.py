@@ -693,7 +693,7 @@ def test_is_archive_goes_by_content(tmp_path, real):
 # getrusage would count what the parent process held when it started this one.
 MEASURE = """
 import re, sys
-from data_prep import pmc
+from data_prep.readers import pmc
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
 articles = pmc.read_articles(sys.argv[1])

@@ -373,7 +373,7 @@ def test_undeclared_entities_are_html_s_characters_or_a_mark(tmp_path):
 
 MANY = """
 import resource, sys
-from data_prep import pubmed
+from data_prep.readers import pubmed
 list(pubmed.read_citations(sys.argv[1]))  # what the imports need
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(sum(1 for _ in pubmed.read_citations(sys.argv[2])))

@@ -218,7 +218,8 @@ def test_merge_prefers_exact():
 
 def test_rows_are_the_same_in_another_process(said_in_new_processes):
     program = (
-        "from data_prep import duplicates as d, fingerprints as f\n"
+        "from data_prep.selection import duplicates as d\n"
+        "from data_prep.selection import fingerprints as f\n"
         "w = f.words('Effects of TNF-α and IL-2 on naïve T cells, in vitro: a study.')\n"
         "print(d.rows(w, 1, 2, 3).tobytes().hex())\n"
     )

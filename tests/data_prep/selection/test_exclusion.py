@@ -418,7 +418,7 @@ def test_the_same_whatever_names_it(tmp_path, shared, said_in_new_processes):
     reason(one, SENTENCE)
     again = pickle.loads(pickle.dumps(one))
     assert again.digest == one.digest and len(pickle.dumps(one)) < 4_000_000
-    program = f"from data_prep import exclusion; print(exclusion.load({paths!r}).digest)"
+    program = f"from data_prep.selection import exclusion; print(exclusion.load({paths!r}).digest)"
     assert said_in_new_processes(program) == {one.digest}
 
 

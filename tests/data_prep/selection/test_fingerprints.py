@@ -136,7 +136,7 @@ def test_long_texts_have_the_signature_of_their_parts_together(abstracts):
 
 def test_all_is_the_same_in_another_process_with_another_hash_seed(said_in_new_processes):
     program = (
-        "from data_prep import fingerprints as f\n"
+        "from data_prep.selection import fingerprints as f\n"
         "w = f.words('Effects of TNF-α and IL-2 on naïve T cells, in vitro: a study.')\n"
         "s = f.signature(w)\n"
         "print(w.tolist(), s.tolist(), f.band_keys(s).tolist(), f.text_hash(w))\n"

@@ -14,7 +14,7 @@ SCRIPT = r'''"""Says hello.
     python hello.py --name=World
 """
 from absl import flags
-from tfbio import cli
+from tfbio.base import cli
 
 def define_flags():
     flags.DEFINE_string("name", "World", "Whom to greet.")
@@ -224,7 +224,7 @@ def test_an_error_of_tensorflow_that_is_no_file_is_raised():
 # A command that is busy in a library for a minute when the second one comes.
 BUSY = """
 import hashlib, sys, time
-from tfbio import cli
+from tfbio.base import cli
 def main(argv):
     try:
         print("begun", flush=True)
@@ -252,7 +252,7 @@ def test_ctrl_c_says_what_is_saved_and_a_second_one_ends_at_once(presses, said, 
 # A library that gives an error of its own where Ctrl-C interrupts it.
 ANOTHER_ERROR = """
 import time
-from tfbio import cli
+from tfbio.base import cli
 def main(argv):
     try:
         print("begun", flush=True)

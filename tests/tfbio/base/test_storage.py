@@ -42,7 +42,7 @@ def test_a_file_appears_whole_or_not_at_all(folder):
 def test_what_a_killed_writer_left_half_written_goes(tmp_path):
     program = (
         "import os, sys\n"
-        "from tfbio import storage\n"
+        "from tfbio.base import storage\n"
         "with storage.only_writer(sys.argv[1]), storage.written_whole(sys.argv[2]) as stream:\n"
         "    stream.write(b'half')\n"
         "    stream.flush()\n"
@@ -103,7 +103,7 @@ def holder(tmp_path):
     """Starts a process that writes to a path until it is told to end; gives the process."""
     program = (
         "import sys\n"
-        "from tfbio import storage\n"
+        "from tfbio.base import storage\n"
         "with storage.only_writer(sys.argv[1]):\n"
         "    print('writing', flush=True)\n"
         "    sys.stdin.read()\n"

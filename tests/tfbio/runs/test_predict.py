@@ -429,7 +429,7 @@ def test_standard_input_is_a_table(make_trial, cpu, tmp_path, pipe):
 PREDICT_WITHOUT_TENSORFLOW = """
 import sys
 sys.modules["tensorflow"] = None
-from tfbio import cli
+from tfbio.base import cli
 import run_finetuning
 cli.run(run_finetuning.main)
 """
@@ -693,7 +693,7 @@ import json, sys
 sys.modules["tensorflow"] = None
 sys.argv = ["run_finetuning.py"]
 from absl import flags
-from tfbio import cli
+from tfbio.base import cli
 import run_finetuning
 said = []
 for arguments in json.load(sys.stdin):
