@@ -71,8 +71,9 @@ def test_bytes_are_those_that_tensorflow_writes_and_reads(tmp_path):
 
 
 def test_neither_tensorflow_nor_beam_is_imported():
-    code = "import sys, tfbio.base.records as r; r.Document('', '', '', [], []).serialize();" + (
-        "print({'tensorflow', 'apache_beam'} & sys.modules.keys())"
+    code = (
+        "import sys, tfbio.base.document_records as r; r.Document('', '', '', [], []).serialize();"
+        + ("print({'tensorflow', 'apache_beam'} & sys.modules.keys())")
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
