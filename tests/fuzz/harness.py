@@ -25,6 +25,7 @@ from pathlib import Path
 import hypothesis
 
 from tfbio.base import cli
+from tfbio.formats.text_files import STDIN
 
 FOUND = Path(__file__).parent / "found"
 EVERY = Path(__file__).parents[2] / ".fuzz" / "failed"
@@ -137,7 +138,7 @@ def _problem(said: str, folder: Path, files: Mapping[str, bytes]) -> str:
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
     if len(lines) != 1 or not said.endswith(f"{lines[0]}\n") or len(lines[0]) > 300:
         return f"refused, but not in one short line: {said!r:.600}"
-    if not any(part in said for part in (str(folder), "--", *parts)):
+    if not any(part in said for part in (str(folder), "--", STDIN, *parts)):
         return f"refused, but without naming a file or a flag: {said!r:.600}"
     return ""
 

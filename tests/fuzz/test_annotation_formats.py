@@ -1,7 +1,10 @@
 """Documents to annotate, in each format, and the annotations that are written of them."""
 
+import io
 import json
 import os
+import sys
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -11,6 +14,7 @@ from lxml import etree
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.formats import annotation_formats
 from tfbio.formats.entities import Entity
+from tfbio.formats.text_files import STDIN
 from tfbio.runs import prediction_inputs
 
 PUBTATOR = (
@@ -252,3 +256,36 @@ def test_inputs(item):
 @pytest.mark.parametrize("case", harness.found(__file__))
 def test_found(case):
     harness.rerun(case, globals())
+
+
+class Keyboard(io.TextIOWrapper):
+    """A terminal in place of a pipe."""
+
+    def isatty(self) -> bool:
+        """Returns True: somebody types."""
+        return True
+
+
+def reads_piped(folder):
+    """Standard input gives documents that are read as those of a file, or is refused."""
+    (path,) = folder.iterdir()
+    stdin = {"closed": None, "typed": Keyboard(io.BytesIO(path.read_bytes()))}.get(
+        path.name, io.TextIOWrapper(io.BytesIO(path.read_bytes()))
+    )
+    with mock.patch.object(sys, "stdin", stdin):
+        assert prediction_inputs.find_files(["-"]) == [STDIN]
+        documents = list(prediction_inputs.read(STDIN))
+    text = path.rename(folder / "x.txt")
+    assert [x.text for x in documents] == [x.text for x in prediction_inputs.read(str(text))]
+
+
+@given(
+    st.sampled_from(["piped", "typed", "closed"]),
+    damage.damaged(
+        st.sampled_from([PUBTATOR, json.dumps(BIOC), "".join(bioc_xml()), "A.\n\nB.", ""]).map(
+            str.encode
+        )
+    ),
+)
+def test_standard_input(name, data):
+    harness.judge(reads_piped, {name: data})
