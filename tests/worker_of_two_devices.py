@@ -5,10 +5,14 @@ TensorFlow takes all GPUs of a worker, but only one CPU device.
 
 import runpy
 import sys
+from pathlib import Path
 
 from tensorflow.python.distribute import collective_all_reduce_strategy
 
-from tfbio.training import distribution
+# In place of its own folder, whose `tfbio` is that of the tests.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from tfbio.training import distribution  # noqa: E402
 
 one_device = distribution._set_up_cpu
 distribution._set_up_cpu = lambda _, parallel_parts: one_device(2, parallel_parts)
