@@ -76,7 +76,7 @@ def article_of(document_id: str) -> str:
 
 
 def is_held_out(article: str, fraction: float) -> bool:
-    """Whether an article belongs to the held-out part: a pure function of its id.
+    """Returns True if an article is held out, which depends on its id alone.
 
     Pretraining's held-out text and the test articles of tasks made from the same documents are
     chosen by this one rule, so that no model is pretrained on the text that it is tested on.

@@ -17,7 +17,7 @@ LABELLED_OBJECTIVES = ("next_sentence", "sentence_order")
 
 @dataclasses.dataclass(frozen=True)
 class ExampleFormat:
-    """How pretraining examples stand in their records; all of one folder have the same size.
+    """Describes how records hold pretraining examples; all of one folder have the same size.
 
     A record is a `tf.train.Example`. All numbers are little-endian:
 

@@ -30,7 +30,7 @@ COMMANDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a finished stage wrote: the settings it had, what it counted, and its files.
+    """Lists what a finished stage wrote: its settings, its counts and its files.
 
     `problems` has one sentence for each input that was left out because it was bad.
     """

@@ -7,7 +7,7 @@ import os
 
 
 def chosen(folder: str) -> str:
-    """Of a sweep's `output_dir` the folder that was chosen, of another folder itself."""
+    """Returns the folder that a sweep chose; `folder` itself if it is not of a sweep."""
     path = os.path.join(folder, "sweep.json")
     if not os.path.isfile(path):
         return folder

@@ -93,7 +93,7 @@ def _batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _header(length: int) -> bytes:
-    """What precedes a record of so many bytes."""
+    """Returns the bytes that precede a record of `length` bytes."""
     packed = struct.pack("<Q", length)
     return packed + _masked_crc(packed)
 

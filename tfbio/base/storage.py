@@ -252,7 +252,7 @@ def reason(error: Exception) -> str:
 
 
 def read_json(path: pathlib.Path) -> dict:
-    """What a file of settings holds; nothing, if there is none or it is no JSON object."""
+    """Reads a JSON object; returns {} if there is no file, or it holds none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

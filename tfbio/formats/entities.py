@@ -18,5 +18,5 @@ class Entity(NamedTuple):
     score: float | None = None
 
     def as_dict(self) -> dict[str, str | int | float]:
-        """By name; without a score that is not known."""
+        """Returns the fields by name, without the score if it is not known."""
         return {name: x for name, x in self._asdict().items() if x is not None}

@@ -94,5 +94,5 @@ class EncoderConfig:
 
     @property
     def has_projection(self) -> bool:
-        """Whether a dense layer leads from the embeddings to the layers; ALBERT always has one."""
+        """Returns True if a dense layer stands between embeddings and layers; ALBERT has one."""
         return self.share_layers or self.embedding_size != self.hidden_size
