@@ -432,9 +432,9 @@ def _drop_marks(part: etree._Element) -> None:
     """Empties raised citation numbers and footnote marks, and what separates them."""
     dropped: dict[etree._Element, None] = {}
     raised: dict[etree._Element, None] = {}  # superscripts with such marks, in order
-    for xref in part.iter("xref"):
-        if xref.get("ref-type") not in MARKS:
-            continue
+    for xref in list(part.iter("xref")):
+        if xref.get("ref-type") not in MARKS or part not in xref.iterancestors():
+            continue  # the latter: it was in a mark that is empty now
         sup = next(xref.iterancestors("sup", "p"), None)
         if sup is not None and sup.tag == "sup":
             xref.clear(keep_tail=True)

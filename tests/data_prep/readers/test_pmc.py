@@ -326,6 +326,8 @@ RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
         (f"(CM)<sup>{ONE},{TWO}</sup>from <sup>{ONE}</sup>here", "(CM) from here"),
         (f"shown.<sup>{ONE}</sup>Then (<sup>{TWO}</sup>here)", "shown. Then (here)"),
         (f"{cite('CM')[0]}from", "CMfrom"),
+        (f"shown{cite('<sup>1</sup>' + ONE)[0]} here{RAISED_TWO}, and", "shown here, and"),
+        (f"shown<sup>{cite(ONE)[0]}</sup> here{RAISED_TWO}, and", "shown here, and"),
         ("O<sup>2-</sup>, x<sup>2</sup>, 5<sup>th</sup>", "O2-, x2, 5th"),
         ('Fig<xref ref-type="fig">1</xref><sup><xref ref-type="fig">2</xref></sup>', "Fig12"),
     ],
