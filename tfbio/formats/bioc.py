@@ -54,10 +54,15 @@ def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
 
 def _fields(element: etree._Element) -> dict[str, Any]:
     """Of a document, a passage or a sentence."""
-    fields = {name: element.findtext(name) for name in ("id", "offset", "text")}
+    fields = {name: _whole_text(element.find(name)) for name in ("id", "offset", "text")}
     infons = {infon.get("key"): infon.text for infon in element.iterfind("infon")}
     parts = {
         f"{name}s": [_fields(part) for part in element.iterfind(name)]
         for name in ("passage", "sentence")
     }
     return {**fields, "infons": infons, **parts}
+
+
+def _whole_text(element: etree._Element | None) -> str | None:
+    """Returns the text of an element with that of elements inside, which BioC's DTD has none of."""
+    return None if element is None else "".join(element.itertext())

@@ -49,6 +49,16 @@ def test_documents_are_those_of_the_json(tmp_path, packed):
     assert [parts(document) for document in found] == [parts(document) for document in expected]
 
 
+def test_text_in_markup_is_kept(tmp_path):
+    """The DTD of BioC has none in a text, and what stands behind it was lost."""
+    (tmp_path / "a.xml").write_text(
+        "<collection><document><id>1</id><passage><offset>0</offset>"
+        "<text>IL-<sub>2</sub> in <i>E. <b>coli</b></i>.</text></passage></document></collection>"
+    )
+    (document,) = bioc.read_documents(tmp_path / "a.xml")
+    assert document["passages"][0]["text"] == "IL-2 in E. coli."
+
+
 def test_what_is_no_collection_is_told_apart_or_refused(tmp_path):
     path = tmp_path / "a.xml"
     path.write_text("<PubmedArticleSet/>")
