@@ -6,7 +6,7 @@
 object: "files", a folder with what `VALUES` names; "base", for commands the flags without which
 nothing begins; "lines", for commands a list of lists of flags, which are run beside those that
 `walk` makes of every flag by its type. Printed is one JSON object a line: the command, its flags,
-the exit code, the last line on stderr and how many there are, and what began.
+the exit code, what is on stdout and on stderr, and what began.
 
 A command begins its work where it imports TensorFlow (or PyTorch, or spaCy), starts a process or
 Beam, or reads documents. There it is stopped: all that flags can do wrong is to be said before.
@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import flags  # noqa: E402
+from absl import app, flags  # noqa: E402
 
 from data_prep import documents, examples  # noqa: E402, F401
 from data_prep.running import pipeline  # noqa: E402, F401
@@ -82,7 +82,8 @@ def load(command: str) -> tuple:
 def run(command: str, args: list[str], loaded: dict) -> dict:
     """How a command line ends."""
     FLAGS.unparse_flags()
-    sys.argv = [command, *args]
+    # As Python has it; --help shows the flags of this name.
+    sys.argv = [str(ROOT / command) if command.endswith(".py") else command, *args]
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     begun = ""
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -98,9 +99,11 @@ def run(command: str, args: list[str], loaded: dict) -> dict:
             traceback.print_exc()
     for path in {*Path().iterdir(), *Path("folder").iterdir()} - KEPT:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    out.flush()
     err.flush()
-    said = err.buffer.getvalue().decode("utf-8", "replace")
-    return {"command": command, "args": args, "code": code, "err": said, "begun": begun}
+    said, complained = (x.buffer.getvalue().decode("utf-8", "replace") for x in (out, err))
+    ended = {"command": command, "args": args, "code": code, "out": said, "err": complained}
+    return ended | {"begun": begun}
 
 
 def walk(name: str) -> list[list[str]]:
@@ -132,11 +135,12 @@ def kind_of(name: str) -> str:
 def run_all(label: str, base: list[str] | None, lines: list[list[str]]) -> None:
     """Runs all lines of a command, and prints how each ended; after its name may be a note."""
     command = label.partition(" ")[0]
+    app.define_help_flags()
     before = set(FLAGS)
     document_records.read_documents = begin  # before a command imports it
     loaded = load(command)
-    if define_flags := loaded.pop("define_flags", None):
-        define_flags()
+    run(command, ["--help"], loaded)  # which defines its flags
+    loaded.pop("define_flags", None)
     names = sorted(set(FLAGS) - before)
     if base is None:  # what is required, as far as it can be guessed
         required = [name for name in names if FLAGS[name].value is None and FLAGS[name].validators]
@@ -148,7 +152,7 @@ def run_all(label: str, base: list[str] | None, lines: list[list[str]]) -> None:
 
     subprocess.Popen = subprocess.run = ProcessPoolExecutor.__init__ = begin
 
-    def say(args: list[str], **more: str) -> None:
+    def say(args: list[str], **more: str | list[str]) -> None:
         given = {arg.partition("=")[0].replace("--no", "--") for arg in args}
         rest = [arg for arg in base if arg.partition("=")[0] not in given]
         ended = run(command, [*rest, *args], loaded)
@@ -156,7 +160,7 @@ def run_all(label: str, base: list[str] | None, lines: list[list[str]]) -> None:
 
     say([], kind="base")
     for flag in ("--help", "--helpshort", "--helpfull"):
-        say([flag], kind="help")
+        say([flag], kind="help", names=names)
     say([f"--{names[0]}x=1"], kind="unknown", name=f"{names[0]}x")
     say(["y"], kind="unknown", name="y")
     for name in names:

@@ -253,7 +253,12 @@ def what_is_wrong(ended, without=""):
     if ended["code"] and not (line.startswith("error: ") and len(line) <= 300):
         return "no sentence"
     if kind == "help":
-        return "" if ended["code"] == 0 and not ended["begun"] else "--help is no failure"
+        if ended["code"] or ended["begun"]:
+            return "--help is no failure"
+        # A boolean flag is shown as --[no]NAME.
+        shown = set(re.findall(r"^ +(?:-\w,)?--(?:\[no\])?(\w+):", ended["out"], re.MULTILINE))
+        missing = [one for one in ended["names"] if one not in shown]
+        return f"its text lacks --{missing[0]}" if missing else ""
     if kind == "base":
         return "" if ended["code"] in (0, 1) else "the base of this command is refused"
     if kind == "unknown" or (kind == "line"):
@@ -348,5 +353,8 @@ def test_a_bad_flag_is_found_by_the_walk():
         {"code": 0, "err": "", "begun": "import tensorflow"},
         {"code": 0, "err": "", "kind": "text", "args": ["--n=missing/path"]},
         {"code": 0, "err": "", "args": ["--n=1", "--n=2"]},
+        {"code": 0, "err": "", "kind": "help", "names": ["n"], "out": "  --m: A number.\n"},
     ):
         assert what_is_wrong(good | change), change
+    shown = {"names": ["n", "m"], "out": "  --n: A number.\n  --[no]m: Whether.\n"}
+    assert not what_is_wrong(good | shown | {"kind": "help", "code": 0, "err": ""})
