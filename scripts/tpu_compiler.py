@@ -8,10 +8,10 @@ refuses, for lack of memory above all. `scripts/tpu_check.py` calls it: libtpu a
 NumPy than tfbio has.
 """
 
+import argparse
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,15 +24,16 @@ os.environ["XLA_FLAGS"] = f"--xla_dump_to={_FOLDER.name} --xla_dump_hlo_as_text"
 # Other compilations may run at the same time.
 os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
 
-import numpy as np  # noqa: E402
-from jax._src.interpreters import mlir as jax_mlir  # noqa: E402
-from jax._src.lib import xla_client  # noqa: E402
-from jax._src.lib.mlir import ir  # noqa: E402
-from jax.experimental import topologies  # noqa: E402
-
 
 def compile_for(topology: str, path: str, hlo_path: str) -> dict:
     """Compiles a program for all devices of a topology, one replica on each."""
+    # Here, so that --help needs no JAX.
+    import numpy as np
+    from jax._src.interpreters import mlir as jax_mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+    from jax.experimental import topologies
+
     name, _, chip = topology.partition(",")
     found = {"chip_config_name": chip} if chip else {}
     devices = topologies.get_topology_desc(platform="tpu", topology_name=name, **found).devices
@@ -66,4 +67,10 @@ def compile_for(topology: str, path: str, hlo_path: str) -> dict:
 
 
 if __name__ == "__main__":
-    print(json.dumps(compile_for(*sys.argv[1:4])))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("topology", help="chips of libtpu's topology, such as v3:2x2")
+    parser.add_argument("path", help="the program, StableHLO as text")
+    parser.add_argument("hlo_path", help="the file to write the optimized program to")
+    print(json.dumps(compile_for(**vars(parser.parse_args()))))
