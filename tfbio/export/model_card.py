@@ -1,6 +1,8 @@
-"""The model card of a converted model: README.md, whose header the Hugging Face hub reads.
+"""Writes the model card of a converted model: README.md, whose header the Hugging Face hub reads.
 
 Only what the run's own files say is in it: its settings, the counts of its data, its scores.
+`huggingface_hub` makes the header. The text does not come from its template, most of whose headings
+no run can fill in, and which needs Jinja.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
 from tfbio.base import storage
@@ -54,38 +58,39 @@ def write(folder: str | os.PathLike, source: str) -> None:
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         (architecture,) = json.load(file)["architectures"]
     settings = checkpoints.read_settings(source)
-    header = {
-        # That of PubMed's abstracts.
-        "language": "en",
-        "library_name": "transformers",
-        "pipeline_tag": next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end)),
-    }
+    pipeline = next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end))
     tags = ["tfbio", "biomedical"]
+    header = ModelCardData(
+        language="en",  # that of PubMed's abstracts
+        library_name="transformers",
+        pipeline_tag=pipeline,
+    )
     if "trained_on" in settings:
-        scores = _read_json(source, "scores.json")
-        name = f"{settings['task']}, seed {scores['seed']}"
-        # Correlations, F1 and the like: all are in [-1, 1].
-        metrics = [
-            {"type": metric, "name": metric, "value": value}
+        scores, task = _read_json(source, "scores.json"), settings["task"]
+        name = f"{task}, seed {scores['seed']}"
+        header.tags, header.metrics = [*tags, task], list(scores["test"])
+        header.model_name = name
+        header.eval_results = [
+            EvalResult(
+                task_type=pipeline,
+                dataset_type=task,
+                dataset_name=task,
+                dataset_split="test",
+                metric_type=metric,
+                metric_name=metric,
+                metric_value=value,
+            )
             for metric, value in scores["test"].items()
         ]
-        result = {
-            "task": {"type": header["pipeline_tag"]},
-            "dataset": {"type": settings["task"], "name": settings["task"], "split": "test"},
-            "metrics": metrics,
-        }
-        header |= {"tags": [*tags, settings["task"]], "metrics": list(scores["test"])}
-        header["model-index"] = [{"name": name, "results": [result]}]
         parts = _of_trial(source, settings, scores)
     else:
-        header["tags"] = [*tags, settings["objective"]]
+        header.tags = [*tags, settings["objective"]]
         name = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}.get(
             settings["objective"], settings["objective"]
         )
         parts = _of_run(source, settings)
-    # JSON is YAML.
-    lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---"]
-    lines += ["", f"# {name}", "", f"Made by tfbio {tfbio.__version__}.", *parts]
+    lines = ["---", header.to_yaml(), "---", "", f"# {name}", ""]
+    lines += [f"Made by tfbio {tfbio.__version__}.", *parts]
     lines += _how_to_load(architecture)
     lines += [
         "",
@@ -93,7 +98,8 @@ def write(folder: str | os.PathLike, source: str) -> None:
         "",
         "The header names none: whoever publishes the model chooses it, by a line `license: ...`.",
     ]
-    storage.write_text(Path(folder, "README.md"), "\n".join(lines) + "\n")
+    card = ModelCard("\n".join(lines) + "\n")
+    storage.write_text(Path(folder, "README.md"), str(card))
 
 
 def _of_run(source: str, settings: dict) -> Iterator[str]:

@@ -14,14 +14,23 @@ TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
 DEV = {"f1": 0.5, "precision": 0.5, "recall": 0.25}
 
 
+def read_back(path):
+    """Returns a card as the hub's library reads it, which would write it as it is."""
+    card = ModelCard.load(path)
+    assert str(card) == path.read_text(encoding="utf-8")
+    return card
+
+
 def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     folder = tmp_path / "converted"
     convert.to_hugging_face(pretrained, str(folder))
-    card = ModelCard.load(folder / "README.md")
-    assert card.data.library_name == "transformers" and card.data.language == "en"
-    assert card.data.pipeline_tag == "feature-extraction"
-    assert card.data.tags == ["tfbio", "biomedical", "electra"]
-    assert card.data.license is None and card.data.eval_results is None
+    card = read_back(folder / "README.md")
+    assert card.data.to_dict() == {
+        "language": "en",
+        "library_name": "transformers",
+        "pipeline_tag": "feature-extraction",
+        "tags": ["tfbio", "biomedical", "electra"],
+    }
     counts = read_manifest(examples_folder, "examples").counts
     settings = json.loads(Path(pretrained, "config.json").read_text())
     assert settings["data"]["64"].items() >= counts.items()
@@ -70,14 +79,35 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
     }
     Path(trial).parent.joinpath("config.json").write_text(json.dumps(settings))
     convert.to_hugging_face(trial, str(tmp_path / "converted"))
-    card = ModelCard.load(tmp_path / "converted" / "README.md")
+    card = read_back(tmp_path / "converted" / "README.md")
+    assert card.data.to_dict() == {
+        "language": "en",
+        "library_name": "transformers",
+        "pipeline_tag": "token-classification",
+        "tags": ["tfbio", "biomedical", "ncbi_disease"],
+        "metrics": ["f1", "precision", "recall"],
+        "model-index": [
+            {
+                "name": "ncbi_disease, seed 7",
+                "results": [
+                    {
+                        "task": {"type": "token-classification"},
+                        "dataset": {
+                            "name": "ncbi_disease",
+                            "type": "ncbi_disease",
+                            "split": "test",
+                        },
+                        "metrics": [
+                            {"type": metric, "value": value, "name": metric}
+                            for metric, value in TEST.items()
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
     results = card.data.eval_results
     assert {result.metric_type: result.metric_value for result in results} == TEST
-    for result in results:
-        assert (result.task_type, result.dataset_type) == ("token-classification", "ncbi_disease")
-        assert result.dataset_split == "test"
-    assert card.data.model_name == "ncbi_disease, seed 7"
-    assert card.data.metrics == ["f1", "precision", "recall"]
     assert "from the encoder of `model`." in card.text and "/home/me" not in card.text
     assert "after step 1,234, of seed 7" in card.text and "As in the paper." in card.text
     assert "| `learning_rate` | 0.125 | 0.0002 |" in card.text
