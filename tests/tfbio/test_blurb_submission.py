@@ -23,6 +23,7 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from data_prep.corpora import corpus, pubmedqa
+from tests.blurb_files import FOLDERS
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
@@ -30,7 +31,6 @@ from tfbio.reporting import results
 from tfbio.task_types import predictions, tasks
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"ddi": "ddi2013"}
 BIO = {"O", "B", "I"}
 RELATIONS = {"CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9"}
 INTERACTIONS = {"DDI-int", "DDI-advise", "DDI-effect", "DDI-mechanism"}
@@ -231,7 +231,7 @@ def test_file(shared, tmp_path_factory):
             rows = [f"{i:024x}\tIs it?\tIt is.\t{'no' if i % 3 else 'yes'}\n" for i in range(140)]
             (folder / "test.tsv").write_text("".join(rows))
         else:
-            folder = data / FOLDERS.get(task, task) / "blurb"
+            folder = data / FOLDERS[task]
         return Path(find_split(str(folder), "test"))
 
     return find

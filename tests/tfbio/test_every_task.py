@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
+from tests.blurb_files import FOLDERS
 from tfbio.base import config
 from tfbio.formats.splits import find_split
 from tfbio.runs import finetuning
@@ -16,20 +17,6 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
 
-# The folder of each task, under shared/data; EBM-PICO's has no training file.
-FOLDERS = {
-    "bc5cdr_chem": "bc5cdr_chem/blurb",
-    "bc5cdr_disease": "bc5cdr_disease/blurb",
-    "ncbi_disease": "ncbi_disease/blurb",
-    "bc2gm": "bc2gm/blurb",
-    "jnlpba": "jnlpba/blurb",
-    "ebm_pico": "ebm_pico/blurb",
-    "chemprot": "chemprot/blurb",
-    "ddi": "ddi2013/blurb",
-    "gad": "gad/blurb",
-    "biosses": "biosses/blurb",
-    "hoc": "hoc/blurb",
-}
 # Half of SQuAD v2.0's development set, and questions of v1.1's.
 SQUAD = {"squad_v1": "xquad.en.json.gz", "squad_v2": "cs224n_half_dev-v2.0.json.gz"}
 LINES = 1500

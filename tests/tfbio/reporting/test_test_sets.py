@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.corpora import corpus, ddi, pubmedqa
+from tests.blurb_files import FOLDERS
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
@@ -18,19 +19,6 @@ from tfbio.reporting import test_sets
 from tfbio.task_types import predictions, tasks
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = {
-    "bc5cdr_chem": "bc5cdr_chem/blurb",
-    "bc5cdr_disease": "bc5cdr_disease/blurb",
-    "ncbi_disease": "ncbi_disease/blurb",
-    "bc2gm": "bc2gm/blurb",
-    "jnlpba": "jnlpba/blurb",
-    "ebm_pico": "ebm_pico/blurb",
-    "chemprot": "chemprot/blurb",
-    "ddi": "ddi2013/blurb",
-    "gad": "gad/blurb",
-    "biosses": "biosses/blurb",
-    "hoc": "hoc/blurb",
-}
 SAME = test_sets.Match()
 
 
