@@ -393,12 +393,17 @@ def _draw_scores(
     figure = Figure(figsize=(4.6 * wide, 4 * high), layout="constrained")
     axes = list(figure.subplots(high, wide, squeeze=False).flat)
     trivial = _trivial(columns, models)
+    # What the marks that are drawn mean, by their colours.
+    interval = " and its interval" if any("low" in one for one in figures) else ""
+    marks = {"blue": f"mean over seeds or folds{interval}", "orange": "each of them"}
     for axis, column in zip(axes, columns, strict=False):
         title = column.title
         others = [(x.name, float(x.figures[title])) for x in published.MODELS if title in x.figures]
         own = [one for one in figures if one["data_set"] == title]
         names = [name for name, _ in others] + [one["model"] for one in own]
-        axis.plot([value for _, value in others], range(len(others)), "o", color="grey")
+        if others:
+            axis.plot([value for _, value in others], range(len(others)), "o", color="grey")
+            marks["grey"] = "published"
         for place, one in enumerate(own, start=len(others)):
             mean = one["figure"]
             ends = [[max(0, mean - one.get("low", mean))], [max(0, one.get("high", mean) - mean)]]
@@ -414,13 +419,12 @@ def _draw_scores(
             low, high = axis.get_xlim()
             if low <= answer <= high:
                 axis.axvline(answer, color="C3", linestyle="--", linewidth=1)
+                marks["red"] = "trivial, one answer to all"
             axis.set_xlabel(f"trivial: {answer:.2f}", fontsize=8)
     for axis in axes[len(columns) :]:
         axis.remove()
-    caption = (
-        "blue: mean over seeds or folds and its interval; orange: each of them; grey: published; "
-        "red: trivial, one answer to all"
-    )
+    colours = [colour for colour in ("blue", "orange", "grey", "red") if colour in marks]
+    caption = "; ".join(f"{colour}: {marks[colour]}" for colour in colours)
     figure.supxlabel(textwrap.fill(caption, 48 * wide), fontsize="medium")
     with storage.written_whole(path) as stream:
         figure.savefig(stream, format="png", dpi=120)

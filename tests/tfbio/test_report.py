@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -523,8 +524,9 @@ def test_the_chart_shows_names_as_they_are(write, tmp_path):
     assert report.write_report([run], str(tmp_path / "report")).with_name("report.png").exists()
 
 
-@pytest.mark.parametrize("panels", [1, 2, 5])
-def test_the_words_about_the_scores_are_inside_of_the_picture(panels, tmp_path, monkeypatch):
+@pytest.fixture
+def draw(tmp_path, monkeypatch):
+    """Draws runs of two seeds, one in each column, and gives matplotlib's figure."""
     drawn = []
     save = Figure.savefig
 
@@ -533,20 +535,65 @@ def test_the_words_about_the_scores_are_inside_of_the_picture(panels, tmp_path, 
         save(figure, *arguments, **options)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
+
+    def draw(columns, one_answer=None, **more):
+        own = {"model": "ours", "figure": 80.0, "values": "79.0 81.0"} | more
+        trivial = dict.fromkeys(columns, "any run") if one_answer else {}
+        monkeypatch.setattr(report, "_trivial", lambda *_: trivial)
+        monkeypatch.setattr(report, "_shown", lambda *_: one_answer)
+        figures = [{"data_set": column.title, **own} for column in columns]
+        report._draw_scores(columns, figures, {}, tmp_path / "report.png")
+        return drawn[-1]
+
+    return draw
+
+
+@pytest.mark.parametrize("panels", [1, 2, 5])
+def test_the_words_about_the_scores_are_inside_of_the_picture(panels, draw, monkeypatch):
     aside = "3,000 of 4,797 test examples, or the folder with data of one's own"
     columns = [published.Column(f"task {number}, {aside}", "", "") for number in range(panels)]
-    figures = [
-        {"data_set": column.title, "model": "ours", "figure": 80.0, "values": "79.0 81.0"}
-        for column in columns
-    ]
-    report._draw_scores(columns, figures, {}, tmp_path / "report.png")
-    (figure,) = drawn
+    known = replace(published.MODELS[0], figures={columns[0].title: "82.00"})
+    monkeypatch.setattr(published, "MODELS", (known,))
+    figure = draw(columns, one_answer=80.5, low=78.0, high=82.0)
     caption = figure._supxlabel.get_window_extent()
-    assert "published" in figure._supxlabel.get_text()
+    # All that it can say.
+    said = " ".join(figure._supxlabel.get_text().split())
+    assert said == (
+        "blue: mean over seeds or folds and its interval; orange: each of them; grey: published; "
+        "red: trivial, one answer to all"
+    )
     assert caption.x0 >= 0 and caption.x1 <= figure.bbox.x1 and caption.y0 >= 0
     titles = [axis.title.get_window_extent() for axis in figure.axes]
     assert all(x.x0 >= 0 and x.x1 <= figure.bbox.x1 for x in titles)
     assert not any(x.overlaps(y) for i, x in enumerate(titles) for y in titles[:i])
+
+
+@pytest.mark.parametrize(
+    ("title", "drawn_too", "said"),
+    [
+        ("task", {}, "blue: mean over seeds or folds; orange: each of them"),
+        (
+            "task",
+            {"low": 78.0, "high": 82.0},
+            "blue: mean over seeds or folds and its interval; orange: each of them",
+        ),
+        (
+            published.BLURB[0].title,
+            {},
+            "blue: mean over seeds or folds; orange: each of them; grey: published",
+        ),
+        (
+            "task",
+            {"one_answer": 80.5},
+            "blue: mean over seeds or folds; orange: each of them; red: trivial, one answer to all",
+        ),
+        # So far from the others that no line is drawn; its number stands below the panel.
+        ("task", {"one_answer": 3.0}, "blue: mean over seeds or folds; orange: each of them"),
+    ],
+)
+def test_the_caption_explains_the_marks_that_are_there(title, drawn_too, said, draw):
+    figure = draw([published.Column(title, "", "")], **drawn_too)
+    assert " ".join(figure._supxlabel.get_text().split()) == said
 
 
 def test_what_does_not_fit_together_is_refused(write, tmp_path):
