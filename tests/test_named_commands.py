@@ -20,8 +20,8 @@ READ = (
     *("tfbio/**/*.py", "data_prep/**/*.py", "benchmarks/**/*.py", "scripts/**/*.py"),
 )
 # `python -m tfbio.report`, `["-m", "tfbio.report"]`, `scripts/demo.py`, `run_finetuning.py`; not
-# `python -m data_prep.corpora.{name}`.
-MODULE = r"""-m["', ]+((?:tfbio|data_prep|benchmarks)(?:\.\w++)++)(?!\.[{<])"""
+# `python -m data_prep.corpora.{name}` or `python -m data_prep.corpora.`, where names follow.
+MODULE = r"""-m["', ]+((?:tfbio|data_prep|benchmarks)(?:\.\w++)++)(?!\.[{<`])"""
 SCRIPT = r"(?<![\w/.-])(scripts/\w+\.py|run_\w+\.py)"
 # Of BERT's and Hugging Face's repositories; of a former version, in CHANGELOG.md.
 OF_OTHERS = {"run_classifier.py", "run_ner.py", "run_squad.py", "tfbio.test_sets"}
@@ -62,6 +62,8 @@ NAMED = named()
         ("`scripts/demo.py`, or run_x.py", {"scripts/demo.py", "run_x.py"}),
         ("data_prep.readers.pubmed; bert/run_pretraining.py; run_squad.py", set()),
         ('f"python -m data_prep.corpora.{name}"', set()),
+        ("| `python -m data_prep.corpora.` | makes |", set()),
+        ("Run python -m tfbio.report.", {"tfbio.report"}),
     ],
 )
 def test_a_command_in_a_text_is_found(text, names):
