@@ -181,7 +181,7 @@ BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
     ids=["BERT-large, LAMB", "BERT-base", "ELECTRA-base", "PubMedBERT", "BioELECTRA"],
 )
 def test_shares_of_peak_of_published_runs(options, days, peak, share):
-    """Those in docs/pretraining.md; the first is what `SHARE_OF_PEAK` stands for."""
+    """Those in docs/benchmarks.md; the first is what `SHARE_OF_PEAK` stands for."""
     made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
     assert objective_cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)
 
