@@ -1,4 +1,7 @@
-"""Where BLURB's files of a task are: folders under shared/data. EBM-PICO's has no training file."""
+"""Where BLURB's files of a task are among the corpora, see `reference.corpus`.
+
+EBM-PICO's has no training file.
+"""
 
 FOLDERS = {
     "bc5cdr_chem": "bc5cdr_chem/blurb",

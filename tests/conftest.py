@@ -18,6 +18,7 @@ with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
 from data_prep import documents, examples, vocabulary
+from tests import reference
 from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,13 +40,12 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 100)
 
 
-@pytest.fixture(scope="session")
-def shared():
-    """The folder of reference data beside the project; tests that need it skip without it."""
-    path = Path(os.environ.get("TFBIO_SHARED", ROOT.parent / "shared"))
-    if not path.is_dir():
-        pytest.skip(f"there is no reference data at {path} (set TFBIO_SHARED)")
-    return path
+def pytest_terminal_summary(terminalreporter):
+    """Counts from the reports, which the processes of pytest-xdist send to the first one."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if said := reference.summary(str(report.longrepr) for report in skipped):
+        terminalreporter.section("data that is not at hand")
+        terminalreporter.write_line(said)
 
 
 def cut(path, articles):

@@ -1,23 +1,16 @@
 """The numbers recorded from the original ELECTRA code, for the tests that compare with them."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from tests import reference
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
-SHARED = Path(os.environ.get("TFBIO_SHARED", Path(__file__).parents[2] / "shared"))
-FOLDER = SHARED / "parity" / "electra_tf1_tiny"
-
-needs_recording = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the recording of the original code is not on this machine"
-)
+FOLDER = reference.PARITY / "electra_tf1_tiny"
 
 
 def recorded_config() -> PretrainingConfig:

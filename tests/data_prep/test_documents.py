@@ -15,6 +15,7 @@ import pytest
 from data_prep import documents
 from data_prep.readers import pmc, pubmed
 from data_prep.selection import articles, boilerplate, units
+from tests import reference
 from tfbio.base import cli
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest, verify
@@ -213,12 +214,10 @@ def left_out_of(output):
     return [json.loads(line) for line in (output / "left_out.jsonl").read_bytes().splitlines()]
 
 
-def test_every_text_of_real_files_is_a_document_or_a_line(
-    pubmed_slice, shared, tmp_path, monkeypatch
-):
+def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path, monkeypatch):
     # Sentences take nine tenths of the time, and are not what is counted here.
     monkeypatch.setattr(documents, "_splitter", lambda _: lambda texts: ([x] for x in texts))
-    inputs = [*pubmed_slice.iterdir(), *(shared / "data/pubmed_xml").glob("*.xml*")]
+    inputs = [*pubmed_slice.iterdir(), *reference.corpus("pubmed_xml").glob("*.xml*")]
     book = "<PubmedBookArticle><BookDocument><PMID>5</PMID></BookDocument></PubmedBookArticle>"
     (tmp_path / "extra.xml").write_text(
         f"<PubmedArticleSet>{article('N/A', 'no number')}{book}<PubmedArticle/>"
@@ -232,7 +231,7 @@ def test_every_text_of_real_files_is_a_document_or_a_line(
             for _, element in xml.etree.ElementTree.iterparse(stream):
                 if element.tag == "MedlineCitation":
                     expected[f"pmid:{element.findtext('PMID')}"] += 1
-    full_texts = [*(shared / "data/pmc_nxml").glob("*.gz"), *documents.shipped_files(".nxml")]
+    full_texts = [*reference.corpus("pmc_nxml").glob("*.gz"), *documents.shipped_files(".nxml")]
     for path in full_texts:
         with markup.open_file(path) as stream:
             given = xml.etree.ElementTree.parse(stream).iterfind("front/article-meta/article-id")

@@ -4,6 +4,7 @@ from collections import Counter
 import pytest
 
 from data_prep import fertility, vocabulary
+from tests import reference
 from tfbio.base import cli
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
@@ -12,16 +13,16 @@ from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 
 @pytest.mark.parametrize(("task", "expected"), [("chem", 1.459), ("disease", 1.144)])
-def test_known_figures(shared, task, expected):
+def test_known_figures(task, expected):
     """Inside the mentions of the training files, lines as words: two figures known beforehand."""
-    encoder = load_fast_tokenizer(shared / "vocab/pubmedbert_uncased.txt")
-    path = shared / f"data/bc5cdr_{task}/blurb/train.tsv.gz"
+    encoder = load_fast_tokenizer(reference.PUBMEDBERT)
+    path = reference.corpus(f"bc5cdr_{task}/blurb/train.tsv.gz")
     every, inside = fertility.mention_words(path)
     assert every.total() == 118170
     found = fertility.measure(encoder, inside)
     assert found.tokens_per_word == pytest.approx(expected, abs=0.0005)
     # Once more by hand: each line by itself, with Hugging Face's tokenizer.
-    tokenizer = tokenization.wordpiece(tokenization.read_vocab(shared / PUBMEDBERT))
+    tokenizer = tokenization.wordpiece(tokenization.read_vocab(reference.PUBMEDBERT))
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         lines = [line.split() for line in stream if line.strip()]
     ids = [tokenizer.encode(word).ids for word, tag in lines if tag in "BI"]
@@ -29,13 +30,18 @@ def test_known_figures(shared, task, expected):
     assert found.tokens_per_word == tokens / len(ids)
     assert found.whole == sum(len(word) == 1 and word != [1] for word in ids) / len(ids)
     assert found.unknown == sum(word.count(1) for word in ids) / tokens
-    # The same words of the file with full tags.
-    if task == "chem":
-        full = fertility.mention_words(shared / "data/bc5cdr_chem/mtl_iob/train.tsv.gz")
-        assert full == (every, inside)
 
 
-PUBMEDBERT = "vocab/pubmedbert_uncased.txt"
+@pytest.mark.parametrize(
+    "bare, full",
+    [
+        ("ncbi_disease/blurb/test.tsv", "ncbi_disease/mtl_iob/test.tsv"),
+        ("bc5cdr_chem/blurb/train.tsv.gz", "bc5cdr_chem/mtl_iob/train.tsv.gz"),
+    ],
+)
+def test_full_tags_mark_the_same_words(bare, full):
+    full = fertility.mention_words(reference.corpus(full))
+    assert full == fertility.mention_words(reference.corpus(bare)) and full[1].total() > 900
 
 
 @pytest.fixture(scope="module")

@@ -6,30 +6,19 @@ import functools
 import gzip
 import importlib.metadata
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from lxml import etree
 
-from tests.conftest import ROOT
+from tests import reference
 from tests.fuzz import grammars
-
-SHARED = Path(os.environ.get("TFBIO_SHARED", ROOT.parent / "shared"))
-
-
-def shared(path: str) -> Path:
-    """A file of the reference data; the module that asks for it is skipped without."""
-    if not (SHARED / path).exists():
-        pytest.skip(f"there is no {SHARED / path}", allow_module_level=True)
-    return SHARED / path
 
 
 @functools.cache
 def text_of(path: str, lines: int = 0, start: int = 0) -> str:
-    """The text of a file of the reference data, or some lines of it."""
-    data = shared(path).read_bytes()
+    """The text of a file of a corpus, or some lines of it."""
+    data = reference.corpus(path).read_bytes()
     text = (gzip.decompress(data) if path.endswith(".gz") else data).decode("utf-8-sig")
     return "\n".join(text.split("\n")[start : start + lines]) if lines else text
 
@@ -52,8 +41,8 @@ def citations() -> tuple[etree._Element, ...]:
     """Some citations of PubMed's, short, with all that such have."""
     found = [*_citations(shipped("pubmed-29768149.xml"), 1)]
     found += _citations(shipped("pubmed21n1298.xml.gz"), 4)
-    if (SHARED / "data/pubmed_xml").is_dir():
-        for path in sorted((SHARED / "data/pubmed_xml").glob("*.xml*")):
+    if reference.has("pubmed_xml"):
+        for path in sorted(reference.corpus("pubmed_xml").glob("*.xml*")):
             found += _citations(path, 2)
     return tuple(found)
 
@@ -65,9 +54,8 @@ def full_texts() -> tuple[etree._Element, ...]:
     roots = [
         etree.parse(str(path), etree.XMLParser(remove_comments=True)).getroot() for path in paths
     ]
-    if (SHARED / "data/pmc_nxml").is_dir():
-        for path in sorted((SHARED / "data/pmc_nxml").glob("*.xml.gz")):
-            roots.append(etree.fromstring(gzip.decompress(path.read_bytes())))
+    for path in sorted(reference.corpus("pmc_nxml").glob("*.xml.gz")):
+        roots.append(etree.fromstring(gzip.decompress(path.read_bytes())))
     return tuple(_without_names(grammars.small(root)) for root in roots)
 
 

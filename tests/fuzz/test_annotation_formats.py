@@ -120,9 +120,8 @@ def writes_what_it_reads(folder):
 def pubtator():
     cells = ("227508", "9|t|A", "8|a|B", "227508|t|x", "0|t|")
     files = [grammars.lines(PUBTATOR, cells), grammars.lines(PUBTATOR, cells, "|")]
-    if seeds.SHARED.is_dir():
-        text = seeds.text_of("data/ncbi_disease/pubtator/NCBIdisease_Test.PubTator", 20)
-        files.append(grammars.lines(text, cells))
+    text = seeds.text_of("ncbi_disease/pubtator/NCBIdisease_Test.PubTator", 20)
+    files.append(grammars.lines(text, cells))
     return st.one_of(files)
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from tests.fuzz import damage, grammars, harness, seeds
+from tests import reference
+from tests.fuzz import damage, grammars, harness
 from tfbio.models import encoder
 from tfbio.weights import checkpoints
 
@@ -99,16 +100,14 @@ def test_missing_files(name):
 
 def _original():
     """The toy checkpoint of google-research's BERT, in which the folder's files stand."""
-    folder = seeds.shared("data/tiny_checkpoints/keras_bert_tf1")
+    folder = reference.corpus("tiny_checkpoints/keras_bert_tf1")
     return {x.name: x.read_bytes() for x in sorted(folder.iterdir()) if x.name != "LICENSE"}
 
 
-ORIGINAL = _original() if seeds.SHARED.is_dir() else {}
-needs_original = pytest.mark.skipif(not ORIGINAL, reason="there is no reference data")
+ORIGINAL = _original()
 
 
-@needs_original
-@given(st.sampled_from(sorted(ORIGINAL) or [""]), st.data())
+@given(st.sampled_from(sorted(ORIGINAL)), st.data())
 @harness.few
 def test_damaged_original(name, data):
     harness.judge(reads, ORIGINAL | {name: data.draw(damage.damaged(st.just(ORIGINAL[name])))})
@@ -148,13 +147,11 @@ def indices(draw):
     return bytes(data)
 
 
-@needs_original
 @given(st.data())
 def test_mutated_original_index(data):
     harness.judge(reads, ORIGINAL | {"bert_model.ckpt.index": data.draw(indices())})
 
 
-@needs_original
 @given(st.data())
 @harness.few
 def test_mutated_original_settings(data):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import reference
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.formats import task_files
 from tfbio.formats.splits import SPLIT_NAMES, check_splits, find_split, hold_out
@@ -194,16 +195,15 @@ def of_json():
 
 
 def real():
-    """(format, file) of lines of the reference data, where it is there."""
-    found = [(kind, TABLES[kind][2]) for kind in TABLES]
-    if seeds.SHARED.is_dir():
-        found += [
-            ("tagged", seeds.text_of("data/ncbi_disease/mtl_iob/test.tsv", 60)),
-            ("bare", seeds.text_of("data/bc5cdr_chem/blurb/test.tsv.gz", 60)),
-            ("hoc", seeds.text_of("data/hoc/blurb/test.tsv.gz", 5)),
-            ("labelled", seeds.text_of("data/gad/blurb/test.tsv", 5)),
-        ]
-    return found
+    """(format, file) of lines of the corpora that are at hand."""
+    found = [
+        ("tagged", "ncbi_disease/mtl_iob/test.tsv", 60),
+        ("bare", "bc5cdr_chem/blurb/test.tsv.gz", 60),
+        ("hoc", "hoc/blurb/test.tsv.gz", 5),
+        ("labelled", "gad/blurb/test.tsv", 5),
+    ]
+    seeded = [(kind, seeds.text_of(x, lines)) for kind, x, lines in found if reference.has(x)]
+    return [(kind, TABLES[kind][2]) for kind in TABLES] + seeded
 
 
 @given(of_tables())

@@ -10,12 +10,11 @@ import pytest
 import tensorflow as tf
 
 from scripts import parity
-from tests.parity import SHARED
+from tests import reference
 from tfbio.task_types import answers, spans
 from tfbio.task_types.classification import MultiLabel
 
-FOLDER = Path(os.environ.get("TFBIO_RECORDING", SHARED / "parity" / "finetuning_tf1_tiny"))
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"there is no recording at {FOLDER}")
+FOLDER = Path(os.environ.get("TFBIO_RECORDING", reference.PARITY / "finetuning_tf1_tiny"))
 
 
 def above(name: str, **mistakes) -> set[str]:

@@ -23,6 +23,7 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from data_prep.corpora import corpus, pubmedqa
+from tests import reference
 from tests.blurb_files import FOLDERS
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
@@ -98,9 +99,9 @@ def true_abstracts(path):
     return found
 
 
-def true_chemprot(data):
+def true_chemprot():
     """The pairs of one sentence follow each other: the sentence is that of the abstract."""
-    with zipfile.ZipFile(data / "chemprot/original/chemprot_test_gs.zip") as archive:
+    with zipfile.ZipFile(reference.corpus("chemprot/original/chemprot_test_gs.zip")) as archive:
         (texts, mentions) = (
             io.TextIOWrapper(archive.open(name), encoding="utf-8").read().split("\n")[:-1]
             for part in ("abstracts", "entities")
@@ -113,7 +114,7 @@ def true_chemprot(data):
         for pmid, name, _, a, b, _ in (line.split("\t") for line in mentions)
     }
     found, number, before = {}, 5974, None
-    for line in lines(data / "chemprot/blurb/test.tsv.gz"):
+    for line in lines(reference.corpus("chemprot/blurb/test.tsv.gz")):
         id_, masked, label = line.split("\t")
         pmid, *pair = id_.split(".")
         spans = sorted(places[pmid, name] for name in pair)
@@ -128,11 +129,11 @@ def true_chemprot(data):
     return found
 
 
-def true_ddi(data):
+def true_ddi():
     """From the XML, by BLURB's list of its files."""
-    listed = (data / "ddi2013/blurb/index/test_files.tsv").read_text().splitlines()
+    listed = reference.corpus("ddi2013/blurb/index/test_files.tsv").read_text().splitlines()
     found, number = {}, 3789
-    with zipfile.ZipFile(data / "ddi2013/original/DDICorpus-2013.zip") as archive:
+    with zipfile.ZipFile(reference.corpus("ddi2013/original/DDICorpus-2013.zip")) as archive:
         for name in listed:
             place = name.replace("test_dataset", "Test/Test for DDI Extraction task")
             for sentence in ElementTree.fromstring(archive.read(f"DDICorpus/{place}")):
@@ -144,22 +145,22 @@ def true_ddi(data):
     return found
 
 
-def true_hallmarks(data):
+def true_hallmarks():
     """From the corpus: the numbers of BLURB's columns are those of the names in their order."""
     abbreviations = ["IM", "ID", "CE", "RI", "GS", "GI", "A", "CD", "PS", "TPI"]
     found = {}
-    for line in lines(data / "hoc/blurb/test.tsv.gz")[1:]:
+    for line in lines(reference.corpus("hoc/blurb/test.tsv.gz"))[1:]:
         flags, _, id_ = line.split("\t")
         held = [x for x, flag in zip(abbreviations, flags.split(","), strict=True) if "_1" in flag]
         found[id_.replace("_s", "_")] = held
     return found
 
 
-def truth(task, data, path):
+def truth(task, path):
     if task in ("chemprot", "ddi"):
-        return (true_chemprot if task == "chemprot" else true_ddi)(data)
+        return (true_chemprot if task == "chemprot" else true_ddi)()
     if task == "hoc":
-        return true_hallmarks(data)
+        return true_hallmarks()
     if tasks.TASKS[task].kind == "tagging":
         return (true_abstracts if task == "ebm_pico" else true_sentences)(path)
     rows = [line.split("\t") for line in lines(path)]
@@ -217,21 +218,19 @@ for name in ("gad", "pubmedqa", "bioasq"):
 
 
 @pytest.fixture(scope="module")
-def test_file(shared, tmp_path_factory):
+def test_file(tmp_path_factory):
     """The file of a test set."""
 
     def find(task):
-        data = shared / "data"
         folder = tmp_path_factory.mktemp(task)
         if task == "pubmedqa":
-            corpus.write(
-                str(folder), pubmedqa.read_instances(data / task / "ori_pqal.json.gz"), True
-            )
+            source = reference.corpus("pubmedqa/ori_pqal.json.gz")
+            corpus.write(str(folder), pubmedqa.read_instances(source), True)
         elif task == "bioasq":  # cannot be shared
             rows = [f"{i:024x}\tIs it?\tIt is.\t{'no' if i % 3 else 'yes'}\n" for i in range(140)]
             (folder / "test.tsv").write_text("".join(rows))
         else:
-            folder = data / FOLDERS[task]
+            folder = reference.corpus(FOLDERS[task])
         return Path(find_split(str(folder), "test"))
 
     return find
@@ -276,14 +275,14 @@ TASKS = [pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW)) for x in SCHEMA
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_evaluators_find_every_prediction(task, shared, test_file, tmp_path, capsys):
+def test_the_evaluators_find_every_prediction(task, test_file, tmp_path, capsys):
     path = test_file(task)
     examples = tasks.TASKS[task].read(str(path))
     mistaken = with_mistakes(task, examples)
     run = write_run(tmp_path / task, task, examples, [gold(examples), mistaken], (0.5, 0.4))
     best, other = blurb_submission.submission(run), blurb_submission.submission(run, 1)
     assert "not the test set" not in capsys.readouterr().out
-    true = truth(task, shared / "data", path)
+    true = truth(task, path)
     for content in (best, other):
         check_schema(task, content)
         assert content["model_name"] == "SuperBERT"
@@ -313,10 +312,10 @@ def test_the_evaluators_find_every_prediction(task, shared, test_file, tmp_path,
         )
 
 
-def test_hallmarks_are_abbreviated_as_the_evaluator_does(shared, test_file, tmp_path):
+def test_hallmarks_are_abbreviated_as_the_evaluator_does(test_file, tmp_path):
     """Each alone, for every sentence that has any: what the evaluator's own tests expect."""
     examples = tasks.TASKS["hoc"].read(str(test_file("hoc")))
-    true = true_hallmarks(shared / "data")
+    true = true_hallmarks()
     figures = (2.86, 2.23, 1.4, 1.13, 3.98, 3.26, 3.39, 1.35, 4.96, 0.84)
     figures = dict(zip(HALLMARKS, figures, strict=True))
     names = tasks.TASKS["hoc"].labels

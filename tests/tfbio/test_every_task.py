@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
+from tests import reference
 from tests.blurb_files import FOLDERS
 from tfbio.base import config
 from tfbio.formats.splits import find_split
@@ -77,7 +78,7 @@ def first_lines(source, target, whole_sentences):
 
 
 @pytest.fixture(scope="module")
-def data_of(request, tmp_path_factory):
+def data_of(tmp_path_factory):
     def make(name):
         folder = tmp_path_factory.mktemp(name)
         if name in MADE_UP:
@@ -85,9 +86,10 @@ def data_of(request, tmp_path_factory):
                 ending = "json" if name == "bioasq_factoid" else "tsv"
                 (folder / f"{split}.{ending}").write_text("".join(MADE_UP[name]), encoding="utf-8")
             return str(folder)
-        data = request.getfixturevalue("shared") / "data"
         if name in SQUAD:
-            with gzip.open(data / "squad" / SQUAD[name], "rt", encoding="utf-8") as file:
+            with gzip.open(
+                reference.corpus(f"squad/{SQUAD[name]}"), "rt", encoding="utf-8"
+            ) as file:
                 articles = json.load(file)["data"]
             for split, article in (("train-v2.0", 0), ("dev-v2.0", 1)):
                 paragraphs = articles[article]["paragraphs"][:10]
@@ -95,12 +97,12 @@ def data_of(request, tmp_path_factory):
                 (folder / f"{split}.json").write_text(text, encoding="utf-8")
             return str(folder)
         if name == "pubmedqa":
-            splits = pubmedqa.read_instances(data / "pubmedqa" / "ori_pqal.json.gz", 0)
+            splits = pubmedqa.read_instances(reference.corpus("pubmedqa/ori_pqal.json.gz"), 0)
             corpus.write(str(folder), splits, True)
             return str(folder)
         for split in SPLITS:
             read = "dev" if name == "ebm_pico" and split == "train" else split
-            paths = (data / FOLDERS[name]).iterdir()
+            paths = reference.corpus(FOLDERS[name]).iterdir()
             (path,) = [path for path in paths if path.name.startswith(f"{read}.")]
             tagged = tasks.TASKS[name].kind == "tagging"
             first_lines(path, folder / f"{split}.tsv", whole_sentences=tagged)
@@ -218,12 +220,12 @@ ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in SPLITS]
 
 
 @pytest.mark.parametrize("name, split", [x for x in ALL_FILES if x != ("ebm_pico", "train")])
-def test_gold_fed_back_scores_100_against_the_raw_file(shared, name, split):
+def test_gold_fed_back_scores_100_against_the_raw_file(name, split):
     """However short the windows of a sentence; the labels are counted in the file itself."""
     task = tasks.TASKS[name]
-    path = find_split(str(shared / "data" / FOLDERS[name]), split)
+    path = find_split(str(reference.corpus(FOLDERS[name])), split)
     examples = task.read(path)
-    tokenizer = tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
+    tokenizer = tokenization.load_tokenizer(reference.PUBMEDBERT)
     for length in LENGTHS[split] if task.kind == "tagging" else (16,):
         predicted = gold_fed_back(task, examples, tokenizer, length)
         assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0)
@@ -239,9 +241,9 @@ LABELLED = [x for x in sorted([*MADE_UP, "pubmedqa"]) if tasks.TASKS[x].kind != 
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_gold_fed_back_scores_100_for_the_others_too(shared, name, data_of):
+def test_gold_fed_back_scores_100_for_the_others_too(name, data_of):
     task = tasks.TASKS[name]
-    tokenizer = tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
+    tokenizer = tokenization.load_tokenizer(reference.PUBMEDBERT)
     for split, examples in task.examples(data_of(name)).items():
         for length in (8, 16, 128):
             predicted = gold_fed_back(task, examples, tokenizer, length)

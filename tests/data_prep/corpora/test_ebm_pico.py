@@ -12,6 +12,7 @@ import tarfile
 import pytest
 
 from data_prep.corpora import corpus, ebm_pico
+from tests import reference
 
 FOLDERS = {"train": "train", "dev": "train", "test": "test/gold"}
 
@@ -39,8 +40,8 @@ def release(path, splits):
                     add(f"annotations/aggregated/hierarchical_labels/{name}", ["1"])
 
 
-def test_the_published_files_byte_for_byte(shared, command, tmp_path):
-    data = shared / "data/ebm_pico/blurb"
+def test_the_published_files_byte_for_byte(command, tmp_path):
+    data = reference.corpus("ebm_pico/blurb")
     published = {
         split: gzip.decompress((data / f"{split}.tsv.gz").read_bytes()).decode()
         for split in ("dev", "test")

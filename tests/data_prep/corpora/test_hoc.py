@@ -5,10 +5,11 @@ import gzip
 import pytest
 
 from data_prep.corpora import corpus, hoc
+from tests import reference
 
 
-def test_the_published_files_byte_for_byte(shared, command, tmp_path):
-    data = shared / "data/hoc"
+def test_the_published_files_byte_for_byte(command, tmp_path):
+    data = reference.corpus("hoc")
     flags = (f"--input={data}/original", f"--index={data}/blurb/index", f"--output={tmp_path}")
     done = command("corpora.hoc", *flags)
     assert done.returncode == 0, done.stderr

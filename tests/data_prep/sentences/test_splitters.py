@@ -9,6 +9,7 @@ from benchmarks import sentences as benchmark
 from data_prep import documents
 from data_prep.readers import pubmed
 from data_prep.sentences import senter, splitters
+from tests import reference
 from tfbio.base import cli
 
 TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
@@ -199,8 +200,8 @@ def test_odd_texts_are_not_lost(split, text):
     assert len(before) == len(after) == 2
 
 
-def test_the_default_is_the_best_on_gold(shared):
-    corpus = benchmark.genia(shared / "data")
+def test_the_default_is_the_best_on_gold():
+    corpus = benchmark.genia(reference.corpus("jnlpba").parent)
     corpus = corpus._replace(documents=corpus.documents[::24])
     assert sum(map(len, corpus.documents)) > 700
     default = splitters.load(splitters.resolve("auto")[0])

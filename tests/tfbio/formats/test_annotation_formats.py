@@ -15,6 +15,7 @@ from lxml import etree
 
 from data_prep import documents
 from data_prep.selection import articles
+from tests import reference
 from tfbio.base.cli import UserError
 from tfbio.formats import annotation_formats as formats
 from tfbio.formats.annotation_formats import Document, Passage
@@ -71,8 +72,8 @@ def gold(text):
 
 
 @pytest.fixture(scope="module")
-def ncbi(shared):
-    return shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_Test.PubTator"
+def ncbi():
+    return reference.corpus("ncbi_disease/pubtator/NCBIdisease_Test.PubTator")
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,8 @@ def test_what_was_read_is_written_as_ncbi_has_it(ncbi, ncbi_gold, tmp_path):
     assert [d for d, _ in ncbi_gold] == list(prediction_inputs.read(str(tmp_path / "out.pubtator")))
 
 
-def test_all_of_ncbi_training_is_read(shared, tmp_path):
-    path = shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_TrainDev.PubTator.gz"
+def test_all_of_ncbi_training_is_read(tmp_path):
+    path = reference.corpus("ncbi_disease/pubtator/NCBIdisease_TrainDev.PubTator.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         found = list(gold(file.read()))
     read = list(prediction_inputs.read(str(path)))
@@ -200,10 +201,10 @@ def test_pubmed_xml_has_title_and_abstract_where_the_passages_say(pubmed_slice):
 
 
 @pytest.fixture(scope="module")
-def full_texts(shared):
+def full_texts():
     """Real articles of several publishers."""
     found = documents.shipped_files(".nxml") + sorted(
-        map(str, (shared / "data" / "pmc_nxml").glob("*.xml.gz"))
+        map(str, reference.corpus("pmc_nxml").glob("*.xml.gz"))
     )
     assert len(found) == 10
     return found
@@ -415,9 +416,9 @@ def test_brat_files_replace_others_when_all_are_there(tmp_path):
 
 
 @pytest.mark.parametrize("form", formats.FORMATS)
-def test_all_documents_of_one_id_are_written(tmp_path, shared, form):
+def test_all_documents_of_one_id_are_written(tmp_path, form):
     """NCBI's training documents have one of them twice."""
-    path = shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_TrainDev.PubTator.gz"
+    path = reference.corpus("ncbi_disease/pubtator/NCBIdisease_TrainDev.PubTator.gz")
     documents = list(prediction_inputs.read(str(path)))
     assert [document.id for document in documents].count("8528200") == 2
     other = Document("8528200_2", "Other.", (Passage(0, 6, ""),))

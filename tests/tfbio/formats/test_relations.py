@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep.corpora import corpus, ddi
+from tests import reference
 from tests.tfbio.task_types.test_packing import SHAPE
 from tfbio.base import config
 from tfbio.formats import relations
@@ -161,9 +162,9 @@ def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
 
 
 @pytest.fixture(scope="module")
-def marked(shared):
+def marked():
     """The start of each split of DDI, with markers."""
-    data = shared / "data/ddi2013"
+    data = reference.corpus("ddi2013")
     splits = ddi.read_instances(data / "original", data / "blurb/index", "marker")
     return {name: rows[:64] for name, rows in splits.items()}
 

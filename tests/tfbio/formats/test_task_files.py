@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests import reference
 from tfbio.formats import task_files
 from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.splits import check_splits, find_split
@@ -89,25 +90,30 @@ def raw(path):
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
 
 
-def test_all_published_files_are_counted_here(shared):
+def test_all_published_files_are_counted_here():
     named = [
         f"{folder}/{name}"
         for cases in (MENTIONS, LABELLED_WORDS, INSTANCES, DOCUMENTS)
         for folder, names in cases
         for name in names.split()
     ]
-    data = shared / "data"
-    found = [
-        str(path.relative_to(data))
-        for corpus in ("*/blurb", "*/mtl_*", "*/blue", "ebm_pico/scibert")
-        for path in data.glob(f"{corpus}/*.t*")
-    ]
-    assert sorted(named) == sorted(found)
+    folders = (reference.KEPT / "corpora", reference.BESIDE / "data")
+    kept, beside = (
+        {
+            str(path.relative_to(data))
+            for corpus in ("*/blurb", "*/mtl_*", "*/blue", "ebm_pico/scibert")
+            for path in data.glob(f"{corpus}/*.t*")
+        }
+        for data in folders
+    )
+    assert len(named) == len(set(named))
+    # The folder beside the checkout need not hold all corpora.
+    assert len(kept) == 10 and kept | beside <= set(named)
 
 
 @pytest.mark.parametrize("name, count", each(MENTIONS | LABELLED_WORDS))
-def test_tagged_words_are_as_published_and_give_the_file_back(shared, name, count):
-    path = shared / "data" / name
+def test_tagged_words_are_as_published_and_give_the_file_back(name, count):
+    path = reference.corpus(name)
     text = raw(path)
     counted, scheme = (r"\tB(-\w+)?$", "BIO")
     if "ebm_pico" in name:
@@ -128,8 +134,8 @@ def test_tagged_words_are_as_published_and_give_the_file_back(shared, name, coun
     assert "\n\n".join(written) == re.sub(r"\n{2,}", "\n\n", "\n".join(lines)).strip("\n")
 
 
-def test_the_documents_of_ebm_pico_are_those_of_the_list(shared):
-    folder = shared / "data/ebm_pico/blurb"
+def test_the_documents_of_ebm_pico_are_those_of_the_list():
+    folder = reference.corpus("ebm_pico/blurb")
     for split, count in (("dev", 960), ("test", 191)):
         found = re.findall(r"^-DOCSTART- \((\d+)\)$", raw(folder / f"{split}.tsv.gz"), re.MULTILINE)
         listed = raw(folder / f"index/{split}_pmid.tsv").strip().split(",")
@@ -137,8 +143,8 @@ def test_the_documents_of_ebm_pico_are_those_of_the_list(shared):
 
 
 @pytest.mark.parametrize("name, count", each(INSTANCES))
-def test_tables_are_as_published_and_given_back(shared, name, count):
-    path = shared / "data" / name
+def test_tables_are_as_published_and_given_back(name, count):
+    path = reference.corpus(name)
     settings = TABLES[name.partition("/")[0]]
     examples = read_table(str(path), **settings)
     header = ["\t".join(settings["header"])] if "header" in settings else []
@@ -147,13 +153,13 @@ def test_tables_are_as_published_and_given_back(shared, name, count):
     assert "\n".join(header + lines) + "\n" == raw(path)
 
 
-# The sentences of BLURB's documents, as shared/data's README has them.
+# The sentences of BLURB's documents, in the files.
 HOC_SENTENCES = {"train": 12119, "dev": 1798, "test": 3547}
 
 
 @pytest.mark.parametrize("name, count", each(DOCUMENTS))
-def test_hoc_is_as_published_and_given_back(shared, name, count):
-    path = shared / "data" / name
+def test_hoc_is_as_published_and_given_back(name, count):
+    path = reference.corpus(name)
     examples = task_files.read_hoc(str(path))
     assert len({x.document for x in examples}) == count
     if "blurb" in name:
@@ -167,12 +173,12 @@ def test_hoc_is_as_published_and_given_back(shared, name, count):
     assert "\n".join(lines) + "\n" == raw(path).replace("\r\n", "\n")
 
 
-def test_hallmarks_have_the_names_of_the_original_corpus(shared):
+def test_hallmarks_have_the_names_of_the_original_corpus():
     """The labels of a document, by name in the original files and by number in BLURB's."""
     import tarfile
 
     original = collections.defaultdict(set)
-    with tarfile.open(shared / "data" / "hoc/original/hoc_labels_text.tar.gz") as archive:
+    with tarfile.open(reference.corpus("hoc/original/hoc_labels_text.tar.gz")) as archive:
         for member in archive:
             if re.search(r"labels/\d+\.txt$", member.name):
                 text = archive.extractfile(member).read().decode().lower()
@@ -180,7 +186,7 @@ def test_hallmarks_have_the_names_of_the_original_corpus(shared):
                 original[pmid] = {name for name in HALLMARKS if name in text}
     read = collections.defaultdict(set)
     for split in ("train", "dev", "test"):
-        for x in task_files.read_hoc(str(shared / "data" / f"hoc/blurb/{split}.tsv.gz")):
+        for x in task_files.read_hoc(str(reference.corpus(f"hoc/blurb/{split}.tsv.gz"))):
             read[x.document] |= set(x.label)
     assert len(read) == 1852
     assert read == {pmid: original[pmid] for pmid in read}
@@ -190,8 +196,8 @@ def test_hallmarks_have_the_names_of_the_original_corpus(shared):
     "name, count, without",
     [("xquad.en.json.gz", 1190, 0), ("cs224n_half_dev-v2.0.json.gz", 6078, 3168)],
 )
-def test_squad_is_read_whole(shared, name, count, without):
-    path = shared / "data/squad" / name
+def test_squad_is_read_whole(name, count, without):
+    path = reference.corpus(f"squad/{name}")
     questions = task_files.read_squad(str(path))
     text = raw(path)
     assert len(questions) == count == len(re.findall(r'"question":', text))
@@ -232,9 +238,9 @@ def test_clinical_sts_has_the_texts_and_the_score_last(write):
 
 @pytest.mark.parametrize("single, last", ["SE", "UL"])
 @pytest.mark.parametrize("name", ["bc5cdr_chem/mtl_iob", "ncbi_disease/blurb", "jnlpba/mtl_5class"])
-def test_iobes_and_bilou_are_read_as_their_iob_form(shared, write, name, single, last):
+def test_iobes_and_bilou_are_read_as_their_iob_form(write, name, single, last):
     """Tags are changed line by line, by the one behind each."""
-    names = (shared / "data" / name).glob("test.tsv*")
+    names = reference.corpus(name).glob("test.tsv*")
     (source,) = names
     text = read_text(str(source))
     lines, count = text.split("\n"), 0
@@ -642,8 +648,8 @@ def test_an_id_that_stands_twice_is_named(write):
 
 
 @pytest.mark.parametrize("folder", ["ncbi_disease", "chemprot", "gad", "hoc"])
-def test_published_splits_pass(shared, folder):
-    blurb = str(shared / "data" / folder / "blurb")
+def test_published_splits_pass(folder):
+    blurb = str(reference.corpus(f"{folder}/blurb"))
     reads = {"hoc": task_files.read_hoc, "chemprot": read_table, "gad": read_gad}
     read = reads.get(folder, task_files.read_tagged_words)
     splits = {x: read(find_split(blurb, x)) for x in ("train", "dev", "test")}

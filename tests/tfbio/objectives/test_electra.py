@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.parity import FOLDER, Recording, needs_recording, recorded_config
+from tests.parity import FOLDER, Recording, recorded_config
 from tests.tfbio.models.test_encoder import assert_drawn
 from tfbio.base import config
 from tfbio.models import randomness
@@ -31,7 +31,6 @@ def model():
     return model
 
 
-@needs_recording
 def test_logits_and_losses_of_the_original_code(model, recording):
     output = model(
         recording.batch, recording.masked(0), NO_SEED, corrupted_ids=recording.corrupted(0)
@@ -46,7 +45,6 @@ def test_logits_and_losses_of_the_original_code(model, recording):
     np.testing.assert_allclose(output.loss, recording["step0/total_loss"], rtol=1e-5)
 
 
-@needs_recording
 def test_gradients_of_the_original_code(model, recording):
     pairs = weight_names.of_electra(model)
     variables = [variable for variable, _ in pairs]
@@ -98,7 +96,6 @@ def test_gradients_of_the_original_code(model, recording):
     check(gradients(), late=True)
 
 
-@needs_recording
 def test_four_optimizer_steps_of_the_original_code(model, recording):
     config = recorded_config()
     rate = optimization.WarmupLinearDecay(
@@ -121,7 +118,6 @@ def test_four_optimizer_steps_of_the_original_code(model, recording):
         np.testing.assert_allclose(variable, expected, rtol=1e-4, atol=1e-6, err_msg=str(names))
 
 
-@needs_recording
 @pytest.mark.parametrize("untied", [True, False])
 def test_who_learns_from_the_generators_loss(recording, untied):
     """Its own layers, or with the generator tied the discriminator's, and always the embeddings."""
@@ -153,7 +149,6 @@ def without_repeats(masked):
     return masked._replace(weights=tf.constant(weights))
 
 
-@needs_recording
 def test_a_generator_with_embeddings_of_its_own(recording):
     settings = dataclasses.replace(
         recorded_config(), untied_generator_embeddings=True, generator_layers_fraction=0.34
@@ -171,7 +166,6 @@ def test_a_generator_with_embeddings_of_its_own(recording):
     assert learns == [True, False, False]
 
 
-@needs_recording
 def test_without_a_generator_any_word_is_as_likely(recording):
     from scipy import stats
 
@@ -186,7 +180,6 @@ def test_without_a_generator_any_word_is_as_likely(recording):
     assert stats.chisquare(np.bincount(np.concatenate(replaced), minlength=200)).pvalue > 1e-4
 
 
-@needs_recording
 def test_temperature_and_disallow_correct(recording, model):
     masked = without_repeats(recording.masked(0))
     hidden = masked.weights.numpy() > 0

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.parity import Recording, needs_recording, recorded_config
+from tests.parity import Recording, recorded_config
 from tfbio.objectives import gradients
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 
 
-@needs_recording
 @pytest.mark.parametrize(
     "settings",
     [

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests import reference
 from tfbio.reporting import published
 
 BLURB_MODELS = [model for model in published.MODELS if model.blurb_score]
@@ -28,8 +29,8 @@ def test_the_blurb_score_of_a_models_13_figures_is_the_printed_one(own):
     assert abs(score - float(own.blurb_score)) < 0.01
 
 
-def test_of_bioelectras_two_scores_that_of_the_text_does_not_follow_from_its_figures(shared):
-    assert "82.40%" in (shared / "papers" / "bioelectra.txt").read_text()
+def test_of_bioelectras_two_scores_that_of_the_text_does_not_follow_from_its_figures():
+    assert "82.40%" in reference.paper("bioelectra.txt")
     figures = model("BioELECTRA P").figures
     score = published.blurb_score({title: float(figure) for title, figure in figures.items()})
     assert score - 82.40 > 0.07
@@ -43,9 +44,9 @@ def test_a_missing_data_set_is_no_zero():
         published.blurb_score(figures)
 
 
-def test_blurbs_paper_has_these_figures(shared):
+def test_blurbs_paper_has_these_figures():
     """Also of the models that are not in our table: the score is what the definition gives."""
-    text = (shared / "papers" / "pubmedbert_blurb.txt").read_text()
+    text = reference.paper("pubmedbert_blurb.txt")
     rows = {}
     for line in text[: text.index("Table 6. Comparison")].splitlines()[-16:]:
         if len(numbers(line)) == 9:
@@ -67,8 +68,8 @@ def test_blurbs_paper_has_these_figures(shared):
         assert abs(score - float(printed)) < 0.01
 
 
-def test_the_collected_table_has_these_figures(shared):
-    text = (shared / "RECIPES.md").read_text()
+def test_the_collected_table_has_these_figures():
+    text = (reference.PAPERS / "collected_scores.md").read_text()
     lines = text[text.index("## Published test scores") :].splitlines()
     header, _, *rows = ([x.strip() for x in line.split("|")[1:-1]] for line in lines if "|" in line)
     assert len(rows) == 18
@@ -81,8 +82,8 @@ def test_the_collected_table_has_these_figures(shared):
             assert "".join(found) == figure, (title, name)
 
 
-def test_bioelectras_paper_has_these_figures(shared):
-    text = (shared / "papers" / "bioelectra.txt").read_text()
+def test_bioelectras_paper_has_these_figures():
+    text = reference.paper("bioelectra.txt")
     blue = [column.title for column in published.BLUE]
     for own in published.MODELS:
         if own.source == published.BIOELECTRA_BLUE:
@@ -94,8 +95,8 @@ def test_bioelectras_paper_has_these_figures(shared):
         assert "\n".join(figures[13:]) in text
 
 
-def test_bioms_paper_has_these_figures(shared):
-    lines = (shared / "papers" / "biom_transformers.txt").read_text().splitlines()
+def test_bioms_paper_has_these_figures():
+    lines = reference.paper("biom_transformers.txt").splitlines()
     for name, start in {
         "BioM-ELECTRA base": "BioM-ELECTRA _B",
         "BioM-ELECTRA large": "BioM-ELECTRAL\t",
@@ -107,8 +108,8 @@ def test_bioms_paper_has_these_figures(shared):
         assert list(model(name).figures)[3:5] == ["ChemProt", "SQuAD v2.0"]
 
 
-def test_biomegatrons_paper_has_these_figures(shared):
-    lines = (shared / "papers" / "biomegatron.txt").read_text().splitlines()
+def test_biomegatrons_paper_has_these_figures():
+    lines = reference.paper("biomegatron.txt").splitlines()
     found = [numbers(line) for line in lines if line.startswith("BioMegatron 345m Bio-vocab-30k")]
     figures = model("BioMegatron 345m, 30k").figures
     assert list(figures.values()) == [f1 for _, _, f1 in found[:4]]
@@ -122,7 +123,7 @@ def test_biomegatrons_paper_has_these_figures(shared):
     }
 
 
-def test_bio_lms_paper_has_these_figures(shared):
+def test_bio_lms_paper_has_these_figures():
     names = {
         "BC5-chem": "BC5CDR-C.",
         "BC5-disease": "BC5CDR-D.",
@@ -137,7 +138,7 @@ def test_bio_lms_paper_has_these_figures(shared):
         "i2b2-2012": "I2B2-2012",
         "i2b2-2014": "I2B2-2014",
     }
-    lines = (shared / "papers" / "bio_lm.txt").read_text().splitlines()
+    lines = reference.paper("bio_lm.txt").splitlines()
     # The names of the data sets end in numbers, too, but without a point.
     rows = {line.split(" ")[0]: numbers(line) for line in lines if len(numbers(line)) == 8}
     figures = model("bio-lm large").figures

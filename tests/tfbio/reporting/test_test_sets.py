@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.corpora import corpus, ddi, pubmedqa
+from tests import reference
 from tests.blurb_files import FOLDERS
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
@@ -29,8 +30,8 @@ def examples_of(task, path, split="test"):
 
 
 @pytest.mark.parametrize("task", FOLDERS)
-def test_blurbs_files_are_known(task, shared):
-    examples = examples_of(task, shared / "data" / FOLDERS[task])
+def test_blurbs_files_are_known(task):
+    examples = examples_of(task, reference.corpus(FOLDERS[task]))
     same = test_sets.Match(1) if task == "gad" else SAME
     assert test_sets.compare(task, examples) == same
     # One example less, or another label.
@@ -59,8 +60,8 @@ def test_the_numbers_are_those_that_a_submission_must_have():
         assert [*known[task]] == [f"fold {number}" for number in range(1, test_sets.FOLDS + 1)]
 
 
-def test_pubmedqa_is_known(shared, tmp_path):
-    source = shared / "data" / "pubmedqa" / "ori_pqal.json.gz"
+def test_pubmedqa_is_known(tmp_path):
+    source = reference.corpus("pubmedqa/ori_pqal.json.gz")
     corpus.write(str(tmp_path), pubmedqa.read_instances(source), True)
     assert test_sets.compare("pubmedqa", examples_of("pubmedqa", tmp_path)) == SAME
 
@@ -74,12 +75,12 @@ def test_pubmedqa_is_known(shared, tmp_path):
         ("jnlpba", "jnlpba/mtl_5class/test.tsv.gz"),
     ],
 )
-def test_other_files_of_the_same_examples_are_known(task, file, shared):
-    assert test_sets.compare(task, examples_of(task, shared / "data" / file)) == SAME
+def test_other_files_of_the_same_examples_are_known(task, file):
+    assert test_sets.compare(task, examples_of(task, reference.corpus(file))) == SAME
 
 
-def test_markers_are_known_as_dummies_are(shared, tmp_path):
-    data = shared / "data" / "ddi2013"
+def test_markers_are_known_as_dummies_are(tmp_path):
+    data = reference.corpus("ddi2013")
     source = data / "original" / "DDICorpus-2013.zip"
     corpus.write(str(tmp_path), ddi.read_instances(source, data / "blurb/index", "marker"), True)
     examples = examples_of("ddi", tmp_path)
@@ -88,9 +89,9 @@ def test_markers_are_known_as_dummies_are(shared, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["ncbi_disease", "gad", "biosses", "hoc"])
-def test_what_says_nothing_of_the_examples_does_not_matter(task, shared, tmp_path):
+def test_what_says_nothing_of_the_examples_does_not_matter(task, tmp_path):
     """Line ends, gzip, ids, the order; and the file of a run's predictions."""
-    path = Path(find_split(str(shared / "data" / FOLDERS[task]), "test"))
+    path = Path(find_split(str(reference.corpus(FOLDERS[task])), "test"))
     data = path.read_bytes()
     data = gzip.decompress(data) if path.suffix == ".gz" else data
     (tmp_path / "test.tsv.gz").write_bytes(gzip.compress(data.replace(b"\n", b"\r\n")))
@@ -106,8 +107,8 @@ def test_what_says_nothing_of_the_examples_does_not_matter(task, shared, tmp_pat
     assert test_sets.compare(task, predictions.read(path, tasks.TASKS[task].kind)[0]) == same
 
 
-def test_what_is_not_the_published_set_is_said(shared):
-    folder = shared / "data" / "chemprot" / "blurb"
+def test_what_is_not_the_published_set_is_said():
+    folder = reference.corpus("chemprot/blurb")
     examples = examples_of("chemprot", folder)
 
     def said(examples, *of):
@@ -122,7 +123,7 @@ def test_what_is_not_the_published_set_is_said(shared):
     assert said(dev[:1000], 11268) == "1,000 test examples, not the published 15,745"
     assert said(dev[:2], 11268) == "2 test examples, not the published 15,745"
     assert said(examples, len(examples)) == ""
-    other = examples_of("hoc", shared / "data" / "hoc" / "blue")
+    other = examples_of("hoc", reference.corpus("hoc/blue"))
     aside = test_sets.compare("hoc", other).aside
     assert aside == "2,896 test examples, not the published 3,547"
 

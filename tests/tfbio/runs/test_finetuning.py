@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples as pretraining_examples
+from tests import reference
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
@@ -436,14 +437,12 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
 
 
 @pytest.mark.parametrize("protocol", ["authors", "bioelectra"])
-def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(
-    shared, pretrained, tmp_path, protocol
-):
+def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(pretrained, tmp_path, protocol):
     changes = {"sequence_length": 64, "num_train_epochs": 0.02, "num_trials": 1}
     root = Path(finetuning.__file__).parents[2]
     done = subprocess.run(
         [sys.executable, str(root / "run_finetuning.py"), "--task=biosses", "--output_dir=out"]
-        + [f"--data_dir={shared / 'data' / 'biosses' / 'blurb'}", f"--init_checkpoint={pretrained}"]
+        + [f"--data_dir={reference.corpus('biosses/blurb')}", f"--init_checkpoint={pretrained}"]
         + [f"--hparams={protocol}", *(f"--set={name}={value}" for name, value in changes.items())],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(root)},

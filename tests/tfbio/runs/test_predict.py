@@ -25,6 +25,7 @@ from sklearn.metrics import f1_score
 import tfbio.runs.predictor
 from data_prep import documents
 from data_prep.sentences import splitters
+from tests import reference
 from tfbio.base.cli import UserError
 from tfbio.formats import task_files
 from tfbio.formats.annotation_formats import Document, Passage
@@ -93,9 +94,9 @@ def test_sentences_and_words_keep_their_places(splitter):
     assert len([x for n, x, _ in read if n == 1]) >= 4
 
 
-def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(shared, splitter):
+def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(splitter):
     """Tags from one file, and text and offsets from another; sentences and words are ours."""
-    folder = shared / "data" / "ncbi_disease"
+    folder = reference.corpus("ncbi_disease")
     documents = list(prediction_inputs.read(str(folder / "pubtator" / "NCBIdisease_Test.PubTator")))
     raw = {"".join(document.text.split()): document for document in documents}
     tags, letters, own = {}, "", []
@@ -128,11 +129,9 @@ def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(shared, splitter
 
 
 @pytest.mark.slow
-def test_entities_of_new_text_are_those_of_the_run(
-    shared, fine_tuned, cpu, tmp_path, splitter, capsys
-):
+def test_entities_of_new_text_are_those_of_the_run(fine_tuned, cpu, tmp_path, splitter, capsys):
     """Each sentence of the test set as a document: what `test_entities.jsonl` has."""
-    blurb = shared / "data" / "ncbi_disease" / "blurb"
+    blurb = reference.corpus("ncbi_disease/blurb")
     folder = fine_tuned(
         "ncbi_disease",
         blurb,
@@ -179,7 +178,7 @@ def test_entities_of_new_text_are_those_of_the_run(
             assert {x["type"] for x in expected} <= {"Disease"}
 
     # Every form has the same entities; the best trial is taken.
-    raw = [str(shared / "data" / "ncbi_disease" / "pubtator" / "NCBIdisease_Test.PubTator")]
+    raw = [str(reference.corpus("ncbi_disease/pubtator/NCBIdisease_Test.PubTator"))]
     capsys.readouterr()
     for form, name in (("jsonl", "a"), ("bioc", "b.xml"), ("pubtator", "c"), ("brat", "d")):
         predict.predict(folder, raw, str(tmp_path / name), strategy=cpu, form=form)
@@ -240,10 +239,8 @@ def test_entities_of_new_text_are_those_of_the_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sentence_roles", "biosses", "hoc"])
-def test_labels_of_new_texts_are_those_of_the_run(
-    shared, roles_folder, fine_tuned, cpu, tmp_path, name
-):
-    data = roles_folder if name == "sentence_roles" else shared / "data" / name / "blurb"
+def test_labels_of_new_texts_are_those_of_the_run(roles_folder, fine_tuned, cpu, tmp_path, name):
+    data = roles_folder if name == "sentence_roles" else reference.corpus(f"{name}/blurb")
     # Long enough that not all texts get one label; most of HoC's sentences have none.
     epochs = 1.0 if name == "hoc" else 30.0
     longer = {"num_train_epochs": epochs, "max_train_examples": 128, "layerwise_lr_decay": 1.0}
@@ -562,8 +559,8 @@ def test_answers_of_electras_head(make_trial, cpu, tmp_path):
 
 
 @pytest.mark.slow
-def test_answers_to_new_questions_are_those_of_the_run(shared, fine_tuned, cpu, tmp_path):
-    source = shared / "data" / "squad" / "cs224n_half_dev-v2.0.json.gz"
+def test_answers_to_new_questions_are_those_of_the_run(fine_tuned, cpu, tmp_path):
+    source = reference.corpus("squad/cs224n_half_dev-v2.0.json.gz")
     with gzip.open(source, "rt", encoding="utf-8") as file:
         articles = json.load(file)["data"]
     for split, article in (("train", 0), ("dev", 1), ("test", 2)):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import reference
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
 from tfbio.models.batches import NO_TARGET
 from tfbio.runs import finetuner
@@ -320,12 +321,12 @@ def padding(packer, batches):
         ("hoc", 32, 128, {1: 0.13, 8: 0.13}),
     ],
 )
-def test_little_of_the_batches_is_padding(name, size, length, most, replicas, shared):
+def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
     task = tasks.TASKS[name]
     settings = FinetuningConfig(train_batch_size=size, sequence_length=length)
-    tokenizer = tokenization.load_tokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
+    tokenizer = tokenization.load_tokenizer(str(reference.PUBMEDBERT))
     kind = kinds.make(task.kind, task.labels, settings)
-    examples = task.examples(str(shared / "data" / name / "blurb"))
+    examples = task.examples(str(reference.corpus(f"{name}/blurb")))
     found = {}
     for split in SPLITS:
         pieces = kind.pieces(examples[split], tokenizer, length)

@@ -17,6 +17,7 @@ from scipy import stats
 from seqeval.metrics import sequence_labeling as seqeval_default
 from seqeval.metrics import v1 as strict_seqeval
 
+from tests import reference
 from tfbio.task_types import answer_scores, bootstraps, metrics, tag_schemes
 from tfbio.task_types.scores import ScoreError
 
@@ -366,9 +367,9 @@ def test_absence_may_be_predicted_beside_presence():
         assert scores == pytest.approx(expected)
 
 
-def test_the_truth_of_hoc_scores_1(shared):
+def test_the_truth_of_hoc_scores_1():
     """BLURB's test set; of its documents 53 have no label, and no sentence may fall out."""
-    with gzip.open(shared / "data/hoc/blurb/test.tsv.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(reference.corpus("hoc/blurb/test.tsv.gz"), "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
     ids = [row[-1].split("_")[0] for row in rows]
     truth = [{x[:-2] for x in row[0].split(",") if x.endswith("_1")} for row in rows]

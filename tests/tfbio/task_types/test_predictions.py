@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tests import reference
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
 from tfbio.task_types import predictions, tasks
 from tfbio.task_types.answers import Answers
@@ -88,10 +89,10 @@ def test_sentences_of_a_document_keep_their_ids(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["blurb", "blue"])
-def test_hallmarks_are_written_as_they_were_given(source, shared, tmp_path):
+def test_hallmarks_are_written_as_they_were_given(source, tmp_path):
     """What is true gives the file of the data; what is predicted is read as the truth is."""
     task = tasks.TASKS["hoc"]
-    data = shared / "data" / "hoc" / source / "test.tsv.gz"
+    data = reference.corpus(f"hoc/{source}/test.tsv.gz")
     examples, path = task.read(str(data)), tmp_path / "test_hallmarks.tsv"
     predictions.write_hallmarks(str(path), examples, [x.label for x in examples])
     # BLUE's have Windows line ends.

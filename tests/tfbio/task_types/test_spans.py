@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import reference
 from tfbio.base import config
 from tfbio.formats import task_files
 from tfbio.formats.task_examples import Question
@@ -23,8 +24,8 @@ FILES = ("cs224n_half_dev-v2.0.json.gz", "xquad.en.json.gz")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(shared):
-    return tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
+def tokenizer():
+    return tokenization.load_tokenizer(reference.PUBMEDBERT)
 
 
 def question(context, *found, text="What?", name="q"):
@@ -109,9 +110,9 @@ def test_a_window_without_the_answer_has_cls_for_a_target(tokenizer):
 
 
 @pytest.fixture(scope="module")
-def long_contexts(shared, tokenizer, tmp_path_factory):
+def long_contexts(tokenizer, tmp_path_factory):
     """The questions on the longest contexts of SQuAD v2.0, as a file with one answer for each."""
-    with gzip.open(shared / "data" / "squad" / FILES[0], "rt", encoding="utf-8") as file:
+    with gzip.open(reference.corpus(f"squad/{FILES[0]}"), "rt", encoding="utf-8") as file:
         articles = json.load(file)["data"]
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     # From tokens back to the text Google's code gives up at [UNK].
@@ -129,14 +130,14 @@ def long_contexts(shared, tokenizer, tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=[256, 384])
-def both(request, shared, tokenizer, long_contexts):
+def both(request, tokenizer, long_contexts):
     """Our questions and pieces, and Google's examples and features."""
     from official.nlp.data import squad_lib
     from official.nlp.tools import tokenization as google
 
     length = request.param
     examples = squad_lib.read_squad_examples(long_contexts, True, True)
-    googles = google.FullTokenizer(str(shared / "vocab" / "pubmedbert_uncased.txt"))
+    googles = google.FullTokenizer(str(reference.PUBMEDBERT))
     features = []
     squad_lib.convert_examples_to_features(
         examples, googles, length, min(128, length // 3), 64, True, features.append
@@ -208,8 +209,8 @@ def test_answers_are_googles(both):
     ],
     ids=["v2.0", "xquad"],
 )
-def test_gold_fed_back_is_the_answer(shared, tokenizer, name, inside, too_long, length):
-    questions = task_files.read_squad(str(shared / "data" / "squad" / name))
+def test_gold_fed_back_is_the_answer(tokenizer, name, inside, too_long, length):
+    questions = task_files.read_squad(str(reference.corpus(f"squad/{name}")))
     pieces = KIND.pieces(questions, tokenizer, length)
     assert pieces.lengths.max() == length and len(pieces.input_ids) > len(questions)
     outputs = []
@@ -251,8 +252,8 @@ def test_gold_fed_back_is_the_answer(shared, tokenizer, name, inside, too_long, 
     ],
     ids=["composed", "combining", "dotted", "greek", "invisible"],
 )
-def test_an_answer_is_cut_from_the_original_text(shared, lower_case, context, answer):
-    path = shared / "vocab" / "pubmedbert_uncased.txt"
+def test_an_answer_is_cut_from_the_original_text(lower_case, context, answer):
+    path = reference.PUBMEDBERT
     tokenizer = tokenization.load_tokenizer(path, lower_case)
     pieces = KIND.pieces([question(context, answer)], tokenizer, 64)
     logits = np.zeros([len(pieces.input_ids[0]), 2], np.float32)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import reference
 from tfbio.base.config import ConfigError
 from tfbio.formats import task_files
 from tfbio.formats.splits import find_split
@@ -16,8 +17,8 @@ CORPORA = ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(shared):
-    return tokenization.load_tokenizer(shared / "vocab" / "pubmedbert_uncased.txt")
+def tokenizer():
+    return tokenization.load_tokenizer(reference.PUBMEDBERT)
 
 
 def test_windows_own_every_word_once_and_overlap():
@@ -43,7 +44,7 @@ def test_a_word_is_owned_where_it_has_more_around_it():
     assert found[1][:3] == (6, 14, 7)
 
 
-def test_the_first_token_of_a_word_has_its_tag(shared, tokenizer):
+def test_the_first_token_of_a_word_has_its_tag(tokenizer):
     kind = tagging.Tagging(("O", "B", "I"))
     sentence = TaggedSentence("s", ("Naloxone", "\u200b", "reverses"), ("B", "O", "I"))
     pieces = kind.pieces([sentence], tokenizer, 32)
@@ -125,9 +126,9 @@ def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
 
 @pytest.mark.parametrize("scheme", ["BIOUL", "IO"])
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme):
+def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
     """Counted in the tags themselves: IO has what stands between other tags as one entity."""
-    folder = shared / "data" / corpus / "blurb"
+    folder = reference.corpus(f"{corpus}/blurb")
     sentences = task_files.read_tagged_words(find_split(str(folder), "test"))
     kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
     pieces = kind.pieces(sentences, tokenizer, 128)
@@ -142,9 +143,9 @@ def test_what_a_scheme_loses_of_the_gold_tags(shared, tokenizer, corpus, scheme)
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
-def test_no_tag_is_lost_with_other_vocabularies(shared, vocabulary_of_kind, kind):
+def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, kind):
     """In windows of 16 tokens, of which these vocabularies' words take many."""
-    path = find_split(str(shared / "data" / "bc5cdr_chem" / "blurb"), "dev")
+    path = find_split(str(reference.corpus("bc5cdr_chem/blurb")), "dev")
     sentences = task_files.read_tagged_words(path)[:400]
     other = tokenization.load_tokenizer(vocabulary_of_kind[kind], kind != "byte_bpe")
     learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from data_prep import sentence_roles
+from tests import reference
 from tfbio.base import config
 from tfbio.base.cli import UsageError, UserError
 from tfbio.formats.label_sets import HALLMARKS
@@ -313,8 +314,8 @@ def test_a_negative_label_that_is_not_clear_is_named(task, labels, wanted, words
 
 
 @pytest.mark.parametrize("name, folder", [("chemprot", "chemprot"), ("ddi", "ddi2013")])
-def test_own_relations_are_scored_as_those_of_blurb(name, folder, shared, tmp_path):
-    data = shared / "data" / folder / "blurb"
+def test_own_relations_are_scored_as_those_of_blurb(name, folder, tmp_path):
+    data = reference.corpus(f"{folder}/blurb")
     for split in SPLITS:
         lines = read_text(find_split(str(data), split))
         (tmp_path / f"{split}.tsv").write_text(f"id\ttext\tlabel\n{lines}")

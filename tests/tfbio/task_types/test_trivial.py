@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from data_prep.corpora import corpus, pubmedqa
+from tests import reference
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.task_types import tasks, trivial
@@ -19,8 +20,8 @@ def texts(labels):
     return [LabelledText(str(i), "a", x, document=str(i)) for i, x in enumerate(labels)]
 
 
-def split(shared, folder, task, name):
-    return tasks.TASKS[task].read(find_split(str(shared / "data" / folder), name))
+def split(folder, task, name):
+    return tasks.TASKS[task].read(find_split(str(reference.corpus(folder)), name))
 
 
 @pytest.mark.parametrize(
@@ -33,24 +34,24 @@ def split(shared, folder, task, name):
         ("ddi", "ddi2013/blurb", "DDI-effect", 10.75),
     ],
 )
-def test_of_relations_it_is_the_most_frequent_one(task, folder, answer, figure, shared):
-    dev, test = (split(shared, folder, task, name) for name in ("dev", "test"))
+def test_of_relations_it_is_the_most_frequent_one(task, folder, answer, figure):
+    dev, test = (split(folder, task, name) for name in ("dev", "test"))
     found, scores = of(task, dev, test)
     assert found == f"{answer} for every text"
     assert 100 * scores["f1"] == pytest.approx(figure, abs=0.005)
 
 
-def test_of_answers_it_is_the_most_frequent_one(shared, tmp_path):
+def test_of_answers_it_is_the_most_frequent_one(tmp_path):
     """276 of PubMedQA's 500 are yes."""
-    source = shared / "data" / "pubmedqa" / "ori_pqal.json.gz"
+    source = reference.corpus("pubmedqa/ori_pqal.json.gz")
     corpus.write(str(tmp_path), pubmedqa.read_instances(source), True)
     examples = tasks.TASKS["pubmedqa"].examples(str(tmp_path))
     found, scores = of("pubmedqa", examples["dev"], examples["test"])
     assert (found, scores["accuracy"]) == ("yes for every text", 276 / 500)
 
 
-def test_of_hallmarks_it_is_the_one_that_scores_highest(shared):
-    dev, test = (split(shared, "hoc/blurb", "hoc", name) for name in ("dev", "test"))
+def test_of_hallmarks_it_is_the_one_that_scores_highest():
+    dev, test = (split("hoc/blurb", "hoc", name) for name in ("dev", "test"))
     found, scores = of("hoc", dev, test)
     names = tasks.TASKS["hoc"].labels
     best = names.index(found.removesuffix(" for every text"))

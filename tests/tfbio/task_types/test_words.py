@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests import reference
 from tfbio.formats import task_files
 from tfbio.formats.splits import find_split
 from tfbio.runs import prediction_inputs
@@ -19,8 +20,8 @@ CORPORA = {
 }
 
 
-def sentences_of(shared, corpus):
-    path = find_split(str(shared / "data" / corpus / "blurb"), "test")
+def sentences_of(corpus):
+    path = find_split(str(reference.corpus(f"{corpus}/blurb")), "test")
     scheme = "IO" if corpus == "ebm_pico" else "BIO"
     return task_files.read_tagged_words(path, scheme=scheme)
 
@@ -73,20 +74,20 @@ def test_no_character_is_lost_but_white_space(rule):
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_the_rule_is_told_by_the_corpus(shared, corpus):
-    sentences = sentences_of(shared, corpus)
+def test_the_rule_is_told_by_the_corpus(corpus):
+    sentences = sentences_of(corpus)
     assert words.rule_of(sentences) == CORPORA[corpus]
 
 
 @pytest.mark.parametrize("corpus", [name for name in CORPORA if name not in ("jnlpba", "ebm_pico")])
-def test_words_that_are_parted_at_punctuation_come_out_the_same(shared, corpus):
-    for sentence in sentences_of(shared, corpus):
+def test_words_that_are_parted_at_punctuation_come_out_the_same(corpus):
+    for sentence in sentences_of(corpus):
         assert tuple(split(" ".join(sentence.words), "punctuation")) == sentence.words
 
 
-def test_the_raw_text_of_ncbi_has_its_words(shared):
+def test_the_raw_text_of_ncbi_has_its_words():
     """All 24,497 of the test set: the documents and the sentences stand in another order."""
-    folder = shared / "data" / "ncbi_disease"
+    folder = reference.corpus("ncbi_disease")
     pubtator = str(folder / "pubtator" / "NCBIdisease_Test.PubTator")
     raw = {}
     for document in prediction_inputs.read(pubtator):
@@ -94,7 +95,7 @@ def test_the_raw_text_of_ncbi_has_its_words(shared):
         raw[squeezed[:40]] = squeezed, bounds(split(document.text, "punctuation"))
     assert len(raw) == 100
     document, seen = [], 0
-    for sentence in sentences_of(shared, "ncbi_disease"):
+    for sentence in sentences_of("ncbi_disease"):
         document += sentence.words
         joined = "".join(document)
         squeezed, expected = raw.get(joined[:40], ("", None))
@@ -114,10 +115,10 @@ def test_the_raw_text_of_ncbi_has_its_words(shared):
         ("ebm_pico", "punctuation", 0.501, 0.953),
     ],
 )
-def test_words_that_are_parted_at_blanks(shared, corpus, rule, sentences, share):
+def test_words_that_are_parted_at_blanks(corpus, rule, sentences, share):
     """With the usual blanks around punctuation taken out, as far as that can be guessed."""
     same, right, count = 0, 0, 0
-    examples = sentences_of(shared, corpus)
+    examples = sentences_of(corpus)
     for example in examples:
         text = re.sub(r" ([,.;:?!%)\]]|'s\b)", r"\1", " ".join(example.words))
         text = re.sub(r"([(\[]) ", r"\1", text)

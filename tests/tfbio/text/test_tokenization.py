@@ -1,5 +1,4 @@
 import io
-import os
 import subprocess
 import sys
 import unicodedata
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import reference
 from tfbio.text import sentencepiece_model, tokenization, vocabularies, word_table
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
@@ -17,12 +17,8 @@ SPECIAL = "".join(f"{token}\n" for token in vocabularies.SPECIAL_TOKENS)
 
 @pytest.fixture(scope="session")
 def pubmedbert_vocab():
-    """The vocabulary of PubMedBERT, from the reference data beside the project."""
-    shared = Path(os.environ.get("TFBIO_SHARED", ROOT.parent / "shared"))
-    path = shared / "vocab/pubmedbert_uncased.txt"
-    if not path.is_file():
-        pytest.skip(f"there is no reference data at {path} (set TFBIO_SHARED)")
-    return path
+    """The vocabulary of PubMedBERT."""
+    return reference.PUBMEDBERT
 
 
 def test_lines_are_ids(tmp_path):

@@ -12,9 +12,10 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples
+from tests import reference
 from tests.conftest import ROOT
 from tests.hugging_face import SHAPE
-from tests.parity import FOLDER, SHARED, Recording, needs_recording, recorded_config
+from tests.parity import FOLDER, Recording, recorded_config
 from tfbio import convert
 from tfbio.base import storage
 from tfbio.base.cli import UserError
@@ -62,7 +63,6 @@ def train(model, optimizer, recording, step, seen):
     return float(output.loss)
 
 
-@needs_recording
 def test_what_is_written_back_is_the_same_bit_for_bit(tmp_path):
     model, optimizer = make()
     tensorflow1.load(str(FOLDER / "model.ckpt-4"), model, optimizer)
@@ -75,7 +75,6 @@ def test_what_is_written_back_is_the_same_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(found[name], value, name)
 
 
-@needs_recording
 def test_training_that_the_original_code_began_goes_on():
     """Eight steps, of which the original code did the first four, or none."""
     recording = Recording()
@@ -92,7 +91,6 @@ def test_training_that_the_original_code_began_goes_on():
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
 
 
-@needs_recording
 def test_without_an_optimizer_there_are_the_weights_alone(tmp_path):
     model, _ = make()
     tensorflow1.load(str(FOLDER / "model.ckpt-4"), model)
@@ -105,7 +103,6 @@ def test_without_an_optimizer_there_are_the_weights_alone(tmp_path):
         tensorflow1.load(str(tmp_path / "weights"), *make())
 
 
-@needs_recording
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
     model, _ = make()
     path = tmp_path / "model.ckpt"
@@ -117,7 +114,6 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
         tensorflow1.load(str(path), model)
 
 
-@needs_recording
 def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
     config = recorded_config()
     config = dataclasses.replace(
@@ -131,7 +127,6 @@ def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
         np.testing.assert_array_equal(variable, old)
 
 
-@needs_recording
 def test_a_tied_generator_has_no_layers_of_its_own(tmp_path):
     """In the original code its layers are those of the scope electra."""
     model = electra.Electra(dataclasses.replace(recorded_config(), untied_generator=False))
@@ -146,10 +141,7 @@ def test_a_tied_generator_has_no_layers_of_its_own(tmp_path):
 
 # --- Found, and told what it is ------------------------------------------------------------------
 
-TINY_BERT = SHARED / "data" / "tiny_checkpoints" / "keras_bert_tf1"
-needs_bert = pytest.mark.skipif(
-    not TINY_BERT.is_dir(), reason="the checkpoint of the original BERT code is not here"
-)
+TINY_BERT = reference.corpus("tiny_checkpoints/keras_bert_tf1")
 
 
 def original_name(name):
@@ -209,7 +201,6 @@ def bert(tmp_path):
     return model, folder
 
 
-@needs_bert
 def test_the_names_are_those_of_the_original_bert(tmp_path):
     """For what the other tests write are the names of a checkpoint of that code."""
     prefix = str(TINY_BERT / "bert_model.ckpt")
@@ -332,7 +323,6 @@ def copy_recording(folder, *steps, heads=4):
     return folder
 
 
-@needs_recording
 def test_an_electra_is_known_by_its_tensors(tmp_path):
     folder = str(copy_recording(tmp_path / "electra", 0, 4))
     expected = recorded_config()
@@ -352,7 +342,6 @@ def test_an_electra_is_known_by_its_tensors(tmp_path):
     assert hugging_face.read_generator(str(tmp_path / "converted")).hidden_size == 24
 
 
-@needs_recording
 def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
     folder = copy_recording(tmp_path / "electra", 4, heads=0)
     with pytest.raises(TensorFlow1Error, match="48 is no multiple of 64: put a bert_config.json"):
@@ -476,7 +465,6 @@ def test_an_albert_gives_what_transformers_gives(albert, tmp_path):
     np.testing.assert_allclose(*word_logits(restored(str(tmp_path / "run")), theirs), atol=2e-5)
 
 
-@needs_recording
 def test_settings_of_another_model_are_refused(tmp_path):
     folder = copy_recording(tmp_path / "electra", 4)
     wanted = recorded_config()
@@ -500,7 +488,6 @@ def test_an_albert_without_its_settings_is_refused(albert):
         checkpoints.read_settings(str(folder))
 
 
-@needs_bert
 def test_a_damaged_checkpoint_is_named(tmp_path):
     folder = tmp_path / "bert"
     shutil.copytree(TINY_BERT, folder)
@@ -521,7 +508,6 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 
 @pytest.mark.slow
-@needs_recording
 def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, cpu, tmp_path):
     """`convert`, then `pretrain`; and as if all steps had been ours."""
     made = {"sequence_length": 32, "held_out_fraction": 0.2, "shards": 1, "workers": 1}
