@@ -7,6 +7,7 @@ beside the checkout, or where TFBIO_SHARED says, and a test that asks for it is 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -61,7 +62,8 @@ def summary(reasons: Iterable[str]) -> str:
     Returns:
         A few sentences; empty if no case was left out for lack of data.
     """
-    names = Counter(r.partition(REASON)[2] for r in reasons if REASON in r)
+    found = (re.search(re.escape(REASON) + r"([\w./]+)", reason) for reason in reasons)
+    names = Counter(match[1] for match in found if match)
     if not names:
         return ""
     count = names.total()
