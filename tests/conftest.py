@@ -41,7 +41,7 @@ def pytest_collection_finish():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Counts from the reports, which the processes of pytest-xdist send to the first one."""
+    """Says what was left out for lack of data, of all workers of pytest-xdist together."""
     skipped = terminalreporter.stats.get("skipped", [])
     if said := reference.summary(str(report.longrepr) for report in skipped):
         terminalreporter.section("data that is not at hand")
