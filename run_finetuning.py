@@ -205,7 +205,7 @@ def _train() -> None:
         paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning
-    from tfbio.task_types import kinds
+    from tfbio.task_types import types
     from tfbio.weights import checkpoints
 
     if FLAGS.dry_run:
@@ -222,7 +222,7 @@ def _train() -> None:
         return
     strategy = _make_strategy()
     for each in settings:  # all of a sweep's before the first
-        kinds.make(task.kind, task.labels, each)
+        types.make(task.kind, task.labels, each)
     if swept:
         encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
         for each in settings:

@@ -59,13 +59,13 @@ def settings_of(task: Task, engine: str, epochs: float, seed: int) -> Finetuning
 def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     """A function that trains so many steps more."""
     from tfbio.runs import finetuner
-    from tfbio.task_types import kinds
+    from tfbio.task_types import types
     from tfbio.text import tokenization, vocabularies
     from tfbio.training import distribution
     from tfbio.weights import checkpoints
 
     settings = settings_of(task, engine, epochs=100, seed=0)
-    kind = kinds.make(task.kind, task.labels, settings)
+    kind = types.make(task.kind, task.labels, settings)
     examples = task.examples(data_dir)["train"]
     vocabulary = vocabularies.find_vocabulary(model)
     lower_case = checkpoints.read_settings(model)["lower_case"]

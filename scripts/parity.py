@@ -30,11 +30,10 @@ from tfbio.formats import task_files
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.task_model import TaskModel
-from tfbio.runs import finetuning
 from tfbio.runs.finetuner import Finetuner
-from tfbio.task_types import answer_scores, answers, kinds, own_data, packing, tasks
+from tfbio.task_types import answer_scores, answers, own_data, packing, tasks, types
 from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
+from tfbio.task_types.inference import make_model
 from tfbio.text import tokenization
 from tfbio.training import optimization
 from tfbio.weights import tensorflow1, weight_names
@@ -173,7 +172,7 @@ class Recorded:
             **(encoder_changes or {}),
         )
         self.tokenizer = tokenization.load_tokenizer(folder / "vocab.txt", given["do_lower_case"])
-        self.kind = kinds.make(kind, labels, self.config)
+        self.kind = types.make(kind, labels, self.config)
         self.finetuner = Finetuner(
             self.config,
             encoder,
@@ -257,10 +256,11 @@ class Recorded:
     @contextlib.contextmanager
     def in_float64(self) -> Iterator[None]:
         """Gives the `Finetuner` a model of the same weights that computes in float64."""
-        model, before = self.finetuner.model, keras.mixed_precision.global_policy()
+        finetuner = self.finetuner
+        model, before = finetuner.model, keras.mixed_precision.global_policy()
         keras.mixed_precision.set_global_policy("float64")
         try:
-            self.finetuner.model = TaskModel(*self.finetuner.arguments)
+            self.finetuner.model = make_model(finetuner.encoder_config, self.kind, self.config)
             self.finetuner.model.set_weights(model.get_weights())
             yield
         finally:
@@ -630,7 +630,8 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     if recorded.name == "multilabel":  # whose labels are numbers in the recording
         score = own_data.own_score("multilabel", kind.labels)
     found = dict(score(examples, predicted))
-    found |= finetuning.bioelectra_code_scores(kind, score, examples, predicted, pieces, outputs)
+    theirs = kind.authors_scores(score, examples, predicted, pieces, outputs)
+    found |= {f"bioelectra_code_{name}": value for name, value in theirs.items()}
     names, scale = METRICS[recorded.name]
     scores = {name: scale * found.get(own, np.nan) for name, own in names.items()}
     losses, weights = kind.losses(logits, batch)

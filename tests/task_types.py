@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuner
-from tfbio.task_types import kinds, packing
+from tfbio.task_types import packing, types
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.text import tokenization
 
@@ -96,7 +96,7 @@ def make_finetuner(
     """
     kind, labels, changes = TASK_TYPES[name]
     settings = dataclasses.replace(settings, **changes)
-    made = kinds.make(kind, labels, settings)
+    made = types.make(kind, labels, settings)
     tokenizer = tokenization.load_tokenizer(vocabulary)
     long = [sentence for sentence in sentences if len(sentence.split()) > 8][:23]
     texts = make_examples(name, long)

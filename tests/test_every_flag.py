@@ -199,7 +199,7 @@ def make_files(folder):
     )
     (folder / "model").mkdir()
     (folder / "model" / "config.json").write_text(
-        '{"encoder": {}, "task": "ner", "trained_on": {"kind": "tagging"}}'
+        '{"encoder": {}, "task": "ner", "trained_on": {"new_text": "documents"}}'
     )
     (folder / "task").mkdir()
     for split in ("train", "dev", "test"):

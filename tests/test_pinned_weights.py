@@ -28,8 +28,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.pretraining import Trainer
+from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.kinds import make as make_kind
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.tokenization import load_tokenizer
 
@@ -183,7 +183,7 @@ def finetune(name: str, vocabulary: str) -> Record:
     """Computes what is recorded of a case of fine-tuning."""
     kind, changes = FINETUNED[name]
     settings = dataclasses.replace(FINETUNING, **changes)
-    learnt = make_kind(kind, LABELS.get(kind, ()), settings)
+    learnt = types.make(kind, LABELS.get(kind, ()), settings)
     tokenizer = load_tokenizer(vocabulary, new_tokens=MARKERS)
     pieces = learnt.pieces(make_examples(kind, settings), tokenizer, settings.sequence_length)
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")

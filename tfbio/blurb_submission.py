@@ -150,10 +150,13 @@ def submission(run: Run, seed: int | None = None) -> dict:
     Raises:
       SubmissionError: there is no such trial, or the test set is not BLURB's.
     """
-    kind = tasks.TASKS[run.task].kind
+    # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
+    from tfbio.task_types import types
+
+    task_type = types.TYPES[tasks.TASKS[run.task].kind]
     trial = _trial(run, seed)
-    path = os.path.join(trial, "test_predictions.tsv")
-    examples, predicted = predictions.read(path, kind)
+    path = os.path.join(trial, task_type.predictions_file("test"))
+    examples, predicted = task_type.read_predictions(path)
     if len(examples) != SIZES[run.task]:
         raise SubmissionError(
             f"{path} has {len(examples)} examples, and BLURB's test set of {NAMES[run.task]} has "
@@ -161,7 +164,7 @@ def submission(run: Run, seed: int | None = None) -> dict:
         )
     if aside := test_sets.compare(run.task, examples).aside:
         print(f"{path}: not the test set of {NAMES[run.task]} as BLURB's scripts make it: {aside}.")
-    if kind == "tagging":
+    if task_type.of_tokens:
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
         found = of_words(places, predicted)

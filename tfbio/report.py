@@ -48,8 +48,7 @@ HOW = (
     "BioASQ factoid the questions) are drawn anew; p is that of the paired bootstrap "
     "(Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs scored on the same draws. "
     "It is of one task, not corrected for the number of tasks. With few examples, as in BIOSSES, "
-    "both are rough. The macro F1 of relations has neither, since a draw may lack a label; nor "
-    "have answers in spans of runs of earlier versions, which kept no gold answers."
+    "both are rough. The macro F1 of relations has neither, since a draw may lack a label."
 )
 OF_FOLDS = (
     "Of folds, mean, SD and median are over the folds, each with the mean over its seeds; the "

@@ -15,12 +15,13 @@ from tests import task_types
 from tfbio.base.example_codec import parse_example
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
-from tfbio.models import target, task_model
+from tfbio.models import target
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining
-from tfbio.task_types import kinds
+from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.inference import make_model
 from tfbio.text import tokenization, vocabularies
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
@@ -150,15 +151,13 @@ def make_finetuner(vocab_file, small_shape, sentences):
 def make_trial(vocab_file, small_shape, tmp_path):
     """A trial of a fine-tuning run, with random weights that tell its inputs apart."""
 
-    def make(kind, labels, known, null_threshold=None, vocabulary=vocab_file, **changes):
+    def make(kind, labels, known, calibration=None, vocabulary=vocab_file, **changes):
         size = tokenization.load_tokenizer(vocabulary).vocab_size
         shape = dataclasses.replace(small_shape, vocab_size=size)
         settings = FinetuningConfig(**{"sequence_length": 48, **changes})
-        made = kinds.make(kind, labels, settings)
-        head = (made.num_outputs, made.of_tokens, 0.0, settings.pooling, settings.tagging_head)
-        head += (settings.text_head, settings.beam_size * (settings.span_head == "electra"))
+        made = types.make(kind, labels, settings)
         keras.utils.set_random_seed(0)
-        model = task_model.TaskModel(shape, *head)
+        model = make_model(shape, made, settings)
         rng = np.random.default_rng(0)
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.2, variable.shape))
@@ -169,13 +168,19 @@ def make_trial(vocab_file, small_shape, tmp_path):
         trial = tmp_path / "out" / "trial_0"
         trial.mkdir(parents=True)
         tf.train.Checkpoint(model=model).write(str(trial / "model"))
-        (trial / "scores.json").write_text(json.dumps({"null_threshold": null_threshold}))
+        (trial / "scores.json").write_text(json.dumps({made.calibration_name: calibration}))
         vocabularies.copy_vocabulary(vocabulary, trial.parent)
         written = {
             **dataclasses.asdict(settings),
             "encoder": dataclasses.asdict(shape),
             "lower_case": vocabulary.suffix != ".json",
-            "trained_on": {"kind": kind, "labels": labels, "markers": False, **known},
+            "trained_on": {
+                "kind": kind,
+                "labels": labels,
+                "new_text": made.new_text,
+                "markers": False,
+                **known,
+            },
         }
         (trial.parent / "config.json").write_text(json.dumps(written))
         return str(trial), written

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from scripts import parity
 from tests import reference
-from tfbio.task_types import answers, spans
-from tfbio.task_types.classification import MultiLabel
+from tfbio.task_types import answers, question_answering
+from tfbio.task_types.multilabel import MultiLabel
 
 FOLDER = Path(os.environ.get("TFBIO_RECORDING", reference.PARITY / "finetuning_tf1_tiny"))
 
@@ -69,7 +69,7 @@ def test_mistakes_are_found(quantity, name, mistake):
 
 def test_mistakes_in_what_has_no_setting_are_found(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(spans, "NO_ANSWER_WEIGHT", 1.0)
+        patch.setattr(question_answering, "NO_ANSWER_WEIGHT", 1.0)
         assert "losses, relative" in above("qa")
     with monkeypatch.context() as patch:  # the beam follows one start
         patch.setattr(answers, "_beam", lambda logits, size, own=answers._beam: own(logits, 1))

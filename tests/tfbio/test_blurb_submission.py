@@ -29,7 +29,7 @@ from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.reporting import results
-from tfbio.task_types import predictions, tasks
+from tfbio.task_types import tasks, types
 
 ROOT = Path(__file__).parents[2]
 BIO = {"O", "B", "I"}
@@ -243,10 +243,8 @@ def write_run(folder, task, examples, of_seeds, dev):
     for seed, predicted in enumerate(of_seeds):
         trial = folder / f"trial_{seed}"
         trial.mkdir(parents=True)
-        predictions.write(str(trial), "test", examples, predicted)
-        if task.kind == "tagging":
-            path = str(trial / "test_entities.jsonl")
-            predictions.write_entities(path, examples, predicted, task.entity_type)
+        task_type = types.TYPES[task.kind]
+        task_type.write_predictions(str(trial), "test", examples, predicted, task.entity_type)
         trials.append({"seed": seed, "dev": {metric: dev[seed]}})
         if task.kind == "regression":
             trials[-1]["test"] = task.score(examples, predicted)
@@ -380,7 +378,7 @@ def test_a_submission_is_of_one_model_and_of_blurb(tmp_path, monkeypatch, capsys
 
 
 def test_runs_that_do_not_say_where_sentences_stand_are_refused(tmp_path, monkeypatch):
-    """Those of earlier versions, and of files without EBM-PICO's lines for its abstracts."""
+    """As of files without EBM-PICO's lines for its abstracts."""
     monkeypatch.setitem(blurb_submission.SIZES, "ebm_pico", 1)
     sentence = TaggedSentence("3", ("pain", "."), ("I-OUT", "O"))
     run = write_run(tmp_path, "ebm_pico", [sentence], [[sentence.tags]], [0.5])

@@ -13,7 +13,7 @@ from tests.blurb_files import FOLDERS
 from tfbio.base import config
 from tfbio.formats.splits import find_split
 from tfbio.runs import finetuning
-from tfbio.task_types import answers, kinds, tasks
+from tfbio.task_types import answers, tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
@@ -202,7 +202,7 @@ def written(label, task):
 
 def gold_fed_back(task, examples, tokenizer, length):
     """The predictions of a model that is sure of the targets."""
-    kind = kinds.make(task.kind, task.labels, FinetuningConfig())
+    kind = types.make(task.kind, task.labels, FinetuningConfig())
     sure = {
         "tagging": lambda target: np.maximum(target, 0),
         "classification": lambda target: np.eye(len(task.labels))[target],

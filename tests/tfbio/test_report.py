@@ -204,7 +204,8 @@ def own_data(write):
         path = Path(write("sentence_roles", name=name))
         scores = json.loads((path / "scores.json").read_text())
         (path / "scores.json").write_text(json.dumps(scores | {"task": "classification"}))
-        known = {"data_set": data_dir, "trained_on": {"kind": "classification"}}
+        of_task = {"kind": "classification", "labels": []}
+        known = {"data_set": data_dir, "trained_on": of_task}
         (path / "config.json").write_text(json.dumps(known | settings))
         return str(path)
 
@@ -231,22 +232,6 @@ def test_data_of_ones_own_have_columns_of_their_own(own_data, tmp_path):
     # The baseline's data are known by what is in them.
     assert [row["baseline"] for row in rows] == ["", "base", "", ""]
     assert r"my\_50\% (classification)" in (path.parent / "report.tex").read_text()
-
-
-def test_a_run_of_before_has_its_column(own_data, write, tmp_path):
-    """Without the name of its data, or with its name alone."""
-    own_data("/x/roles", "new")
-    own_data("roles", "name alone")
-    path = Path(own_data("", "old"))
-    (path / "config.json").unlink()
-    report.write_report(
-        [f"{tmp_path}/new/*", f"b={tmp_path}/name alone/*", f"c={path}"], str(tmp_path / "report")
-    )
-    rows = read_runs(tmp_path / "report")
-    assert [row["model"] for row in rows] == ["ours", "b", "c"]
-    assert rows[0]["data_set"] == "x/roles (classification)"
-    assert re.fullmatch(r"roles \w{6} \(classification\)", rows[1]["data_set"])
-    assert rows[2]["data_set"] == "classification"
 
 
 def test_answers_in_spans_have_intervals_of_both_figures(tmp_path):

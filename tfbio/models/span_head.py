@@ -70,7 +70,7 @@ class SpanHead(keras.layers.Layer):
 
         Args:
           vectors: float32 [tokens, size].
-          batch: see `packing.fill`, with the targets of `spans.Spans` in training.
+          batch: see `packing.fill`, with the targets of `QuestionAnswering` in training.
           is_training: whether ends are scored for the true starts, or for the best ones.
 
         Returns:

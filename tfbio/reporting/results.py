@@ -14,8 +14,9 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,14 +24,14 @@ from tfbio.base import run_folders, storage
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import bootstraps, own_data, predictions, tasks, trivial
+from tfbio.task_types import bootstraps, own_data, tasks
 from tfbio.task_types.scores import Scores
+
+if TYPE_CHECKING:
+    from tfbio.task_types.task_type import Score, TaskType
 
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
 SAMPLES = 10_000
-
-# Of data of the user's own, where that is not `--task` itself.
-OWN_KINDS = {"ner": "tagging", "pair": "classification", "qa": "spans"}
 
 
 class ResultsError(UserError):
@@ -49,8 +50,7 @@ class Run:
       tests: for each seed the figures of the test set, in [0, 1] or [-1, 1].
       examples: of the test set, with what is true; none if the predictions cannot be resampled.
       scores: of each seed, by the task's own function; none with no examples.
-      data_set: of data of the user's own the path of their folder; of runs of earlier versions its
-        name, or "".
+      data_set: of data of the user's own the path of their folder; else "".
       data: of data of the user's own what tells their content; "" if that is not known.
       devs: for each seed the figures of the development set; none if one is not known.
       dev_set: which part of the development set that is, "200 of 11,268"; "" for all of it.
@@ -270,9 +270,10 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         devs = [trial["dev"] for trial in scores["trials"] if "dev" in trial]
         settings_file = path.with_name("config.json")
         settings = json.loads(settings_file.read_text()) if settings_file.is_file() else {}
-        known = settings.get("trained_on", {})
-        kind, labels = known.get("kind"), known.get("labels")
         data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
+        if task in own_data.OWN:
+            known = settings["trained_on"]
+            kind, labels, data_set = known["kind"], known["labels"], settings["data_set"]
         used = scores.get("examples", {})
         *_, drawn_of = used.get("test", [0])
         dev_used, dev_of = used.get("dev", [0, 0])
@@ -286,34 +287,28 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
             f"{path}, or config.json beside it, cannot be read ({storage.reason(error)}): give the "
             "--output_dir of a finished run_finetuning.py run."
         ) from error
-    if kind is None:  # of an earlier version
-        kind = tasks.TASKS[task].kind if task in tasks.TASKS else OWN_KINDS.get(task, task)
     run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
     run = dataclasses.replace(run, match=test_sets.compare(task, []))
     if len(devs) == len(tests):
         part = f"{dev_used:,} of {dev_of:,}" if dev_used < dev_of else ""
         run = dataclasses.replace(run, devs=devs, dev_set=part)
     if task in own_data.OWN:
-        run = dataclasses.replace(run, data_set=settings.get("data_set", ""), data=data)
-    elif task not in tasks.TASKS:
+        run = dataclasses.replace(run, data_set=data_set, data=data)
+        score = own_data.own_score(task, labels)
+    elif task in tasks.TASKS:
+        kind, score = tasks.TASKS[task].kind, tasks.TASKS[task].score
+    else:
         return run
-    file_name = "test_answers.jsonl" if kind == "spans" else "test_predictions.tsv"
-    files = [Path(folder, f"trial_{seed}", file_name) for seed in seeds]
-    if kind == "spans" and not all(file.exists() for file in files):  # of an earlier version
-        return run
-    contents = [predictions.read(str(file), kind) for file in files]
+    # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
+    from tfbio.task_types import types
+
+    task_type = types.TYPES[kind]
+    files = [Path(folder, f"trial_{seed}", task_type.predictions_file("test")) for seed in seeds]
+    contents = [task_type.read_predictions(str(file)) for file in files]
     examples = contents[0][0]
     for file, (others, _) in zip(files, contents, strict=True):
         if others != examples:
             raise ResultsError(f"{file} and {files[0]} are of different data: run the run again.")
-    if task in tasks.TASKS:
-        score = tasks.TASKS[task].score
-    else:
-        if labels is None:  # of an earlier version; these are needed for several labels alone
-            sets = [example.label for example in examples] if kind == "multilabel" else []
-            sets += [label for _, own in contents for label in own] if sets else []
-            labels = sorted({label for own in sets for label in own})
-        score = own_data.own_score(task, labels)
     own_scores = [score(examples, found) for _, found in contents]
     for file, found, value in zip(files, own_scores, run.values(), strict=True):
         # A sum of rounded numbers depends on its order.
@@ -329,17 +324,17 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         scores=own_scores,
         match=match,
         part_of=task if match.aside else "",
-        trivial=_trivial(run, kind, score, files[0], examples),
+        trivial=_trivial(run, task_type, score, files[0], examples),
     )
 
 
-def _trivial(run: Run, kind: str, score: Callable, file: Path, examples: Sequence[Example]) -> Run:
+def _trivial(
+    run: Run, task_type: type[TaskType], score: Score, file: Path, examples: Sequence[Example]
+) -> Run:
     """See `Run.trivial`; without predictions on the development set the answer is the test's."""
-    path = file.with_name(file.name.replace("test", "dev", 1))
-    dev = examples
-    if kind in ("classification", "multilabel", "regression") and path.exists():
-        dev = predictions.read(str(path), kind)[0]
-    answer, scores = trivial.one_answer(kind, score, dev, examples)
+    path = file.with_name(task_type.predictions_file("dev"))
+    dev = task_type.read_predictions(str(path))[0] if path.exists() else examples
+    answer, scores = task_type.one_answer(score, dev, examples)
     return Run(answer, "trivial", run.task, run.metric, [scores], examples, [scores])
 
 

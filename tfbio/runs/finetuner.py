@@ -6,7 +6,6 @@ whether others ran before it or not.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,11 +17,10 @@ import tf_keras as keras
 from tfbio.base.cli import UserError
 from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.task_model import TaskModel
 from tfbio.task_types import fixed_shapes, packing
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.kinds import Kind
-from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.inference import Inference, make_model
+from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution, optimization
 from tfbio.weights import checkpoints
 
@@ -30,8 +28,6 @@ from tfbio.weights import checkpoints
 DROPOUT_STREAM, ORDER_STREAM, SUBSET_STREAM = 0, 1, 2
 # Steps between two log lines, and two points of the curves.
 LOG_EVERY = 50
-# Prediction batches of one call, where their shape is fixed.
-PREDICTED_AT_ONCE = 8
 
 
 class DivergedError(UserError):
@@ -79,14 +75,8 @@ def training_order(num_examples: int, num_used: int, num_steps: int, batch_size:
     return np.concatenate(epochs)[:needed]
 
 
-def has_fixed_shapes(config: FinetuningConfig, strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether batches have a few shapes that are known beforehand."""
-    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)
-
-
-class Finetuner:
-    """Trains and predicts; `initialize` begins a trial.
+class Finetuner(Inference):
+    """Trains a model as well as predicting with it; `initialize` begins a trial.
 
     Args:
       config: all settings.
@@ -101,31 +91,16 @@ class Finetuner:
         self,
         config: FinetuningConfig,
         encoder_config: EncoderConfig,
-        kind: Kind,
+        kind: TaskType,
         pad_id: int,
         num_steps: int,
         strategy: tf.distribute.Strategy,
     ):
-        self.config, self.kind, self.pad_id = config, kind, pad_id
-        self.strategy, self.num_steps = strategy, num_steps
+        super().__init__(config, encoder_config, kind, pad_id, strategy)
+        self.num_steps = num_steps
         # The pieces that the shapes of training batches were chosen for, and the shapes.
         self._chosen: tuple[packing.Pieces, list[fixed_shapes.Shape]] | None = None
-        self.arguments = (
-            dataclasses.replace(
-                encoder_config,
-                hidden_dropout_prob=config.hidden_dropout_prob,
-                attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-            ),
-            kind.num_outputs,
-            kind.of_tokens,
-            config.hidden_dropout_prob if config.tagging_dropout else 0.0,
-            config.pooling,
-            config.tagging_head,
-            config.text_head,
-            config.beam_size if config.span_head == "electra" else 0,
-        )
         with strategy.scope():
-            self.model = TaskModel(*self.arguments)
             self.optimizer = optimization.Adam(
                 optimization.SCHEDULES[config.schedule](
                     # Not rounded, as in the original ELECTRA code.
@@ -171,7 +146,7 @@ class Finetuner:
           with_head: whether the head starts from there, too.
         """
         keras.utils.set_random_seed(seed)
-        fresh = TaskModel(*self.arguments)
+        fresh = make_model(self.encoder_config, self.kind, self.config)
         for variable, value in zip(self.model.variables, fresh.variables, strict=True):
             variable.assign(value.numpy())
         if init_checkpoint:
@@ -224,11 +199,6 @@ class Finetuner:
                     f"{variable.name} is not finite after step {step} of seed {seed}: try a lower "
                     "learning_rate, or a higher warmup_proportion."
                 )
-
-    @property
-    def fixed_shapes(self) -> bool:
-        """Whether batches have a few shapes that are known beforehand."""
-        return has_fixed_shapes(self.config, self.strategy)
 
     def _take_steps(
         self,
@@ -391,27 +361,6 @@ class Finetuner:
         start = tf.constant(0), tf.constant(0.0)
         return tf.while_loop(lambda index, _: index < steps, body, start)[1]
 
-    def _batch_of(
-        self,
-        arrays: dict[str, tf.Tensor],
-        index: tf.Tensor,
-        shape: fixed_shapes.Shape,
-        of_tokens: tuple[str, ...],
-    ) -> dict[str, tf.Tensor]:
-        """Returns one of the batches of a call, a part for each replica."""
-
-        def of_replica(context: tf.distribute.experimental.ValueContext) -> dict[str, tf.Tensor]:
-            part = {
-                name: array[index, context.replica_id_in_sync_group]
-                for name, array in arrays.items()
-            }
-            return {
-                name: array[..., : shape.row_length] if name in of_tokens else array
-                for name, array in part.items()
-            }
-
-        return self.strategy.experimental_distribute_values_from_function(of_replica)
-
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
@@ -472,153 +421,6 @@ class Finetuner:
             maximum_iterations=count,
         )
         return loss, gradients
-
-    def predict(
-        self,
-        pieces: packing.Pieces,
-        with_probabilities: bool = False,
-        done: Callable[[int], None] = lambda count: None,
-    ) -> list[np.ndarray]:
-        """The outputs of each piece, as `kind.outputs` says: [tokens, ...], or [outputs].
-
-        With probabilities, which a kind of tags has: float32 [tokens, 2], tags and how probable.
-
-        Args:
-          pieces: see `Tagging.pieces`.
-          with_probabilities: see above.
-          done: called after each batch with the number of pieces that are done.
-        """
-        if self.fixed_shapes:
-            return self._predict_fixed(pieces, with_probabilities, done)
-        lengths = pieces.lengths
-        replicas = self.strategy.num_replicas_in_sync
-        num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
-        size = math.ceil(len(lengths) / num_batches / replicas) * replicas
-        packer = self._packer(pieces, size)
-        # Every batch has long and short pieces alike, so that one shape serves nearly all.
-        order = np.argsort(-lengths, kind="stable")
-        outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
-        for number in range(num_batches):
-            chosen = order[number::num_batches]
-            chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
-            # And so has every replica's share.
-            chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
-            parts = packer.batch(chosen)
-            found = self._predict_step(self._distribute(parts), with_probabilities)
-            for part, values in zip(
-                parts, self.strategy.experimental_local_results(found), strict=True
-            ):
-                values = values.numpy()
-                for number_in_part, piece in enumerate(part.pieces):
-                    if self.kind.of_tokens:
-                        first = part.arrays["first"][number_in_part]
-                        outputs[piece] = values[first : first + lengths[piece]]
-                    else:
-                        outputs[piece] = values[number_in_part]
-            done(len(lengths) * (number + 1) // num_batches)
-        return outputs
-
-    @tf.function
-    @tf.autograph.experimental.do_not_convert
-    def _predict_step(
-        self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
-    ) -> tf.Tensor:
-        return self.strategy.run(
-            self._replica_outputs,
-            args=(batch, with_probabilities),
-            options=distribution.STATIC_SHAPES,
-        )
-
-    @tf.autograph.experimental.do_not_convert
-    def _replica_outputs(
-        self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
-    ) -> tf.Tensor:
-        logits = self.model(batch)
-        found = self.kind.outputs(logits, batch)
-        if with_probabilities:
-            shares = self.kind.probabilities(logits, batch)
-            return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
-        return found
-
-    def _predict_fixed(
-        self, pieces: packing.Pieces, with_probabilities: bool, done: Callable[[int], None]
-    ) -> list[np.ndarray]:
-        """Does what `predict` does, with one shape for all data and many batches in a call.
-
-        Rows take as many pieces as they hold.
-        """
-        replicas = self.strategy.num_replicas_in_sync
-        packer = fixed_shapes.prediction_packer(pieces, self.config, replicas, self.pad_id)
-        (shape,) = packer.shapes
-        number_of_calls = math.ceil(len(pieces.lengths) / PREDICTED_AT_ONCE)  # or fewer
-        sizes = [PREDICTED_AT_ONCE] * number_of_calls
-        calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
-        outputs: list[np.ndarray] = [np.empty(0)] * len(pieces.lengths)
-        count_done = 0
-        for call in fixed_shapes.ahead(calls):
-            count = tf.constant(len(call.batches))
-            found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
-            if self.has_probabilities and not with_probabilities:
-                found = found[..., 0].astype(np.int32)
-            for values, batch in zip(found, call.batches, strict=True):
-                for piece, replica, first, number in zip(
-                    batch.texts, batch.replica, batch.first, batch.number, strict=True
-                ):
-                    own = slice(first, first + packer.lengths[piece])
-                    outputs[piece] = values[replica, own if self.kind.of_tokens else number]
-                count_done += len(batch.texts)
-            done(count_done)
-        return outputs
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether the outputs are labels, beside which there are probabilities."""
-        return isinstance(self.kind, Tagging)
-
-    @tf.function
-    @tf.autograph.experimental.do_not_convert
-    def _predict_batches(
-        self,
-        arrays: dict[str, tf.Tensor],
-        count: tf.Tensor,
-        shape: fixed_shapes.Shape,
-        of_tokens: tuple[str, ...],
-    ) -> tf.Tensor:
-        """Predicts many batches; for the arguments see `_train_steps`.
-
-        Tags come with their probabilities, wanted or not: so one graph serves scores and texts.
-
-        Returns:
-          float32 [batches, replicas, ...].
-        """
-        outputs = partial(self._replica_outputs, with_probabilities=self.has_probabilities)
-
-        def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            batch = self._batch_of(arrays, index, shape, of_tokens)
-            each = self.strategy.run(outputs, args=(batch,), options=distribution.STATIC_SHAPES)
-            each = tf.stack(self.strategy.experimental_local_results(each))
-            return index + 1, found.write(index, each)
-
-        start = tf.constant(0), tf.TensorArray(tf.float32, count)
-        return tf.while_loop(lambda index, _: index < count, body, start)[1].stack()
-
-    def _packer(self, pieces: packing.Pieces, batch_size: int, parts: int = 0) -> packing.Packer:
-        return packing.Packer(
-            pieces,
-            batch_size,
-            parts or self.strategy.num_replicas_in_sync,
-            self.pad_id,
-            padded_length=0 if self.config.run.pack else self.config.sequence_length,
-        )
-
-    def _distribute(self, parts: list[packing.Part]) -> dict[str, tf.Tensor]:
-        """One part of a batch to each replica."""
-        tensors = [
-            {name: tf.constant(array) for name, array in part.arrays.items()} for part in parts
-        ]
-        return self.strategy.experimental_distribute_values_from_function(
-            lambda context: tensors[context.replica_id_in_sync_group]
-        )
 
 
 def _grouped(parts: list[packing.Part], replicas: int) -> list[packing.Part]:

@@ -14,7 +14,7 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +28,10 @@ from tfbio.formats import relations
 from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
-from tfbio.runs.finetuner import Finetuner, has_fixed_shapes, training_order
-from tfbio.task_types import answers, kinds, metrics, packing, predictions, words
-from tfbio.task_types.classification import MultiLabel
+from tfbio.runs.finetuner import Finetuner, training_order
+from tfbio.task_types import packing, predictions, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.scores import Scores
-from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.inference import has_fixed_shapes
 from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution, monitoring
@@ -67,7 +65,7 @@ def finetune(
       task: one of `tasks.TASKS`.
       data_dir: folder with the task's files.
       init_checkpoint: the model folder of a pretraining run, a `trial_SEED` of a fine-tuning run
-        (whose head is kept if both are of the kind "spans"), a folder of Hugging Face's, or a
+        (whose head is kept if both answer questions), a folder of Hugging Face's, or a
         TensorFlow 1 checkpoint.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
@@ -94,7 +92,7 @@ def finetune(
     for split, (count, total) in used.items():
         if count < total:
             print(f"{count} of {total} {split} examples are used (max_{split}_examples).")
-    kind = kinds.make(task.kind, task.labels, config)
+    kind = types.make(task.kind, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint))
@@ -138,7 +136,7 @@ def finetune(
             sequence_length=config.sequence_length,
             max_dev_examples=config.max_dev_examples,
             max_test_examples=config.max_test_examples,
-            **{name: getattr(config, name) for name in kinds.SETTINGS},
+            **{name: getattr(config, name) for name in types.SETTINGS},
         )
         hashes = tuple(data_sha256.values())
         pieces, trained = _pieces(task, data_dir, hashes, tokenizer, shape)
@@ -152,13 +150,7 @@ def finetune(
             f"{'random weights' if from_scratch else init_checkpoint}.",
             flush=True,
         )
-        # One head for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM).
-        before = pretrained.get("trained_on", {}).get("kind")
-        with_head = task.kind == "spans" == before and not from_scratch
-        head_before = pretrained.get("span_head", "bert")
-        if with_head and head_before != config.span_head:
-            print(f"{init_checkpoint} has span_head {head_before}: the head starts anew.")
-            with_head = False
+        with_head = not from_scratch and kind.continues_head(pretrained, config)
         shown = SPLITS[1:] if show_test else ("dev",)
         try:
             for seed in missing:
@@ -191,7 +183,7 @@ def dry_run(
       UserError: see `finetune`; or there is no such device.
     """
     examples = _drawn(task.examples(data_dir), config)
-    kind = kinds.make(task.kind, task.labels, config)
+    kind = types.make(task.kind, task.labels, config)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     tokenizer = load_tokenizer(
         vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint)),
@@ -263,7 +255,7 @@ def _pieces(
     config: FinetuningConfig,
 ) -> tuple[dict[str, packing.Pieces], packing.Pieces]:
     """The pieces of each split, and those to train on."""
-    kind = kinds.make(task.kind, task.labels, config)
+    kind = types.make(task.kind, task.labels, config)
 
     def pieces_of(members: list[Example]) -> packing.Pieces:
         return kind.pieces(members, tokenizer, config.sequence_length)
@@ -277,13 +269,9 @@ def _pieces(
 
 def _trained_on(task: Task, examples: list[Example]) -> dict:
     """What `predict` must know of the task and its data, which may not be at hand then."""
-    known = {"kind": task.kind, "labels": list(task.labels)}
-    if task.kind == "tagging":
-        rule = words.rule_of(examples)
-        return {**known, "markers": False, "entity_type": task.entity_type, "words": rule}
-    pairs = any(getattr(example, "pair", "") for example in examples)
-    markers = task.kind == "classification" and relations.are_marked(examples)
-    return {**known, "pairs": pairs, "markers": markers}
+    task_type = types.TYPES[task.kind]
+    known = {"kind": task.kind, "labels": list(task.labels), "new_text": task_type.new_text}
+    return {**known, **task_type.learnt_from(examples, task.entity_type)}
 
 
 def load_tokenizer(
@@ -396,15 +384,6 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
                 f"{output_dir} holds another model, and no run of run_finetuning.py: give another "
                 "--output_dir."
             )
-        # What is newer than the run had what is now its default.
-        before = {
-            **dataclasses.asdict(FinetuningConfig()),
-            "trained_on": settings["trained_on"],
-            "family": settings["family"],
-            **before,
-        }
-        if "encoder" in before:
-            before["encoder"] = {**dataclasses.asdict(EncoderConfig()), **before["encoder"]}
         differing = [
             name
             for name, value in settings.items()
@@ -457,7 +436,7 @@ def _run_trial(
     The test set is scored once, with the weights that are kept. The scores on the splits `shown`
     are printed.
     """
-    config, start = finetuner.config, time.time()
+    config, kind, start = finetuner.config, finetuner.kind, time.time()
     logs = os.path.join(output_dir, "logs", f"trial_{seed}")
     shutil.rmtree(logs, ignore_errors=True)  # of a trial that was interrupted
     writer = tf.summary.create_file_writer(logs)
@@ -477,22 +456,20 @@ def _run_trial(
             tf.summary.scalar("learning_rate", learning_rate)
         figures = f"loss {loss:.3f}"
 
-    null_threshold = None  # above which a question has no answer
+    calibration = None
 
     def predict(split: str) -> tuple[list, dict[str, float]]:
-        nonlocal null_threshold
+        nonlocal calibration
         windows = len(pieces[split].input_ids)
         with monitoring.Count(f"seed {seed}, {split}", windows, "windows") as count:
             outputs = finetuner.predict(pieces[split], done=count.at)
-        predicted = finetuner.kind.predictions(outputs, pieces[split], examples[split])
-        if task.kind == "spans":
-            if split == "dev":
-                null_threshold = answers.null_threshold(examples["dev"], predicted)
-            predicted = answers.with_threshold(predicted, null_threshold)
+        predicted = kind.predictions(outputs, pieces[split], examples[split])
+        if split == "dev":
+            calibration = kind.calibrate(examples["dev"], predicted)
+        predicted = kind.calibrated(predicted, calibration)
         scores = task.score(examples[split], predicted)
-        others = bioelectra_code_scores(
-            finetuner.kind, task.score, examples[split], predicted, pieces[split], outputs
-        )
+        others = kind.authors_scores(task.score, examples[split], predicted, pieces[split], outputs)
+        others = {f"bioelectra_code_{name}": value for name, value in others.items()}
         return predicted, {**scores, **others}
 
     def write_curves(split: str, step: int, scores: dict[str, float]) -> None:
@@ -523,21 +500,18 @@ def _run_trial(
     unfinished = _trial_dir(output_dir, seed) + ".unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
-    # Dev first, which chooses the threshold.
+    # Dev first, which calibrates the others.
     for split in ("dev", "test", "train") if config.run.predict_train else ("dev", "test"):
         predicted, scores[split] = predict(split)
-        predictions.write(unfinished, split, examples[split], predicted)
-        if task.kind == "tagging":
-            path = os.path.join(unfinished, f"{split}_entities.jsonl")
-            predictions.write_entities(path, examples[split], predicted, task.entity_type)
+        kind.write_predictions(unfinished, split, examples[split], predicted, task.entity_type)
         if task.name == "hoc":
             path = os.path.join(unfinished, f"{split}_hallmarks.tsv")
             predictions.write_hallmarks(path, examples[split], predicted)
         write_curves(split, step, scores[split])
         if split in shown:
-            print(f"seed {seed}, {split}: {predictions.describe(examples[split], predicted)}")
-    if task.kind == "spans":
-        scores["null_threshold"] = null_threshold
+            print(f"seed {seed}, {split}: {kind.describe(examples[split], predicted)}")
+    if kind.calibration_name:
+        scores[kind.calibration_name] = calibration
     writer.close()
     scores["seconds"] = round(time.time() - start, 1)
     tf.train.Checkpoint(model=finetuner.model).write(
@@ -548,46 +522,6 @@ def _run_trial(
     metric = next(iter(scores["test"]))
     figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in shown)
     print(f"seed {seed}: {figures} ({scores['seconds']:.0f} s)", flush=True)
-
-
-def bioelectra_code_scores(
-    kind: kinds.Kind,
-    score: Callable[[Sequence, Sequence], Scores],
-    examples: Sequence[Example],
-    predicted: Sequence,
-    pieces: packing.Pieces,
-    outputs: list[np.ndarray],
-) -> dict[str, float]:
-    """Scores as BioELECTRA's code defines them, where a setting of the model makes a difference.
-
-    Words behind an early cut do not count there (`finetune/tagging/tagging_metrics.py`:
-    `WordLevelScorer.update`); and outputs of absence may contradict those of presence, see
-    `metrics.bioelectra_label_scores`. Elsewhere its scores are among those of the task.
-
-    Args:
-      kind: what was learnt.
-      score: see `Task.score`.
-      examples: those to score.
-      predicted: for each.
-      pieces: of the examples.
-      outputs: of each piece.
-
-    Returns:
-      Figures by name; none where there is no difference.
-    """
-    found: dict[str, float] = {}
-    if isinstance(kind, Tagging) and kind.early_cut:
-        kept = kind.kept(pieces, len(examples))
-        sentences = [
-            dataclasses.replace(x, words=x.words[:count], tags=x.tags[:count])
-            for x, count in zip(examples, kept, strict=True)
-        ]
-        found = score(sentences, [x[:count] for x, count in zip(predicted, kept, strict=True)])
-    if isinstance(kind, MultiLabel) and kind.absent_outputs:
-        labels = [example.label for example in examples]
-        absent = kind.absent(np.stack(outputs))
-        found = metrics.bioelectra_label_scores(labels, predicted, kind.labels, absent)
-    return {f"bioelectra_code_{name}": value for name, value in found.items()}
 
 
 def _trial_dir(output_dir: str, seed: int) -> str:

@@ -16,8 +16,8 @@ from tfbio.formats.annotation_formats import Document
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.runs import finetuning
-from tfbio.runs.finetuner import Finetuner
-from tfbio.task_types import answers, kinds, predictions, words
+from tfbio.task_types import answers, types, words
+from tfbio.task_types.inference import Inference
 from tfbio.task_types.packing import Pieces
 from tfbio.text import vocabularies
 from tfbio.training import distribution
@@ -54,18 +54,18 @@ class Predictor:
         self.known = settings["trained_on"]
         # A model from elsewhere with tags without a type says no more.
         self.entity_type = self.known.get("entity_type") or "Entity"
-        self.null_threshold = fine_tuned.read_null_threshold(trial)
+        self.calibration = fine_tuned.read_calibration(trial)
         vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(trial))
         self.tokenizer = finetuning.load_tokenizer(
             vocabulary, encoder, settings["lower_case"], self.config, self.known
         )
-        self.kind = kinds.make(self.known["kind"], self.known["labels"], self.config)
+        self.kind = types.make(self.known["kind"], self.known["labels"], self.config)
         finetuning.check(self.config, encoder, self.tokenizer, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
-        self.finetuner = Finetuner(self.config, encoder, self.kind, pad_id, 1, strategy)
-        restore(trial, self.finetuner.model)
+        self.inference = Inference(self.config, encoder, self.kind, pad_id, strategy)
+        restore(trial, self.inference.model)
 
     def annotate(
         self, documents: Iterable[Document], total: int | None = None
@@ -79,15 +79,16 @@ class Predictor:
         splitter = splitters.load(splitters.resolve("auto")[0])
         with Count("prediction", total, "documents") as count:
             for batch in _batches(documents, lambda document: len(document.text)):
-                before, numbers, found = count.done, [], []
-                for number, sentence, places in words_of(batch, splitter, self.known["words"]):
+                before, numbers, sentences, places = count.done, [], [], []
+                for number, sentence, own in words_of(batch, splitter, self.known["words"]):
                     numbers.append(number)
-                    found.append((sentence, places))
+                    sentences.append(sentence)
+                    places.append(own)
                     count.at(before)
                 entities: list[list[Entity]] = [[] for _ in batch]
-                tagged = self._tags([sentence for sentence, _ in found], count, len(batch))
-                for number, (_, places), (tags, shares) in zip(numbers, found, tagged, strict=True):
-                    entities[number] += predictions.entities(tags, places, self.entity_type, shares)
+                found = self._entities(sentences, places, count, len(batch))
+                for number, own in zip(numbers, found, strict=True):
+                    entities[number] += own
                 count.at(before + len(batch))
                 yield from zip(batch, entities, strict=True)
 
@@ -98,24 +99,14 @@ class Predictor:
           examples: the texts.
           show: whether to show progress.
         """
-        # A place holder, so that they can be encoded as those that have a label.
-        label = {"regression": 0.0, "multilabel": ()}.get(self.known["kind"])
-        examples = [
-            dataclasses.replace(x, label=self.kind.labels[0] if label is None else label)
-            for x in examples
-        ]
+        # So that they can be encoded as those that have a label.
+        examples = [dataclasses.replace(x, label=self.kind.placeholder) for x in examples]
         with Count("prediction", len(examples) if show else None, "texts") as count:
             for batch in _batches(examples, lambda example: len(example.text + example.pair)):
                 for example, predicted, output in zip(
                     batch, *self._outputs(batch, count), strict=True
                 ):
-                    record = {"id": example.id, "label": predicted}
-                    if self.known["kind"] == "multilabel":
-                        output = self.kind.present(output)
-                    if self.kind.labels:
-                        pairs = zip(self.kind.labels, output, strict=True)
-                        record["probabilities"] = {name: round(float(p), 6) for name, p in pairs}
-                    yield record
+                    yield {"id": example.id, **self.kind.record(predicted, output)}
 
     def answer(self, questions: Sequence[Question], show: bool = False) -> list[answers.Answers]:
         """The answers to each question; no text where none is given.
@@ -126,20 +117,22 @@ class Predictor:
         """
         with Count("prediction", len(questions) if show else None, "questions") as count:
             found = self._outputs(questions, count)[0]
-        return answers.with_threshold(found, self.null_threshold)
+        return self.kind.calibrated(found, self.calibration)
 
-    def _tags(
-        self, sentences: Sequence[TaggedSentence], count: Count, documents: int
-    ) -> list[tuple[Sequence[str], list[float]]]:
-        """The tags of each sentence, and how probable each is; they are those of some documents."""
+    def _entities(
+        self,
+        sentences: Sequence[TaggedSentence],
+        places: Sequence[list[tuple[int, int]]],
+        count: Count,
+        documents: int,
+    ) -> list[list[Entity]]:
+        """The entities of each sentence; the sentences are those of some documents."""
         if not sentences:
             return []
         pieces = self.kind.pieces(sentences, self.tokenizer, self.config.sequence_length)
         done = _share_of(pieces, count, documents)
-        outputs = self.finetuner.predict(pieces, with_probabilities=True, done=done)
-        tags = self.kind.predictions([own[:, 0].astype(int) for own in outputs], pieces, sentences)
-        shares = self.kind.of_words([own[:, 1] for own in outputs], pieces, sentences)
-        return list(zip(tags, shares, strict=True))
+        outputs = self.inference.predict(pieces, self.kind.has_probabilities, done)
+        return self.kind.entities(outputs, pieces, sentences, places, self.entity_type)
 
     def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:
         """What is predicted of each example, and the outputs of the pieces."""
@@ -148,7 +141,7 @@ class Predictor:
         length = self.config.sequence_length
         pieces = self.kind.pieces(examples, self.tokenizer, length)
         done = _share_of(pieces, count, len(examples))
-        outputs = self.finetuner.predict(pieces, done=done)
+        outputs = self.inference.predict(pieces, done=done)
         return self.kind.predictions(outputs, pieces, examples), outputs
 
 

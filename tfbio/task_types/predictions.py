@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from tfbio.base import storage
 from tfbio.formats.entities import Entity
-from tfbio.formats.tables import labels_between_bars
 from tfbio.formats.task_examples import (
-    Example,
     LabelledText,
     Question,
     TaggedSentence,
@@ -56,36 +56,6 @@ def entities(
     ]
 
 
-def describe(examples: Sequence[Example], predicted: Sequence) -> str:
-    """Says how many examples there are, and what they have and are predicted to have.
-
-    Args:
-      examples: of one kind, with what is true.
-      predicted: see `write`.
-    """
-    count = f"{len(examples):,}"
-    if isinstance(examples[0], TaggedSentence):
-        true, found = (
-            sum(len(tag_schemes.entities(tags)) for tags in own)
-            for own in ((sentence.tags for sentence in examples), predicted)
-        )
-        documents = len({sentence.document for sentence in examples} - {""})
-        place = f" of {documents:,} documents" if documents else ""
-        return f"{count} sentences{place} with {true:,} entities, {found:,} predicted"
-    if isinstance(examples[0], Question):
-        true = sum(bool(question.answers) for question in examples)
-        found = sum(bool(own.best) for own in predicted)
-        return f"{count} questions, {true:,} with an answer, {found:,} predicted to have one"
-    if isinstance(examples[0].label, float):
-        return f"{count} texts"
-    both = [[x.label for x in examples], predicted]
-    true, found = (
-        listed(Counter(x for own in labels for x in ([own] if isinstance(own, str) else own)))
-        for labels in both
-    )
-    return f"{count} texts: {true or 'no label'}; predicted: {found or 'no label'}"
-
-
 def listed(counts: Counter[str]) -> str:
     """Says how often each name is there, the most frequent first."""
     # GAD's labels are 0 and 1, and "293 1" would be read as one number.
@@ -94,18 +64,20 @@ def listed(counts: Counter[str]) -> str:
 
 
 def write_entities(
-    path: str,
+    folder: str,
+    split: str,
     sentences: Sequence[TaggedSentence],
     predicted: Sequence[Sequence[str]],
     entity_type: str,
 ) -> None:
-    """Writes JSON lines: id, text, and the gold and predicted entities with their characters in it.
+    """Writes `SPLIT_entities.jsonl`: lines of id, text, and its gold and predicted entities.
 
     The files of the tasks have no text: it is the words, joined by blanks. Where they say of which
     document a sentence is, so does "document".
 
     Args:
-      path: of the file.
+      folder: where the file goes.
+      split: in its name.
       sentences: with the gold tags.
       predicted: tags of each sentence.
       entity_type: what tags without a type stand for.
@@ -124,52 +96,103 @@ def write_entities(
             record = {"id": sentence.id, **place, "text": text, "gold": gold, "predicted": found}
             yield json.dumps(record, ensure_ascii=False) + "\n"
 
+    path = os.path.join(folder, f"{split}_entities.jsonl")
     storage.write_text(path, "".join(lines()))
 
 
-def write(
+def write_words(
     folder: str,
     split: str,
-    examples: Sequence[TaggedSentence] | Sequence[LabelledText] | Sequence[Question],
-    predicted: Sequence,
+    sentences: Sequence[TaggedSentence],
+    predicted: Sequence[Sequence[str]],
 ) -> None:
-    """Writes what was predicted, as `SPLIT_predictions.tsv` or `.json`.
+    """Writes `SPLIT_predictions.tsv`: a line of word, tag and predicted tag for each word.
 
-    Beside it stands what is true: of words, lines `word, tag, predicted tag` with an empty line
-    after each sentence, as the CoNLL shared tasks' `conlleval -d '\\t'` reads them; of texts, lines
-    `id, label, predicted, text, pair, document` below a header that says so, without the last two
-    where no text has them; several labels are joined by "|". Columns are separated by tabs.
-
-    Answers to questions are JSON alone, as the official scripts read it: SQuAD's {id: answer}, and
-    `SPLIT_null_odds.json` with {id: null odds} where some questions have no answer; of BioASQ's
-    factoid questions {"questions": [{"id", "type", "exact_answer": [[best], [second], ...]}]}. What
-    is true stands in `SPLIT_answers.jsonl`, a line for each question on each context: id, question,
-    "gold", its answers; "predicted", the best with their probabilities, none where there is no
-    answer; null_odds; and question_id where a question has several contexts.
+    An empty line follows each sentence, as the CoNLL shared tasks' `conlleval -d '\\t'` reads them.
 
     Args:
       folder: where the file goes.
       split: in its name.
-      examples: of one kind.
-      predicted: for each of them tags, a label, a score, labels or `answers.Answers`.
+      sentences: with the gold tags.
+      predicted: tags of each sentence.
     """
-    if isinstance(examples[0], Question):
-        _write_answers(folder, split, examples, predicted)
-        _write_gold_answers(os.path.join(folder, f"{split}_answers.jsonl"), examples, predicted)
-        return
     lines = []
-    if isinstance(examples[0], TaggedSentence):
-        for sentence, tags in zip(examples, predicted, strict=True):
-            lines += map("\t".join, zip(sentence.words, sentence.tags, tags, strict=True))
-            lines.append("")
-    else:
-        optional = [x for x in ("pair", "document") if any(getattr(y, x) for y in examples)]
-        lines.append("\t".join(["id", "label", "predicted", "text", *optional]))
-        for example, label in zip(examples, predicted, strict=True):
-            columns = [example.id, _text(example.label), _text(label), example.text]
-            lines.append("\t".join(columns + [getattr(example, name) for name in optional]))
+    for sentence, tags in zip(sentences, predicted, strict=True):
+        lines += map("\t".join, zip(sentence.words, sentence.tags, tags, strict=True))
+        lines.append("")
     path = os.path.join(folder, f"{split}_predictions.tsv")
     storage.write_text(path, "\n".join(lines) + "\n")
+
+
+def read_words(path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
+    """Reads what `write_words` wrote; sentences have the number of their first line as their id.
+
+    Raises:
+      TaskFileError: it cannot be read, or a line is not so.
+    """
+    sentences, predicted = [], []
+    lines, first = _lines(path), 0
+    for number, line in enumerate(lines):
+        if line:
+            continue
+        with _naming(path, number, line):
+            rows = (row.split("\t") for row in lines[first:number])
+            words, tags, found = zip(*rows, strict=True)
+            sentences.append(TaggedSentence(str(first + 1), words, tags))
+            predicted.append(found)
+        first = number + 1
+    return sentences, predicted
+
+
+def write_texts(
+    folder: str,
+    split: str,
+    texts: Sequence[LabelledText],
+    predicted: Sequence,
+    cell: Callable[[Any], str],
+) -> None:
+    """Writes `SPLIT_predictions.tsv`: a line for each text, below a header.
+
+    The columns are id, label, predicted and text, and where some text has them pair and document.
+
+    Args:
+      folder: where the file goes.
+      split: in its name.
+      texts: with their labels.
+      predicted: the label, score or labels of each.
+      cell: label -> how it is written.
+    """
+    optional = [x for x in ("pair", "document") if any(getattr(y, x) for y in texts)]
+    lines = ["\t".join(["id", "label", "predicted", "text", *optional])]
+    for text, label in zip(texts, predicted, strict=True):
+        columns = [text.id, cell(text.label), cell(label), text.text]
+        lines.append("\t".join(columns + [getattr(text, name) for name in optional]))
+    path = os.path.join(folder, f"{split}_predictions.tsv")
+    storage.write_text(path, "\n".join(lines) + "\n")
+
+
+def read_texts(path: str, label_in: Callable[[str], Any]) -> tuple[list[LabelledText], list]:
+    """Reads what `write_texts` wrote; texts have the number of their line as their id.
+
+    Args:
+      path: of the file.
+      label_in: reads what `cell` of `write_texts` wrote, or raises ValueError.
+
+    Raises:
+      TaskFileError: it cannot be read, or a line is not so.
+    """
+    texts, predicted = [], []
+    lines = _lines(path)
+    header = lines[0].split("\t") if lines else []
+    for number, line in enumerate(lines[1:], start=1):
+        with _naming(path, number, line):
+            row = dict(zip(header, line.split("\t"), strict=True))
+            label, found = (label_in(row[name]) for name in ("label", "predicted"))
+            document = row.get("document", row["id"])
+            pair = row.get("pair", "")
+            texts.append(LabelledText(str(number), row["text"], label, pair, document))
+            predicted.append(found)
+    return texts, predicted
 
 
 def write_hallmarks(
@@ -180,9 +203,26 @@ def write_hallmarks(
     storage.write_text(path, "".join("\t".join(row) + "\n" for row in (HOC_HEADER, *rows)))
 
 
-def _write_answers(
+def write_answers(
     folder: str, split: str, questions: Sequence[Question], predicted: Sequence[answers.Answers]
 ) -> None:
+    """Writes the answers as the official scripts read them, and with what is true.
+
+    `SPLIT_predictions.json` is SQuAD's {id: answer}, with `SPLIT_null_odds.json`, {id: null odds},
+    where some questions have no answer; or, for BioASQ's factoid questions, {"questions": [{"id",
+    "type", "exact_answer": [[best], [second], ...]}]}. `SPLIT_answers.jsonl` has a line for each
+    question on each context: id, question; "gold", its answers; "predicted", the best with their
+    probabilities, none where there is no answer; null_odds; and question_id where a question has
+    several contexts.
+
+    Args:
+      folder: where the files go.
+      split: in their names.
+      questions: with their answers.
+      predicted: for each.
+    """
+    path = os.path.join(folder, f"{split}_answers.jsonl")
+    _write_gold_answers(path, questions, predicted)
     found: dict[str, object] = {x.id: own.best for x, own in zip(questions, predicted, strict=True)}
     if questions[0].question_id:
         found = {
@@ -200,7 +240,7 @@ def _write_answers(
 def _write_gold_answers(
     path: str, questions: Sequence[Question], predicted: Sequence[answers.Answers]
 ) -> None:
-    """Writes `SPLIT_answers.jsonl`, see `write`."""
+    """Writes `SPLIT_answers.jsonl`, see `write_answers`."""
 
     def lines() -> Iterator[str]:
         for question, own in zip(questions, predicted, strict=True):
@@ -223,54 +263,38 @@ def _write_json(folder: str, name: str, content: dict) -> None:
     storage.write_text(os.path.join(folder, name), text + "\n")
 
 
-def read(path: str, kind: str) -> tuple[list[Example], list]:
-    """Reads what `write` wrote.
-
-    Args:
-      path: of the file.
-      kind: see `Task.kind`; of "spans" the file is `SPLIT_answers.jsonl`.
-
-    Returns:
-      The examples, with their number as their id and, where there is no column of documents, as
-      in files of earlier versions, with their id as their document; questions with their own id and
-      no context; and what was predicted for each of them.
+def read_answers(path: str) -> tuple[list[Question], list[answers.Answers]]:
+    """Reads the `SPLIT_answers.jsonl` that `write_answers` wrote; questions have no context.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
     """
+    questions, predicted = [], []
+    for number, line in enumerate(_lines(path)):
+        with _naming(path, number, line):
+            question, found = _answered(json.loads(line))
+            questions.append(question)
+            predicted.append(found)
+    return questions, predicted
+
+
+def _lines(path: str) -> list[str]:
     try:
-        lines = Path(path).read_bytes().decode().split("\n")[:-1]
+        return Path(path).read_bytes().decode().split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:
         raise TaskFileError(f"{path} cannot be read: {storage.reason(error)}.") from error
-    examples, predicted = [], []
-    header = lines[0].split("\t") if lines else []
-    first = 0
-    for number, line in enumerate(lines):
-        cells = line.split("\t")
-        try:
-            if kind == "spans":
-                question, found = _answered(json.loads(line))
-                examples.append(question)
-                predicted.append(found)
-            elif kind != "tagging" and number > 0:
-                row = dict(zip(header, cells, strict=True))
-                label, found = (_label(row[name], kind) for name in ("label", "predicted"))
-                document = row.get("document", row["id"])
-                pair = row.get("pair", "")
-                examples.append(LabelledText(str(number), row["text"], label, pair, document))
-                predicted.append(found)
-            elif kind == "tagging" and not line:
-                rows = (row.split("\t") for row in lines[first:number])
-                words, tags, found = zip(*rows, strict=True)
-                examples.append(TaggedSentence(str(first + 1), words, tags))
-                predicted.append(found)
-                first = number + 1
-        except (ValueError, KeyError, TypeError) as error:
-            raise TaskFileError(
-                f"{path}, line {number + 1}: expected predictions as run_finetuning.py writes "
-                f"them, found {line!r:.60}: run the run again."
-            ) from error
-    return examples, predicted
+
+
+@contextlib.contextmanager
+def _naming(path: str, number: int, line: str) -> Iterator[None]:
+    """Names the line, counted from 0, that cannot be read."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise TaskFileError(
+            f"{path}, line {number + 1}: expected predictions as run_finetuning.py writes them, "
+            f"found {line!r:.60}: run the run again."
+        ) from error
 
 
 def read_ids(path: str) -> list[str]:
@@ -286,15 +310,3 @@ def _answered(record: dict) -> tuple[Question, answers.Answers]:
     texts = tuple(answer["text"] for answer in record["predicted"])
     shares = tuple(answer["probability"] for answer in record["predicted"])
     return question, answers.Answers(texts, shares, record["null_odds"])
-
-
-def _label(cell: str, kind: str) -> str | float | tuple[str, ...]:
-    if kind == "multilabel":
-        return labels_between_bars(cell)
-    return float(cell) if kind == "regression" else cell
-
-
-def _text(label: str | float | Sequence[str]) -> str:
-    if isinstance(label, (str, float)):
-        return str(label)
-    return "|".join(label)

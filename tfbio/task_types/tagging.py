@@ -10,19 +10,28 @@ lost, in training or in the score.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
+from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.layers import shape_of
-from tfbio.task_types import tag_schemes
+from tfbio.task_types import predictions, tag_schemes
+from tfbio.task_types import words as word_rules
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Pieces
+from tfbio.task_types.scores import Scores
+from tfbio.task_types.serving.served_words import ServedWords
+from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
 
 
@@ -87,8 +96,8 @@ def kept_by_electra(counts: Sequence[int], length: int) -> int:
     return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
 
 
-class Tagging:
-    """What the fine-tuning loop asks of a kind of task.
+class Tagging(TaskType):
+    """A tag for each word of a sentence.
 
     The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
     round. IO cannot part entities that touch: with the gold tags as predictions, F1 on the test
@@ -108,7 +117,20 @@ class Tagging:
       ConfigError: the tags are not in BIO, and another scheme is wanted.
     """
 
+    name = "tagging"
+    settings = (
+        "tagging_head",
+        "tagging_scheme",
+        "label_all_tokens",
+        "tagging_segment",
+        "tagging_dropout",
+        "tagging_early_cut",
+    )
     of_tokens = True
+    has_probabilities = True
+    new_text = "documents"
+    served = ServedWords
+    hugging_face_class = "ForTokenClassification"
 
     def __init__(
         self,
@@ -132,6 +154,17 @@ class Tagging:
             letters = {"IO": "I", "BIOUL": "BIUL"}[scheme]
             self.labels = ("O", *(letter + kind for kind in types for letter in letters))
         self.num_outputs = len(self.labels)
+
+    @classmethod
+    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Tagging:
+        return cls(
+            labels,
+            config.tagging_scheme,
+            config.label_all_tokens,
+            config.tagging_head,
+            config.tagging_segment,
+            config.tagging_early_cut,
+        )
 
     def pieces(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
@@ -268,6 +301,104 @@ class Tagging:
             (*own, *["O"] * (len(sentence.words) - len(own)))
             for own, sentence in zip(tags, sentences, strict=True)
         ]
+
+    def entities(
+        self,
+        outputs: Sequence[np.ndarray],
+        pieces: Pieces,
+        sentences: Sequence[TaggedSentence],
+        places: Sequence[Sequence[tuple[int, int]]],
+        entity_type: str,
+    ) -> list[list[Entity]]:
+        """Finds the entities by their tags; the score is the product over the words."""
+        tags = self.predictions([own[:, 0].astype(int) for own in outputs], pieces, sentences)
+        shares = self.of_words([own[:, 1] for own in outputs], pieces, sentences)
+        return [
+            predictions.entities(own, spans, entity_type, probable)
+            for own, spans, probable in zip(tags, places, shares, strict=True)
+        ]
+
+    @classmethod
+    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        return "O for every word", score(test, [("O",) * len(example.words) for example in test])
+
+    def authors_scores(
+        self,
+        score: Score,
+        examples: Sequence[TaggedSentence],
+        predicted: Sequence[tuple[str, ...]],
+        pieces: Pieces,
+        outputs: Sequence[np.ndarray],
+    ) -> dict[str, float]:
+        """Scores without the words behind an early cut.
+
+        They do not count in `finetune/tagging/tagging_metrics.py:WordLevelScorer.update`.
+        """
+        if not self.early_cut:
+            return {}
+        kept = self.kept(pieces, len(examples))
+        sentences = [
+            dataclasses.replace(x, words=x.words[:count], tags=x.tags[:count])
+            for x, count in zip(examples, kept, strict=True)
+        ]
+        return score(sentences, [x[:count] for x, count in zip(predicted, kept, strict=True)])
+
+    @classmethod
+    def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
+        true, found = (
+            sum(len(tag_schemes.entities(tags)) for tags in own)
+            for own in ((sentence.tags for sentence in examples), predicted)
+        )
+        documents = len({sentence.document for sentence in examples} - {""})
+        place = f" of {documents:,} documents" if documents else ""
+        return f"{len(examples):,} sentences{place} with {true:,} entities, {found:,} predicted"
+
+    @classmethod
+    def write_predictions(
+        cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
+    ) -> None:
+        """Writes `SPLIT_predictions.tsv`, and `SPLIT_entities.jsonl` with their characters."""
+        predictions.write_words(folder, split, examples, predicted)
+        predictions.write_entities(folder, split, examples, predicted, entity_type)
+
+    @classmethod
+    def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
+        return predictions.read_words(path)
+
+    @classmethod
+    def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
+        rule = word_rules.rule_of(examples)
+        return {"markers": False, "entity_type": entity_type, "words": rule}
+
+    @classmethod
+    def read_hugging_face(
+        cls, folder: str, labels: Sequence[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Takes words as BERT's tokenizer sees them; tags without a type stay so."""
+        tags, scheme = _tags_and_scheme(folder, labels)
+        known = {"labels": tags, "entity_type": "", "words": "punctuation"}
+        return known, {"tagging_scheme": scheme}
+
+    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+        """Returns the tags, with the type of the entities where they have none."""
+        named = known["entity_type"]
+        if not named:
+            return list(self.labels)
+        return [x if x == "O" or "-" in x else f"{x}-{named}" for x in self.labels]
+
+
+def _tags_and_scheme(folder: str, labels: Sequence[str]) -> tuple[list[str], str]:
+    """Returns the tags in BIO, and the scheme of the labels, in their order."""
+    if "O" in labels and all(re.fullmatch(r"O|[BI](-.+)?", label) for label in labels):
+        return list(labels), "BIO"
+    types = dict.fromkeys(label[1:] for label in labels if label != "O")
+    tags = ["O", *(letter + name for name in types for letter in "BI")]
+    if list(Tagging(tags, "BIOUL").labels) == list(labels):
+        return tags, "BIOUL"
+    raise UserError(
+        f"{folder}/config.json has the labels {', '.join(labels)}: tagging takes O with tags such "
+        "as B-Chemical and I-Chemical; if these are such tags, name them so in id2label."
+    )
 
 
 def _in_rows(

@@ -28,25 +28,12 @@ from tfbio.base.cli import UserError
 from tfbio.base.config import load
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import kinds
+from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.inference import make_model
+from tfbio.task_types.task_type import TaskType
 from tfbio.text import hugging_face_tokenizer, vocabularies
 from tfbio.weights import checkpoints, hugging_face, weight_names
-
-# What follows the family in the names of the classes, by the kind of the task.
-HEADS = {
-    "tagging": "ForTokenClassification",
-    "spans": "ForQuestionAnswering",
-    "classification": "ForSequenceClassification",
-    "regression": "ForSequenceClassification",
-    "multilabel": "ForSequenceClassification",
-}
-PROBLEM_TYPES = {
-    "classification": "single_label_classification",
-    "regression": "regression",
-    "multilabel": "multi_label_classification",
-}
 
 
 class FineTunedError(UserError):
@@ -60,20 +47,21 @@ class FineTuned(NamedTuple):
       folder: where it was read; for the messages, and for its vocabulary.
       model: with its weights.
       settings: as `run_finetuning.py` writes them to `config.json`, the most important ones.
-      null_threshold: of questions: the null odds above which there is no answer; None: there always
-        is one.
+      calibration: see `TaskType.calibrate`.
     """
 
     folder: str
     model: TaskModel
     settings: dict
-    null_threshold: float | None
+    calibration: float | None
 
 
 def is_one(folder: str) -> bool:
     """Whether `folder` has a fine-tuned model: a run's best trial, a trial, or Hugging Face's."""
     settings = checkpoints.read_settings(folder)
-    return "trained_on" in settings or _head(folder) in HEADS.values()
+    return "trained_on" in settings or any(
+        each.hugging_face_class == _class_in(folder) for each in types.TYPES.values()
+    )
 
 
 def read(folder: str) -> FineTuned:
@@ -89,7 +77,7 @@ def read(folder: str) -> FineTuned:
     settings = read_settings(folder)
     model = _make(settings)
     restore(folder, model)
-    return FineTuned(folder, *_by_default(model, settings), read_null_threshold(folder))
+    return FineTuned(folder, *_by_default(model, settings), read_calibration(folder))
 
 
 def find_trial(model: str) -> str:
@@ -131,7 +119,7 @@ def read_settings(trial: str) -> dict:
       trial: see `find_trial`.
 
     Raises:
-      UserError: it cannot be read, or is of an earlier version.
+      UserError: it cannot be read, or lacks what `predict` needs.
       FineTunedError: the model is of no known kind.
     """
     if hugging_face.is_one(trial):
@@ -144,26 +132,18 @@ def read_settings(trial: str) -> dict:
     settings = checkpoints.read_settings(trial)
     if "trained_on" not in settings:
         raise UserError(
-            f"{path} is of an earlier version: run the command that fine-tuned once more, which "
-            "adds what is missing, and trains nothing."
+            f"{path} has no trained_on: expected the config.json that run_finetuning.py wrote."
         )
     return settings
 
 
-def read_null_threshold(trial: str) -> float | None:
-    """`FineTuned.null_threshold` of the model in `trial`, see `find_trial`."""
+def read_calibration(trial: str) -> float | None:
+    """Reads `FineTuned.calibration` of the model in `trial`, see `find_trial`."""
+    task_type = _type_of(read_settings(trial))
     if hugging_face.is_one(trial):
-        # The default of BERT's `run_squad.py`: no answer where it scores higher than the best one.
-        default = 0.0 if _head(trial) == HEADS["spans"] else None
-        threshold = hugging_face.read_config(trial).get("null_threshold", default)
-        if threshold is not None and type(threshold) not in (int, float):
-            raise FineTunedError(
-                f"{trial}/config.json has null_threshold = {json.dumps(threshold)}: it must be a "
-                "number, or null."
-            )
-        return threshold
+        return task_type.calibration_in(hugging_face.read_config(trial), trial)
     with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
-        return json.load(file).get("null_threshold")
+        return json.load(file).get(task_type.calibration_name)
 
 
 def restore(trial: str, model: TaskModel) -> None:
@@ -173,7 +153,8 @@ def restore(trial: str, model: TaskModel) -> None:
       UserError: they cannot be read, or are of another shape.
     """
     if hugging_face.is_one(trial):
-        hugging_face.restore_task_model(trial, model, _head(trial) == HEADS["spans"])
+        task_type = _type_of(read_settings(trial))
+        hugging_face.restore_task_model(trial, model, task_type.hugging_face_head)
         return
     weights = os.path.join(trial, checkpoints.TRIAL_WEIGHTS)
     try:
@@ -197,17 +178,12 @@ def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> Finetuni
 def _make(settings: dict) -> TaskModel:
     """The model of a trial's settings, with random weights."""
     config, known = finetuning_config(settings), settings["trained_on"]
-    kind = kinds.make(known["kind"], known["labels"], config)
-    return TaskModel(
-        load(EncoderConfig, json.dumps(settings["encoder"])),
-        kind.num_outputs,
-        kind.of_tokens,
-        0.0,
-        config.pooling,
-        config.tagging_head,
-        config.text_head,
-        config.beam_size if config.span_head == "electra" else 0,
-    )
+    kind = types.make(known["kind"], known["labels"], config)
+    shape = load(EncoderConfig, json.dumps(settings["encoder"]))
+    # Exports state the dropout that the encoder was pretrained with.
+    names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    config = dataclasses.replace(config, **{name: getattr(shape, name) for name in names})
+    return make_model(shape, kind, config)
 
 
 # Settings of inputs and outputs that other programs do not know.
@@ -243,7 +219,22 @@ def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
     return same, settings
 
 
-def _head(folder: str) -> str:
+def _type_of(settings: dict) -> type[TaskType]:
+    """Returns the type of the task that a model of these settings was trained on.
+
+    Raises:
+      FineTunedError: there is no such type.
+    """
+    name = settings["trained_on"].get("kind")
+    if name in types.TYPES:
+        return types.TYPES[name]
+    raise FineTunedError(
+        f"config.json has the task type {json.dumps(name)}: it must be one of "
+        f"{', '.join(types.TYPES)}."
+    )
+
+
+def _class_in(folder: str) -> str:
     """The class of Hugging Face's in a folder without the family's name, or ""."""
     return re.sub(r"^.*?(?=For[A-Z])", "", hugging_face_tokenizer.read_architecture(folder))
 
@@ -251,27 +242,18 @@ def _head(folder: str) -> str:
 def _settings_of_hugging_face(folder: str) -> dict:
     said, pretrained = hugging_face.read_config(folder), checkpoints.read_settings(folder)
     shape, family = checkpoints.read_encoder_config(folder), pretrained["family"]
-    scheme, text_head, labels = "BIO", "linear", _labels(folder, said)
-    if _head(folder) == HEADS["tagging"]:
-        labels, scheme = _tags(folder, labels)
-        # Words as BERT's tokenizer sees them; and tags without a type stay so.
-        known = {"kind": "tagging", "labels": labels, "entity_type": "", "words": "punctuation"}
-    elif _head(folder) == HEADS["spans"]:
-        known = {"kind": "spans", "labels": [], "pairs": False}
-    elif _head(folder) in HEADS.values():
-        known = {"kind": _kind_of_texts(folder, said, labels), "labels": labels, "pairs": None}
-        text_head = weight_names.TEXT_HEADS[family].text_head
-    else:
-        wanted = " or ".join(dict.fromkeys(f"...{head}" for head in HEADS.values()))
-        raise FineTunedError(f"{folder} holds no fine-tuned model: give one of a class {wanted}.")
+    labels = _labels(folder, said)
+    task_type = _type_in(folder, said, labels)
+    known, implied = task_type.read_hugging_face(folder, labels)
+    if not task_type.of_tokens:
+        implied["text_head"] = weight_names.TEXT_HEADS[family].text_head
     config = FinetuningConfig(
         comment=f"{said['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
-        text_head=text_head,
-        tagging_scheme=scheme,
         hidden_dropout_prob=shape.hidden_dropout_prob,
         attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
         num_trials=1,
+        **implied,
     )
     return {
         **dataclasses.asdict(config),
@@ -279,8 +261,34 @@ def _settings_of_hugging_face(folder: str) -> dict:
         "encoder": dataclasses.asdict(shape),
         "lower_case": pretrained["lower_case"],
         "family": family,
-        "trained_on": {**known, "markers": False},
+        "trained_on": {
+            "kind": task_type.name,
+            "new_text": task_type.new_text,
+            **known,
+            "markers": False,
+        },
     }
+
+
+def _type_in(folder: str, said: dict, labels: Sequence[str]) -> type[TaskType]:
+    """Returns the task type of a model of `transformers`, by its class and its `config.json`.
+
+    Raises:
+      FineTunedError: no type has such models.
+    """
+    called = _class_in(folder)
+    of_class = [each for each in types.TYPES.values() if each.hugging_face_class == called]
+    if not of_class:
+        classes = dict.fromkeys(f"...{x.hugging_face_class}" for x in types.TYPES.values())
+        wanted = " or ".join(classes)
+        raise FineTunedError(f"{folder} holds no fine-tuned model: give one of a class {wanted}.")
+    fitting = (each for each in of_class if each.fits_hugging_face(said, labels))
+    if found := next(fitting, None):
+        return found
+    raise FineTunedError(
+        f"{folder}/config.json has problem_type = {said.get('problem_type')}: only "
+        f"{', '.join(each.problem_type for each in of_class)} can be used."
+    )
 
 
 def _labels(folder: str, said: dict) -> list[str]:
@@ -297,33 +305,6 @@ def _labels(folder: str, said: dict) -> list[str]:
     )
 
 
-def _tags(folder: str, labels: Sequence[str]) -> tuple[list[str], str]:
-    """The tags in BIO, and the scheme of the labels, in their order."""
-    if "O" in labels and all(re.fullmatch(r"O|[BI](-.+)?", label) for label in labels):
-        return list(labels), "BIO"
-    types = dict.fromkeys(label[1:] for label in labels if label != "O")
-    tags = ["O", *(letter + kind for kind in types for letter in "BI")]
-    if list(Tagging(tags, "BIOUL").labels) == labels:
-        return tags, "BIOUL"
-    raise FineTunedError(
-        f"{folder}/config.json has the labels {', '.join(labels)}: tagging takes O with tags such "
-        "as B-Chemical and I-Chemical; if these are such tags, name them so in id2label."
-    )
-
-
-def _kind_of_texts(folder: str, said: dict, labels: Sequence[str]) -> str:
-    problem = said.get("problem_type")
-    if problem is None:  # what `transformers` takes it for when it trains on classes or scores
-        return "regression" if len(labels) == 1 else "classification"
-    for kind, name in PROBLEM_TYPES.items():
-        if name == problem:
-            return kind
-    raise FineTunedError(
-        f"{folder}/config.json has problem_type = {problem}: only "
-        f"{', '.join(PROBLEM_TYPES.values())} can be used."
-    )
-
-
 def write_trial(folder: str, tuned: FineTuned) -> None:
     """Writes `config.json` and the vocabulary, and in `trial_0` the weights, of Hugging Face's.
 
@@ -335,9 +316,15 @@ def write_trial(folder: str, tuned: FineTuned) -> None:
     os.makedirs(trial)
     tree = tf.train.Checkpoint(model=tuned.model)
     tree.write(os.path.join(trial, checkpoints.TRIAL_WEIGHTS))
-    _write_json(trial, "scores.json", {"null_threshold": tuned.null_threshold})
+    _write_json(trial, "scores.json", _calibration(tuned))
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
     _write_json(folder, "config.json", tuned.settings)
+
+
+def _calibration(tuned: FineTuned) -> dict[str, float | None]:
+    """Returns what `scores.json` holds of the calibration."""
+    name = _type_of(tuned.settings).calibration_name
+    return {name: tuned.calibration} if name else {}
 
 
 def _write_json(folder: str, name: str, content: dict) -> None:
@@ -367,26 +354,22 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
             "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
-    family, kind = _family(tuned, config.text_head), known["kind"]
+    family = _family(tuned, config.text_head)
+    task_type = types.make(known["kind"], known["labels"], config)
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
-    labels, more = list(kinds.make(kind, known["labels"], config).labels), {}
-    if kind == "tagging" and known["entity_type"]:
-        # With the type of the entities, where the tags have none.
-        labels = [x if x == "O" or "-" in x else f"{x}-{known['entity_type']}" for x in labels]
-    elif kind == "spans":
-        # By how much no answer must score higher, which `transformers` does not look at.
-        more["null_threshold"] = tuned.null_threshold
-    elif kind in PROBLEM_TYPES:
-        more["problem_type"] = PROBLEM_TYPES[kind]
-        labels = labels or known["labels"] or ["score"]
+    labels = task_type.hugging_face_labels(known)
+    # What `transformers` does not look at stands there for tfbio.
+    more = _calibration(tuned)
+    if task_type.problem_type:
+        more["problem_type"] = task_type.problem_type
     if labels:
         more["id2label"] = {str(number): label for number, label in enumerate(labels)}
         more["label2id"] = {label: number for number, label in enumerate(labels)}
     hugging_face.write(
         folder,
-        f"{family.capitalize()}{HEADS[kind]}",
+        f"{family.capitalize()}{task_type.hugging_face_class}",
         tuned.model.encoder.config,
-        weight_names.of_task_model(tuned.model, kind == "spans", family),
+        weight_names.of_task_model(tuned.model, task_type.hugging_face_head, family),
         vocabulary,
         tuned.settings["lower_case"],
         **more,

@@ -324,18 +324,18 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
             return
 
 
-def restore_task_model(folder: str, model: TaskModel, of_spans: bool) -> None:
+def restore_task_model(folder: str, model: TaskModel, head: str) -> None:
     """Gives `model` the fine-tuned model in `folder`.
 
     Args:
       folder: of one of the classes of `weight_names.of_task_model`.
       model: of the same shape.
-      of_spans: whether it answers questions.
+      head: see `TaskType.hugging_face_head`.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape; the model is then unchanged.
     """
-    named = weight_names.of_task_model(model, of_spans, _kind(folder))
+    named = weight_names.of_task_model(model, head, _kind(folder))
     _assign(_values(folder, weight_files.open_all(folder), named))
 
 

@@ -88,18 +88,18 @@ def of_generator_head(model: Electra) -> list[Named]:
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
 
 
-def of_task_model(model: TaskModel, of_spans: bool, family: str) -> list[Named]:
+def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
     """Of a fine-tuned model, as Hugging Face's classes of a family have it.
 
     Args:
       model: with `tagging_head` "linear"; if it is of texts, with the family's `text_head`, or for
         ELECTRA's class also without one.
-      of_spans: whether it answers questions.
+      head_name: see `TaskType.hugging_face_head`.
       family: of `TEXT_HEADS`.
     """
     head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
     if model.of_tokens:
-        return names + _dense(model.head, "qa_outputs" if of_spans else "classifier")
+        return names + _dense(model.head, head_name)
     if model.pooler is None:
         return names + of_text_head(model)
     return names + of_pooler(model.pooler, family) + _dense(model.head, head.output)

@@ -12,7 +12,7 @@ from tfbio.base.config import ConfigError, load
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import finetuner
-from tfbio.task_types import kinds, tasks
+from tfbio.task_types import tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun, find_protocol
 
 HPARAMS = Path(__file__).parents[3] / "hparams"
@@ -378,7 +378,7 @@ def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, tabl
     del values["comment"], values["sources"]
     assert values == expected
     settings = load(FinetuningConfig, path, (), task.settings)
-    kinds.make(task.kind, task.labels, settings)
+    types.make(task.kind, task.labels, settings)
     # The file alone says it all, and nothing changes besides.
     assert settings == load(FinetuningConfig, path)
     assert settings == FinetuningConfig(**{"comment": settings.comment, **expected})

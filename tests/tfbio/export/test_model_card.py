@@ -47,7 +47,7 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     assert "AutoTokenizer, ElectraForPreTraining" in text
     assert str(tmp_path) not in text and pretrained not in text
 
-    # A run of an earlier version did not write what it read.
+    # A checkpoint that was converted from elsewhere does not know what it read.
     earlier = tmp_path / "earlier"
     earlier.mkdir()
     for path in Path(pretrained).iterdir():

@@ -145,7 +145,7 @@ def test_what_cannot_be_written_is_named(encoder_folder, pretrained, tmp_path, m
     with pytest.raises(saved_model.SavedModelError, match="=65 must be at least 8 and at most 64"):
         saved_model.write(encoder_folder, target, 65)
     # Of a run, too, and never what computes something else.
-    monkeypatch.setattr(saved_model, "_close", lambda *_: False)
+    monkeypatch.setattr(saved_model, "close", lambda *_: False)
     with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the model"):
         saved_model.write(pretrained, target)
     assert not glob.glob(f"{target}*")

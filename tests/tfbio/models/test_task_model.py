@@ -8,7 +8,7 @@ import tf_keras as keras
 from tfbio.base.config import ConfigError
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import kinds
+from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
 SHAPE = EncoderConfig(11, 8, 8, 1, 2, 16, 8, 2, 0.0, 0.0)
@@ -55,6 +55,6 @@ def test_the_layer_is_for_texts(kind):
     settings = FinetuningConfig(text_head="gelu")
     if kind in ("tagging", "spans"):
         with pytest.raises(ConfigError, match=f'text_head "gelu" is for .* this is one of {kind}'):
-            kinds.make(kind, ["O", "B", "I"], settings)
+            types.make(kind, ["O", "B", "I"], settings)
     else:
-        assert not kinds.make(kind, ["a", "b"], settings).of_tokens
+        assert not types.make(kind, ["a", "b"], settings).of_tokens

@@ -327,13 +327,6 @@ def test_a_folder_without_scores_is_named(text, tmp_path):
         results.read(tmp_path)
 
 
-def test_answers_in_spans_of_earlier_versions_have_scores_and_no_intervals(write):
-    run = results.read(write("one", "mmrm", task="squad_v2"))
-    row = results.figures(run, "accuracy", run)
-    assert row["figure"] == 75 and "low" not in row
-
-
-# Of one question alone, by the definitions of the official scripts, written anew.
 def words(text):
     return [x for x in text.lower().replace("-", "").split() if x not in ("a", "the")]
 
@@ -363,7 +356,7 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
         for seed, found in enumerate(seeds):
             trial = tmp_path / name / f"trial_{seed}"
             trial.mkdir(parents=True)
-            predictions.write(str(trial), "test", asked, found)
+            predictions.write_answers(str(trial), "test", asked, found)
             trials.append({"seed": seed, "test": tasks.TASKS[task].score(asked, found)})
         metric = next(iter(trials[0]["test"]))
         scores = {"task": task, "metric": metric, "init": "m", "trials": trials}
@@ -437,7 +430,7 @@ def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
         "reports (ner)",
         "notes (ner)",
     ]
-    # No path tells them apart: the files were changed, or an earlier version kept the name alone.
+    # No path tells them apart: the files were changed.
     one, other = named(("ner", "/a/data", "1"), ("ner", "/a/data", "2"))
     assert one != other and all(re.fullmatch(r"data [0-9a-f]{6} \(ner\)", x) for x in (one, other))
     assert named(("ner", "data", "1"), ("ner", "/a/data", "2"))[1] == "a/data (ner)"
@@ -445,8 +438,8 @@ def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
 
 def test_data_of_ones_own_are_read_with_their_path(write):
     folder = write("one", "mmrm", task="classification")
-    assert results.read(folder).data_set == ""  # a run of an earlier version
-    settings = {"data_set": "/x/roles", "trained_on": {"kind": "classification"}}
+    known = {"kind": "classification", "labels": list("mr")}
+    settings = {"data_set": "/x/roles", "trained_on": known}
     (folder / "config.json").write_text(json.dumps(settings))
     run = results.read(folder)
     assert (run.task, run.data_set, run.data) == ("classification", "/x/roles", "")

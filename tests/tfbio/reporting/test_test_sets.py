@@ -17,7 +17,7 @@ from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.reporting import test_sets
-from tfbio.task_types import predictions, tasks
+from tfbio.task_types import tasks, types
 
 ROOT = Path(__file__).parents[3]
 SAME = test_sets.Match()
@@ -102,9 +102,10 @@ def test_what_says_nothing_of_the_examples_does_not_matter(task, tmp_path):
     examples = [dataclasses.replace(x, id=f"new {i}") for i, x in enumerate(examples)]
     assert test_sets.compare(task, examples) == same
     truth = [x.tags if isinstance(x, TaggedSentence) else x.label for x in examples]
-    predictions.write(str(tmp_path), "test", examples, truth)
-    path = str(tmp_path / "test_predictions.tsv")
-    assert test_sets.compare(task, predictions.read(path, tasks.TASKS[task].kind)[0]) == same
+    task_type = types.TYPES[tasks.TASKS[task].kind]
+    task_type.write_predictions(str(tmp_path), "test", examples, truth, "Entity")
+    path = tmp_path / task_type.predictions_file("test")
+    assert test_sets.compare(task, task_type.read_predictions(str(path))[0]) == same
 
 
 def test_what_is_not_the_published_set_is_said():

@@ -83,7 +83,7 @@ def train_step(made):
 
 def predict_step(made):
     def step(batch):
-        return made._replica_outputs(batch, with_probabilities=made.has_probabilities)
+        return made._replica_outputs(batch, with_probabilities=made.kind.has_probabilities)
 
     return step
 
@@ -180,7 +180,7 @@ def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
             output = found[replica].numpy()
             if many.kind.of_tokens:
                 output = output[first : first + packer.lengths[piece]]
-                output = output[:, 0] if many.has_probabilities else output
+                output = output[:, 0] if many.kind.has_probabilities else output
             else:
                 output = output[number]
             np.testing.assert_allclose(output, expected[piece], atol=1e-4)

@@ -23,7 +23,7 @@ from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.reporting import curves
 from tfbio.runs import finetuner, finetuning, predict, pretraining
-from tfbio.task_types import kinds, own_data, packing, tasks
+from tfbio.task_types import own_data, packing, tasks, types
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.task_types.task import SPLITS
@@ -239,21 +239,15 @@ def test_a_finished_run_is_only_summed_up_again(finished, run, capsys):
     assert (finished / "scores.json").read_bytes() == before
 
 
-def test_a_finished_run_of_an_earlier_version_gets_what_predicting_needs(finished, run, tmp_path):
-    folder = tmp_path / "out"
-    shutil.copytree(finished, folder)
-    settings = json.loads((folder / "config.json").read_text())
-    labels = list(tasks.TASKS["sentence_roles"].labels)
-    expected = {"kind": "classification", "labels": labels, "pairs": False}
-    expected["markers"] = False
-    assert settings.pop("trained_on") == expected
-    # Settings that did not exist then, and have their defaults now.
-    del settings["schedule"], settings["encoder"]["hidden_act"]
-    (folder / "config.json").write_text(json.dumps(settings))
-    before = (folder / "trial_0" / "model.index").stat().st_mtime_ns
-    run(folder)
-    assert json.loads((folder / "config.json").read_text())["trained_on"] == expected
-    assert (folder / "trial_0" / "model.index").stat().st_mtime_ns == before
+def test_a_run_keeps_what_predicting_needs(finished):
+    settings = json.loads((finished / "config.json").read_text())
+    assert settings["trained_on"] == {
+        "kind": "classification",
+        "labels": list(tasks.TASKS["sentence_roles"].labels),
+        "new_text": "texts",
+        "pairs": False,
+        "markers": False,
+    }
 
 
 def test_other_settings_are_refused_and_replace_when_told_to(finished, run, tmp_path):
@@ -637,7 +631,7 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
 def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, True)
     labels = ("O", "B", "I")
-    kind = kinds.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
+    kind = types.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
     long = ("B", "O", *["B"] * 10)
     examples = [
         TaggedSentence("1", ("the",) * 12, long),
@@ -650,17 +644,17 @@ def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file
     predicted = kind.predictions(outputs, pieces, examples)
     score = tasks.TASKS["bc5cdr_chem"].score
     assert score(examples, predicted)["recall"] == pytest.approx(3 / 12)
-    scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, pieces, outputs)
-    assert scores["bioelectra_code_precision"] == pytest.approx(3 / 4)
-    assert scores["bioelectra_code_recall"] == 1
-    assert scores["bioelectra_code_f1"] == pytest.approx(6 / 7)
-    whole = kinds.make("tagging", labels, FinetuningConfig())
-    assert not finetuning.bioelectra_code_scores(whole, score, examples, predicted, pieces, outputs)
+    scores = kind.authors_scores(score, examples, predicted, pieces, outputs)
+    assert scores["precision"] == pytest.approx(3 / 4)
+    assert scores["recall"] == 1
+    assert scores["f1"] == pytest.approx(6 / 7)
+    whole = types.make("tagging", labels, FinetuningConfig())
+    assert not whole.authors_scores(score, examples, predicted, pieces, outputs)
 
 
 def test_outputs_of_absence_count_in_the_authors_scores():
     settings = FinetuningConfig(absent_outputs=True)
-    kind = kinds.make("multilabel", ("a", "b"), settings)
+    kind = types.make("multilabel", ("a", "b"), settings)
     examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
     # Absence and presence of a, then of b; a's contradict each other in the first example.
     outputs = [
@@ -669,14 +663,12 @@ def test_outputs_of_absence_count_in_the_authors_scores():
     predicted = kind.predictions(outputs, None, examples)
     assert predicted == [("a",), ("b",), ()]
     score = own_data.own_score("multilabel", kind.labels)
-    scores = finetuning.bioelectra_code_scores(kind, score, examples, predicted, None, outputs)
+    scores = kind.authors_scores(score, examples, predicted, None, outputs)
     # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
     precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4
-    assert scores["bioelectra_code_precision"] == pytest.approx(precision)
-    assert scores["bioelectra_code_recall"] == pytest.approx(recall)
-    assert scores["bioelectra_code_f1"] == pytest.approx(
-        2 * precision * recall / (precision + recall)
-    )
+    assert scores["precision"] == pytest.approx(precision)
+    assert scores["recall"] == pytest.approx(recall)
+    assert scores["f1"] == pytest.approx(2 * precision * recall / (precision + recall))
 
 
 def test_steps_may_be_counted_in_whole_batches():

@@ -304,7 +304,7 @@ def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, s
         pieces = predictor.kind.pieces([sentence], predictor.tokenizer, 48)
         (part,) = packing.Packer(pieces, 1, 1, 0, len(pieces.input_ids[0])).batch(np.array([0]))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
-        logits = predictor.finetuner.model(batch)
+        logits = predictor.inference.model(batch)
         logits, transitions = logits if head == "crf" else (logits, np.zeros((3, 3)))
         own, moves = logits.numpy()[pieces.words[0]], np.array(transitions)
         sequences = [*itertools.product(range(3), repeat=len(own))]
@@ -451,7 +451,7 @@ def test_standard_input_is_checked_without_tensorflow(
     tmp_path, fails_in_one_sentence, data, arguments, words
 ):
     (tmp_path / "model").mkdir()
-    known = {"trained_on": {"kind": "tagging"}}
+    known = {"trained_on": {"kind": "tagging", "new_text": "documents"}}
     (tmp_path / "model" / "config.json").write_text(json.dumps(known))
     (tmp_path / "a.txt").touch()
     program = [sys.executable, "-c", PREDICT_WITHOUT_TENSORFLOW, "--mode=predict", "--model=model"]
@@ -470,7 +470,7 @@ def test_standard_input_is_checked_without_tensorflow(
 
 
 def test_a_terminal_is_told_what_to_type(tmp_path):
-    known = {"trained_on": {"kind": "tagging"}}
+    known = {"trained_on": {"kind": "tagging", "new_text": "documents"}}
     (tmp_path / "config.json").write_text(json.dumps(known))
     ours, theirs = os.openpty()
     os.write(ours, b"1|t|A\nB\n\x04")
@@ -509,7 +509,7 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path,
     predictor = Predictor(trial, settings, cpu)
     questions = task_files.read_squad(str(source))
     pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
-    outputs = predictor.finetuner.predict(pieces)
+    outputs = predictor.inference.predict(pieces)
     for line, logits, offsets in zip(lines, outputs, pieces.offsets, strict=True):
         assert len(logits) <= 20
         own = logits[-1 - len(offsets) : -1]
@@ -537,7 +537,7 @@ def test_answers_of_electras_head(make_trial, cpu, tmp_path):
     predictor = Predictor(trial, settings, cpu)
     questions = task_files.read_squad(str(source))
     pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
-    outputs = predictor.finetuner.predict(pieces)
+    outputs = predictor.inference.predict(pieces)
     for line, own, offsets in zip(lines, outputs, pieces.offsets, strict=True):
         assert own.shape == (len(own), 18) and len(own) <= 16
         order = np.argsort(-own[:, 0], kind="stable").tolist()
@@ -635,6 +635,7 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
         settings = json.load(file)
     assert settings["trained_on"] == {
         "kind": "tagging",
+        "new_text": "documents",
         "labels": ["O", "B-Cell type", "I-Cell type", "B-Protein", "I-Protein"],
         "entity_type": "Entity",
         "words": "blanks",
@@ -649,11 +650,10 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
         {"type": "Cell type", "start": 13, "end": 20, "text": "T-cells"},
     ]
 
-    # A run of an earlier version: refused with a remedy.
     del settings["trained_on"]
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(settings, file)
-    with pytest.raises(UserError, match="earlier version: run the command that fine-tuned once"):
+    with pytest.raises(UserError, match="has no trained_on: expected the config.json"):
         predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "b"), strategy=cpu)
 
 
@@ -713,9 +713,10 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         "bad.pubtator": "1|t|A\nB\n",
     }.items():
         (tmp_path / name).write_text(text)
+    forms = {"tagging": "documents", "spans": "questions"}
     for kind in ("tagging", "spans", "regression", "multilabel"):
         (tmp_path / kind).mkdir()
-        known = {"kind": kind, "pairs": kind == "regression"}
+        known = {"new_text": forms.get(kind, "texts"), "pairs": kind == "regression"}
         (tmp_path / kind / "config.json").write_text(json.dumps({"trained_on": known}))
     (tmp_path / "theirs").mkdir()
     theirs = {"model_type": "bert", "architectures": ["BertForTokenClassification"]}

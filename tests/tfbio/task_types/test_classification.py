@@ -6,7 +6,7 @@ import scipy.special
 import tensorflow as tf
 
 from tfbio.formats.task_examples import LabelledText
-from tfbio.task_types import classification
+from tfbio.task_types import classification, multilabel, regression
 from tfbio.text import tokenization
 
 
@@ -59,13 +59,13 @@ def test_losses_and_predictions_of_each_kind():
     outputs = kind.outputs(tf.constant(logits), {}).numpy()
     assert kind.predictions(outputs, None, None) == ["x", "y"]
 
-    kind = classification.Regression()
+    kind = regression.Regression()
     losses, _ = kind.losses(tf.constant(logits[:, :1]), {"targets": tf.constant([1.5, 0.0])})
     np.testing.assert_allclose(losses, [0.25, 0.01], rtol=1e-5)
     outputs = kind.outputs(tf.constant(logits[:, :1]), {}).numpy()
     assert kind.predictions(outputs, None, None) == pytest.approx([2.0, 0.1])
 
-    kind = classification.MultiLabel(("x", "y", "z"))
+    kind = multilabel.MultiLabel(("x", "y", "z"))
     truth = np.array([[1, 0, 1], [0, 0, 1]], np.float32)
     losses, _ = kind.losses(tf.constant(logits), {"targets": tf.constant(truth)})
     p = scipy.special.expit(logits)

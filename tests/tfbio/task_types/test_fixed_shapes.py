@@ -10,7 +10,7 @@ from tests import reference
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
 from tfbio.models.batches import NO_TARGET
 from tfbio.runs import finetuner
-from tfbio.task_types import fixed_shapes, kinds, tasks
+from tfbio.task_types import fixed_shapes, tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import Shape
 from tfbio.task_types.packing import Pieces
@@ -193,7 +193,7 @@ def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu
     for one, other in zip(outputs, fixed_outputs, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
         np.testing.assert_allclose(other, one, atol=1e-4)
-    if fixed.has_probabilities:
+    if fixed.kind.has_probabilities:
         for one, other in zip(
             plain.predict(pieces, with_probabilities=True),
             fixed.predict(pieces, with_probabilities=True),
@@ -325,7 +325,7 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
     task = tasks.TASKS[name]
     settings = FinetuningConfig(train_batch_size=size, sequence_length=length)
     tokenizer = tokenization.load_tokenizer(str(reference.PUBMEDBERT))
-    kind = kinds.make(task.kind, task.labels, settings)
+    kind = types.make(task.kind, task.labels, settings)
     examples = task.examples(str(reference.corpus(f"{name}/blurb")))
     found = {}
     for split in SPLITS:

@@ -7,8 +7,12 @@ import pytest
 
 from tests import reference
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
-from tfbio.task_types import predictions, tasks
+from tfbio.task_types import predictions, tasks, types
 from tfbio.task_types.answers import Answers
+from tfbio.task_types.classification import Classification
+from tfbio.task_types.multilabel import MultiLabel
+from tfbio.task_types.regression import Regression
+from tfbio.task_types.tagging import Tagging
 
 CASES = {
     "tagging": (
@@ -34,8 +38,10 @@ CASES = {
 @pytest.mark.parametrize("kind", CASES)
 def test_what_was_written_is_read(kind, tmp_path):
     examples, predicted = CASES[kind]
-    predictions.write(str(tmp_path), "test", examples, predicted)
-    assert predictions.read(str(tmp_path / "test_predictions.tsv"), kind) == (examples, predicted)
+    task_type = types.TYPES[kind]
+    task_type.write_predictions(str(tmp_path), "test", examples, predicted, "Entity")
+    path = tmp_path / task_type.predictions_file("test")
+    assert task_type.read_predictions(str(path)) == (examples, predicted)
 
 
 def test_answers_are_written_beside_what_is_true(tmp_path):
@@ -45,13 +51,13 @@ def test_answers_are_written_beside_what_is_true(tmp_path):
         Question("b", "Who\u2028?", "Nobody.", (), ()),
     ]
     found = [Answers(("p53", "IL-2"), (0.7, 0.3), -1 / 3), Answers((), (), 2.0)]
-    predictions.write(str(tmp_path), "test", asked, found)
+    predictions.write_answers(str(tmp_path), "test", asked, found)
     lines = (tmp_path / "test_answers.jsonl").read_text(encoding="utf-8").split("\n")
     first = json.loads(lines[0])
     assert list(first) == ["id", "question", "gold", "predicted", "null_odds"]
     assert first["gold"] == ["IL-2"]
     assert first["predicted"][0] == {"text": "p53", "probability": 0.7}
-    examples, read = predictions.read(str(tmp_path / "test_answers.jsonl"), "spans")
+    examples, read = predictions.read_answers(str(tmp_path / "test_answers.jsonl"))
     assert read == found
     assert [(x.id, x.question, x.answers) for x in examples] == [
         ("a", "Which?", ("IL-2",)),
@@ -61,13 +67,13 @@ def test_answers_are_written_beside_what_is_true(tmp_path):
     assert official == {"a": "p53", "b": ""}
     # Of BioASQ several contexts are of one question.
     asked = [Question(f"{i}", "Which?", "", ("x",), (-1,), "q") for i in range(2)]
-    predictions.write(str(tmp_path), "dev", asked, [Answers(("x",), (1.0,), 0.0)] * 2)
-    examples, _ = predictions.read(str(tmp_path / "dev_answers.jsonl"), "spans")
+    predictions.write_answers(str(tmp_path), "dev", asked, [Answers(("x",), (1.0,), 0.0)] * 2)
+    examples, _ = predictions.read_answers(str(tmp_path / "dev_answers.jsonl"))
     assert [(x.id, x.question_id) for x in examples] == [("0", "q"), ("1", "q")]
     for broken in ('{"id": "a"}', "[]", "no JSON"):
         (tmp_path / "dev_answers.jsonl").write_text(broken + "\n")
         with pytest.raises(TaskFileError, match="dev_answers.jsonl, line 1: expected predictions"):
-            predictions.read(str(tmp_path / "dev_answers.jsonl"), "spans")
+            predictions.read_answers(str(tmp_path / "dev_answers.jsonl"))
 
 
 def test_sentences_of_a_document_keep_their_ids(tmp_path):
@@ -77,15 +83,13 @@ def test_sentences_of_a_document_keep_their_ids(tmp_path):
         + "".join(f"{','.join(f'{i}_0' for i in range(10))}\tA\t7_s{n}\n" for n in (0, 1))
     )
     examples = tasks.TASKS["hoc"].read(str(tmp_path / "test.tsv"))
-    predictions.write(str(tmp_path), "test", examples, [(), ()])
+    MultiLabel.write_predictions(str(tmp_path), "test", examples, [(), ()], "")
     path = tmp_path / "test_predictions.tsv"
     rows = [line.split("\t") for line in path.read_text().splitlines()]
     assert rows[0] == ["id", "label", "predicted", "text", "document"]
     assert [(row[0], row[4]) for row in rows[1:]] == [("7_s0", "7"), ("7_s1", "7")]
-    read, _ = predictions.read(str(path), "multilabel")
-    # In files of earlier versions the document stood in the place of the id.
-    path.write_text("id\tlabel\tpredicted\ttext\n7\t\t\tA\n7\t\t\tA\n")
-    assert predictions.read(str(path), "multilabel")[0] == read
+    read, _ = MultiLabel.read_predictions(str(path))
+    assert [x.document for x in read] == ["7", "7"]
 
 
 @pytest.mark.parametrize("source", ["blurb", "blue"])
@@ -111,12 +115,12 @@ def test_a_line_that_is_not_so_is_named(line, tmp_path):
     path = tmp_path / "test_predictions.tsv"
     path.write_text(f"a\tO\tO\n\n{line}\n\n")
     with pytest.raises(TaskFileError, match=r"test_predictions.tsv, line 4: expected"):
-        predictions.read(str(path), "tagging")
+        Tagging.read_predictions(str(path))
     path.write_text(f"id\tlabel\tpredicted\ttext\nx\t1\t2\ttext\n{line[:3]}\n")
     with pytest.raises(TaskFileError, match="line 3: expected predictions"):
-        predictions.read(str(path), "classification")
+        Classification.read_predictions(str(path))
     with pytest.raises(TaskFileError, match="nowhere cannot be read"):
-        predictions.read(str(tmp_path / "nowhere"), "regression")
+        Regression.read_predictions(str(tmp_path / "nowhere"))
 
 
 def test_the_score_of_an_entity_is_the_product_over_its_words():
@@ -138,7 +142,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
     # An I that continues nothing begins an entity; so does a B behind a B.
     predicted = [("O", "O", "I", "B", "I", "O"), ("O", "B-Cell type")]
     path = tmp_path / "test_entities.jsonl"
-    predictions.write_entities(str(path), sentences, predicted, "Chemical")
+    predictions.write_entities(str(tmp_path), "test", sentences, predicted, "Chemical")
     one, other = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert (one["id"], one["text"]) == ("7", "Ca\u00b2\u207a and \U0001d6fc - MSH .")
     assert "document" not in one
@@ -160,9 +164,9 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
 
 
 def test_what_was_predicted_is_said():
-    said = {kind: predictions.describe(*case) for kind, case in CASES.items()}
+    said = {kind: types.TYPES[kind].describe(*case) for kind, case in CASES.items()}
     assert said["classification"] == "2 texts: 1 yes, 1 no; predicted: 2 no"
     assert said["multilabel"] == "2 texts: 1 p, 1 q; predicted: 1 q"
     # A label that is a number is told from how many have it.
     texts = [LabelledText(str(i), "a", label) for i, label in enumerate("1011")]
-    assert predictions.describe(texts, "1111") == "4 texts: 3 '1', 1 '0'; predicted: 4 '1'"
+    assert Classification.describe(texts, "1111") == "4 texts: 3 '1', 1 '0'; predicted: 4 '1'"

@@ -8,12 +8,12 @@ from data_prep.corpora import corpus, pubmedqa
 from tests import reference
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
-from tfbio.task_types import tasks, trivial
+from tfbio.task_types import tasks, types
 
 
 def of(task, dev, test):
     task = tasks.TASKS[task]
-    return trivial.one_answer(task.kind, task.score, dev, test)
+    return types.TYPES[task.kind].one_answer(task.score, dev, test)
 
 
 def texts(labels):

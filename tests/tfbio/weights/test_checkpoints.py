@@ -194,7 +194,7 @@ NUMBERS = (
     "layer_norm_eps",
     "hidden_act",
 )
-OF_LABELS = ("architectures", "id2label", "problem_type", "null_threshold")
+OF_LABELS = ("architectures", "id2label", "problem_type")
 READ = {
     "RobertaForSequenceClassification": (*SIZES, *NUMBERS, *OF_LABELS, "model_type")
     + ("pad_token_id", "position_embedding_type", "is_decoder", "add_cross_attention"),
@@ -203,7 +203,7 @@ READ = {
     "run": ("lower_case", "objective", "generator_layers_fraction", "uniform_generator"),
 }
 # What may be so.
-ALLOWED = [(name, None) for name in OF_LABELS] + [("null_threshold", -5)]
+ALLOWED = [(name, None) for name in OF_LABELS]
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +251,7 @@ def read_all(folder):
     checkpoints.read_encoder_config(folder)
     if fine_tuned.is_one(folder):
         fine_tuned.read_settings(folder)
-        fine_tuned.read_null_threshold(folder)
+        fine_tuned.read_calibration(folder)
     elif "objective" in settings:
         checkpoints.pretraining_config(settings, folder)
 

@@ -18,6 +18,7 @@ from tfbio.runs import finetuner, finetuning, predict
 from tfbio.task_types import tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.inference import make_model
 from tfbio.text import vocabularies
 from tfbio.weights import checkpoints, fine_tuned
 
@@ -332,7 +333,7 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
         made.initialize(3, place)
         if name is None:
             keras.utils.set_random_seed(3)
-            fresh = type(made.model)(*made.arguments)
+            fresh = make_model(made.encoder_config, made.kind, made.config)
             expected = fresh.pooler.get_weights()
             # BERT's initialisation.
             assert 0.015 < np.std(expected[0]) < 0.025 and not expected[1].any()

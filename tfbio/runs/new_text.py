@@ -1,0 +1,210 @@
+"""New text for a model: documents, texts or questions, with what is found in them.
+
+Each form reads its inputs whole before TensorFlow is imported, so that a mistake is named at once,
+and writes what the model predicts. A task type says by `TaskType.new_text` which form it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tfbio.base import storage
+from tfbio.base.cli import UserError
+from tfbio.formats import annotation_formats, task_files
+from tfbio.formats.annotation_formats import Annotated
+from tfbio.formats.tables import read_unlabelled_table
+from tfbio.formats.task_examples import LabelledText
+from tfbio.formats.text_files import STDIN
+from tfbio.runs import prediction_inputs
+from tfbio.task_types.predictions import listed
+
+if TYPE_CHECKING:
+    from tfbio.runs.predictor import Predictor
+
+
+class Found(NamedTuple):
+    """What was read.
+
+    Attributes:
+      files: the input files.
+      items: documents, texts or questions.
+      total: how many there are.
+    """
+
+    files: list[str]
+    items: Iterable
+    total: int
+
+
+def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+    """Reads all inputs, in the form that the model takes.
+
+    Args:
+      known: `trained_on` in the model's `config.json`; of a model from elsewhere as much of it as
+        is known, `new_text` at least.
+      inputs: files, folders and globs; "-" is standard input.
+      output: where predictions go, which may be no input.
+      form: of the output, one of `annotation_formats.FORMATS`.
+
+    Raises:
+      UserError: an input cannot be read, or does not go with the model or the output.
+    """
+    return FORMS[known["new_text"]].read(known, inputs, output, form)
+
+
+class Documents:
+    """Documents, in which entities are found."""
+
+    @staticmethod
+    def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+        files = prediction_inputs.find_files(inputs)
+        _check_inputs_stay(files, output, form)
+        left_out: list[str] = []
+        total = sum(1 for path in files for _ in prediction_inputs.read(path, left_out))
+        for sentence in left_out:
+            print(f"left out: {sentence}", flush=True)
+        return Found(files, (x for path in files for x in prediction_inputs.read(path)), total)
+
+    @staticmethod
+    def write(predictor: Predictor, found: Found, output: str, form: str) -> None:
+        counts = Counts()
+        annotated = predictor.annotate(found.items, found.total)
+        annotation_formats.write(output, form, counts.of(annotated))
+        counts.report()
+
+
+class Texts:
+    """Texts, and pairs of texts, in tables; each gets a label, a score or labels."""
+
+    @staticmethod
+    def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+        _check_is_json(form)
+        files, texts = _read_tables(inputs, known["pairs"])
+        _check_inputs_stay(files, output, form)
+        return Found(files, texts, len(texts))
+
+    @staticmethod
+    def write(predictor: Predictor, found: Found, output: str, form: str) -> None:
+        counts: Counter[str] = Counter()
+        with storage.written_whole(output) as stream:
+            for record in predictor.label(found.items, show=True):
+                label = record["label"]
+                if not isinstance(label, float):
+                    counts.update([label] if isinstance(label, str) else label)
+                stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        print(f"{found.total:,} text(s){f': {listed(counts)}' if counts else ''}")
+
+
+class Questions:
+    """Questions on contexts, in SQuAD's form; each gets an answer or none."""
+
+    @staticmethod
+    def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+        _check_is_json(form)
+        files = prediction_inputs.find_files(inputs, (".json",))
+        questions = [question for path in files for question in task_files.read_squad(path)]
+        ids = Counter(question.id for question in questions)
+        name, count = max(ids.items(), key=lambda pair: pair[1])
+        if count > 1 and not output.endswith(".jsonl"):
+            raise UserError(
+                f"{count} questions have the id {name}: an answer would be lost; give an --output "
+                "that ends in .jsonl."
+            )
+        _check_inputs_stay(files, output, form)
+        return Found(files, questions, len(questions))
+
+    @staticmethod
+    def write(predictor: Predictor, found: Found, output: str, form: str) -> None:
+        answered = list(zip(found.items, predictor.answer(found.items, show=True), strict=True))
+        if output.endswith(".jsonl"):
+            lines = (
+                {
+                    "id": question.id,
+                    "answer": own.best,
+                    "probability": round(own.probabilities[0], 6) if own.texts else None,
+                    "null_odds": round(own.null_odds, 6),
+                }
+                for question, own in answered
+            )
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        else:
+            by_id = {question.id: own.best for question, own in answered}
+            text = json.dumps(by_id, indent=2, ensure_ascii=False) + "\n"
+        storage.write_text(output, text)
+        count = sum(bool(own.best) for _, own in answered)
+        print(f"{found.total:,} question(s), {count:,} with an answer")
+
+
+FORMS = {"documents": Documents, "texts": Texts, "questions": Questions}
+
+
+def _check_is_json(form: str) -> None:
+    if form != "jsonl":
+        raise UserError(f"--format={form} is for entities: this model's output is JSON.")
+
+
+def _check_inputs_stay(files: list[str], output: str, form: str) -> None:
+    """Raises UserError if the output would replace an input."""
+    for path in files:
+        if path == STDIN:
+            continue
+        at = os.path.realpath(path)
+        if form == "brat" and os.path.dirname(at) == os.path.realpath(output):
+            raise UserError(
+                f"--output={output} holds the input {path}, which --format=brat would replace: "
+                "give another folder."
+            )
+        if at == os.path.realpath(output):
+            raise UserError(f"--output={output} is an input: give another file.")
+
+
+def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], list[LabelledText]]:
+    """The files, and their texts, which are pairs or not; None: nothing is known of that."""
+    columns = {True: "text and pair", False: "text", None: "text, perhaps pair"}[pairs]
+    remedy = (
+        "This model labels whole texts: give tab-separated tables (.tsv) whose first line names "
+        f"the columns, {columns} and perhaps id."
+    )
+    try:
+        files = prediction_inputs.find_files(inputs, (".tsv",))
+    except UserError as error:
+        raise UserError(f"{error} {remedy}") from error
+    examples = [text for path in files for text in read_unlabelled_table(path)]
+    for example in examples:
+        if pairs not in (None, bool(example.pair)):
+            found = "two texts" if example.pair else "one text"
+            raise UserError(f"{example.where[0]}, line {example.where[1]}: {found}. {remedy}")
+    return files, examples
+
+
+class Counts:
+    """Counts documents and entities while they are written."""
+
+    def __init__(self) -> None:
+        self.documents, self.entities = 0, Counter[str]()
+        self._ids, self._again = set[str](), Counter[str]()
+
+    def of(self, annotated: Annotated) -> Annotated:
+        """Yields what it is given."""
+        for document, entities in annotated:
+            self.documents += 1
+            self.entities.update(entity.type for entity in entities)
+            if document.id in self._ids:
+                self._again[document.id] += 1
+            self._ids.add(document.id)
+            yield document, entities
+
+    def report(self) -> None:
+        """Prints the counts, and the ids that several documents have."""
+        found = f": {listed(self.entities)}" if self.entities else ""
+        print(f"{self.documents:,} document(s), {self.entities.total():,} entities{found}")
+        if self._again:
+            names = ", ".join([*self._again][:5]) + ", ..." * (len(self._again) > 5)
+            print(
+                f"{self._again.total()} document(s) have the id of one before ({names}); all are "
+                "written, in brat's files with _2, _3 and so on behind the id."
+            )

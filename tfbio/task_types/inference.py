@@ -1,0 +1,252 @@
+"""A model of a task and its predictions, on any number of devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.task_types import fixed_shapes, packing
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.task_type import TaskType
+from tfbio.training import distribution
+
+# Batches of one call, where their shape is fixed.
+PREDICTED_AT_ONCE = 8
+
+
+def make_model(
+    encoder_config: EncoderConfig, task_type: TaskType, config: FinetuningConfig
+) -> TaskModel:
+    """Makes a model of a task, with random weights.
+
+    Args:
+      encoder_config: of the encoder.
+      task_type: says what the head gives.
+      config: all settings.
+    """
+    encoder_config = dataclasses.replace(
+        encoder_config,
+        hidden_dropout_prob=config.hidden_dropout_prob,
+        attention_probs_dropout_prob=config.attention_probs_dropout_prob,
+    )
+    return TaskModel(
+        encoder_config,
+        task_type.num_outputs,
+        task_type.of_tokens,
+        config.hidden_dropout_prob if config.tagging_dropout else 0.0,
+        config.pooling,
+        config.tagging_head,
+        config.text_head,
+        config.beam_size if config.span_head == "electra" else 0,
+    )
+
+
+def has_fixed_shapes(config: FinetuningConfig, strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether batches have a few shapes that are known beforehand."""
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)
+
+
+class Inference:
+    """Predicts with a model, whose weights are random at first.
+
+    Args:
+      config: all settings.
+      encoder_config: the shape of the encoder.
+      kind: the type of the task.
+      pad_id: of [PAD].
+      strategy: where to compute; the batches must divide by its replicas.
+    """
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        encoder_config: EncoderConfig,
+        kind: TaskType,
+        pad_id: int,
+        strategy: tf.distribute.Strategy,
+    ):
+        self.config, self.encoder_config, self.kind = config, encoder_config, kind
+        self.pad_id, self.strategy = pad_id, strategy
+        with strategy.scope():
+            self.model = make_model(encoder_config, kind, config)
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether batches have a few shapes that are known beforehand."""
+        return has_fixed_shapes(self.config, self.strategy)
+
+    def predict(
+        self,
+        pieces: packing.Pieces,
+        with_probabilities: bool = False,
+        done: Callable[[int], None] = lambda count: None,
+    ) -> list[np.ndarray]:
+        """Computes the outputs of each piece, see `TaskType.outputs`: [tokens, ...], or [outputs].
+
+        Args:
+          pieces: see `TaskType.pieces`.
+          with_probabilities: with `TaskType.probabilities` beside them, float32 [tokens, 2]; for
+            types that have these.
+          done: called after each batch with the number of pieces that are done.
+        """
+        if self.fixed_shapes:
+            return self._predict_fixed(pieces, with_probabilities, done)
+        lengths = pieces.lengths
+        replicas = self.strategy.num_replicas_in_sync
+        num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
+        size = math.ceil(len(lengths) / num_batches / replicas) * replicas
+        packer = self._packer(pieces, size)
+        # Every batch has long and short pieces alike, so that one shape serves nearly all.
+        order = np.argsort(-lengths, kind="stable")
+        outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
+        for number in range(num_batches):
+            chosen = order[number::num_batches]
+            chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
+            # And so has every replica's share.
+            chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
+            parts = packer.batch(chosen)
+            found = self._predict_step(self._distribute(parts), with_probabilities)
+            for part, values in zip(
+                parts, self.strategy.experimental_local_results(found), strict=True
+            ):
+                values = values.numpy()
+                for number_in_part, piece in enumerate(part.pieces):
+                    if self.kind.of_tokens:
+                        first = part.arrays["first"][number_in_part]
+                        outputs[piece] = values[first : first + lengths[piece]]
+                    else:
+                        outputs[piece] = values[number_in_part]
+            done(len(lengths) * (number + 1) // num_batches)
+        return outputs
+
+    @tf.function
+    @tf.autograph.experimental.do_not_convert
+    def _predict_step(
+        self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
+    ) -> tf.Tensor:
+        return self.strategy.run(
+            self._replica_outputs,
+            args=(batch, with_probabilities),
+            options=distribution.STATIC_SHAPES,
+        )
+
+    @tf.autograph.experimental.do_not_convert
+    def _replica_outputs(
+        self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
+    ) -> tf.Tensor:
+        logits = self.model(batch)
+        found = self.kind.outputs(logits, batch)
+        if with_probabilities:
+            shares = self.kind.probabilities(logits, batch)
+            return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
+        return found
+
+    def _predict_fixed(
+        self, pieces: packing.Pieces, with_probabilities: bool, done: Callable[[int], None]
+    ) -> list[np.ndarray]:
+        """Does what `predict` does, with one shape for all data and many batches in a call.
+
+        Rows take as many pieces as they hold.
+        """
+        replicas = self.strategy.num_replicas_in_sync
+        packer = fixed_shapes.prediction_packer(pieces, self.config, replicas, self.pad_id)
+        (shape,) = packer.shapes
+        number_of_calls = math.ceil(len(pieces.lengths) / PREDICTED_AT_ONCE)  # or fewer
+        sizes = [PREDICTED_AT_ONCE] * number_of_calls
+        calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
+        outputs: list[np.ndarray] = [np.empty(0)] * len(pieces.lengths)
+        count_done = 0
+        for call in fixed_shapes.ahead(calls):
+            count = tf.constant(len(call.batches))
+            found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
+            if self.kind.has_probabilities and not with_probabilities:
+                found = found[..., 0].astype(np.int32)
+            for values, batch in zip(found, call.batches, strict=True):
+                for piece, replica, first, number in zip(
+                    batch.texts, batch.replica, batch.first, batch.number, strict=True
+                ):
+                    own = slice(first, first + packer.lengths[piece])
+                    outputs[piece] = values[replica, own if self.kind.of_tokens else number]
+                count_done += len(batch.texts)
+            done(count_done)
+        return outputs
+
+    @tf.function
+    @tf.autograph.experimental.do_not_convert
+    def _predict_batches(
+        self,
+        arrays: dict[str, tf.Tensor],
+        count: tf.Tensor,
+        shape: fixed_shapes.Shape,
+        of_tokens: tuple[str, ...],
+    ) -> tf.Tensor:
+        """Predicts many batches.
+
+        Tags come with their probabilities, wanted or not: so one graph serves scores and texts.
+
+        Args:
+          arrays: see `fixed_shapes.Call`.
+          count: int32 [], how many batches there are.
+          shape: of all batches.
+          of_tokens: see `fixed_shapes.Packer`.
+
+        Returns:
+          float32 [batches, replicas, ...].
+        """
+        outputs = partial(self._replica_outputs, with_probabilities=self.kind.has_probabilities)
+
+        def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            batch = self._batch_of(arrays, index, shape, of_tokens)
+            each = self.strategy.run(outputs, args=(batch,), options=distribution.STATIC_SHAPES)
+            each = tf.stack(self.strategy.experimental_local_results(each))
+            return index + 1, found.write(index, each)
+
+        start = tf.constant(0), tf.TensorArray(tf.float32, count)
+        return tf.while_loop(lambda index, _: index < count, body, start)[1].stack()
+
+    def _batch_of(
+        self,
+        arrays: dict[str, tf.Tensor],
+        index: tf.Tensor,
+        shape: fixed_shapes.Shape,
+        of_tokens: tuple[str, ...],
+    ) -> dict[str, tf.Tensor]:
+        """Returns one of the batches of a call, a part for each replica."""
+
+        def of_replica(context: tf.distribute.experimental.ValueContext) -> dict[str, tf.Tensor]:
+            part = {
+                name: array[index, context.replica_id_in_sync_group]
+                for name, array in arrays.items()
+            }
+            return {
+                name: array[..., : shape.row_length] if name in of_tokens else array
+                for name, array in part.items()
+            }
+
+        return self.strategy.experimental_distribute_values_from_function(of_replica)
+
+    def _packer(self, pieces: packing.Pieces, batch_size: int, parts: int = 0) -> packing.Packer:
+        return packing.Packer(
+            pieces,
+            batch_size,
+            parts or self.strategy.num_replicas_in_sync,
+            self.pad_id,
+            padded_length=0 if self.config.run.pack else self.config.sequence_length,
+        )
+
+    def _distribute(self, parts: list[packing.Part]) -> dict[str, tf.Tensor]:
+        """One part of a batch to each replica."""
+        tensors = [
+            {name: tf.constant(array) for name, array in part.arrays.items()} for part in parts
+        ]
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tensors[context.replica_id_in_sync_group]
+        )

@@ -1,0 +1,134 @@
+"""Any number of labels for each text, or pair of texts, such as the hallmarks of cancer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.formats.tables import labels_between_bars
+from tfbio.formats.task_examples import LabelledText
+from tfbio.task_types import metrics, trivial
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.packing import Pieces
+from tfbio.task_types.scores import Scores
+from tfbio.task_types.task_type import Score
+from tfbio.task_types.texts import TextType, check_pooling, encode
+
+
+class MultiLabel(TextType):
+    """Any number of labels.
+
+    Args:
+      labels: all labels, in the order of the model's outputs.
+      absent_outputs: whether each label has two outputs, of its absence and its presence. Both are
+        learnt by themselves; predictions look at the second.
+    """
+
+    name = "multilabel"
+    settings = ("absent_outputs", *TextType.settings)
+    problem_type = "multi_label_classification"
+    placeholder = ()
+
+    def __init__(self, labels: Sequence[str], absent_outputs: bool = False):
+        self.labels, self.absent_outputs = tuple(labels), absent_outputs
+        self.num_outputs = len(self.labels) * (2 if absent_outputs else 1)
+
+    @classmethod
+    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> MultiLabel:
+        check_pooling(cls.name, config)
+        return cls(labels, config.absent_outputs)
+
+    def pieces(self, examples, tokenizer, length) -> Pieces:
+        """One for each example; the target is 1 for the labels that it has, else 0."""
+        targets = [
+            np.array([label in example.label for label in self.labels], np.float32)
+            for example in examples
+        ]
+        return encode(examples, targets, tokenizer, length)
+
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy of each output by itself; logits float32 [texts, outputs].
+
+        The sum over the labels; with outputs of absence the mean over all outputs
+        (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
+        """
+        targets = tf.cast(batch["targets"], logits.dtype)
+        if self.absent_outputs:
+            targets = tf.reshape(tf.stack([1.0 - targets, targets], axis=-1), tf.shape(logits))
+            # Rounded as there: where an output is sure, and wrong, a loss of 20 is the most.
+            present = tf.sigmoid(logits)
+            losses = -targets * tf.math.log(present + 1e-9)
+            losses -= (1.0 - targets) * tf.math.log(1.0 - present + 1e-9)
+            losses = tf.reduce_mean(losses, axis=-1)
+        else:
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
+            losses = tf.reduce_sum(losses, axis=-1)
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Probabilities, float32 [texts, outputs]."""
+        return tf.sigmoid(logits)
+
+    def present(self, outputs):
+        """The probability that each label is there: [..., outputs] -> [..., labels]."""
+        return outputs[..., 1::2] if self.absent_outputs else outputs
+
+    def absent(self, outputs: np.ndarray) -> np.ndarray:
+        """Whether each label is predicted to be absent: [texts, outputs] -> bool [texts, labels].
+
+        With outputs of absence they decide, and may contradict those of presence.
+        """
+        return outputs[:, ::2] > 0.5 if self.absent_outputs else outputs <= 0.5
+
+    def predictions(
+        self, outputs: list[np.ndarray], pieces: Pieces, examples
+    ) -> list[tuple[str, ...]]:
+        """The labels of each that are more probable than not; outputs float32 [outputs] of each."""
+        return [
+            tuple(label for label, p in zip(self.labels, self.present(row), strict=True) if p > 0.5)
+            for row in outputs
+        ]
+
+    def record(self, label: tuple[str, ...], output: np.ndarray) -> dict[str, Any]:
+        return super().record(label, self.present(output))
+
+    def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        present = self.present(outputs)
+        return {**super().served_outputs(present), "predicted": present > 0.5}
+
+    @classmethod
+    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        labels = [label for example in dev for label in example.label]
+        if not labels:
+            return "no label", score(test, [()] * len(test))
+        best = trivial.best_label(labels, lambda label: score(dev, [(label,)] * len(dev)))
+        return f"{best} for every text", score(test, [(best,)] * len(test))
+
+    def authors_scores(
+        self,
+        score: Score,
+        examples: Sequence[LabelledText],
+        predicted: Sequence[tuple[str, ...]],
+        pieces: Pieces,
+        outputs: Sequence[np.ndarray],
+    ) -> dict[str, float]:
+        """Scores outputs of absence by themselves, see `metrics.bioelectra_label_scores`."""
+        if not self.absent_outputs:
+            return {}
+        labels, absent = [example.label for example in examples], self.absent(np.stack(outputs))
+        return metrics.bioelectra_label_scores(labels, predicted, self.labels, absent)
+
+    @classmethod
+    def cell(cls, label: Sequence[str]) -> str:
+        return "|".join(label)
+
+    @classmethod
+    def label_in(cls, cell: str) -> tuple[str, ...]:
+        return labels_between_bars(cell)
+
+    @classmethod
+    def names_of(cls, label: tuple[str, ...]) -> tuple[str, ...]:
+        return label

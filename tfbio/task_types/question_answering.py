@@ -1,0 +1,314 @@
+"""Answers that are spans of a context: SQuAD, and BioASQ's factoid questions.
+
+The input is [CLS] question [SEP] context [SEP]; each token has a logit for the start of the answer
+and one for its end (Devlin et al., 2019, section 4.2). A context that is too long is seen in
+windows that overlap, as in BERT's `run_squad.py`; where a window does not hold the answer, [CLS]
+is its start and end. ELECTRA's own head (`span_head.py`) scores ends for a start, and "no answer".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.base.cli import UserError
+from tfbio.base.config import ConfigError
+from tfbio.formats.task_examples import Question
+from tfbio.models.span_head import TrainingLogits, log_softmax
+from tfbio.task_types import answers, predictions
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.packing import Pieces
+from tfbio.task_types.scores import Scores
+from tfbio.task_types.serving.served_questions import ServedQuestions
+from tfbio.task_types.task_type import Score, TaskType
+from tfbio.text.tokenization import Tokenizer
+
+# `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
+MAX_QUESTION = 64
+STRIDE = 128
+# Of the loss for "no answer", beside the mean of those of start and end
+# (`answerable_weight` of configure_finetuning.py in google-research/electra).
+NO_ANSWER_WEIGHT = 0.5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanPieces(Pieces):
+    """Pieces, and what leads from their tokens to the context.
+
+    Attributes:
+      offsets: for each piece int32 [context tokens, 2], see `answers.Window`.
+      own: for each piece bool [context tokens].
+    """
+
+    offsets: list[np.ndarray]
+    own: list[np.ndarray]
+
+
+def windows(count: int, room: int, stride: int = 0) -> list[tuple[int, int]]:
+    """First and end of each window of `count` tokens, of which each holds at most `room`.
+
+    They begin every `stride` tokens. By default these are `STRIDE`, or half a window where that is
+    less: else short windows would not overlap, and none would hold an answer at their border.
+    """
+    stride = min(stride, room) if stride else min(STRIDE, -(-room // 2))
+    firsts = range(0, max(count - room, 0) + stride, stride)
+    return [(first, min(first + room, count)) for first in firsts]
+
+
+def most_context(count: int, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """For each window bool [tokens], whether it has the most context around the token.
+
+    That is the smaller number of tokens on either side, and a hundredth of the window's; the first
+    of equals (`_check_is_max_context` of `run_squad.py`).
+    """
+    scores = np.full([len(spans), count], -np.inf)
+    for row, (first, end) in zip(scores, spans, strict=True):
+        before = np.arange(end - first)
+        row[first:end] = np.minimum(before, before[::-1]) + 0.01 * (end - first)
+    best = scores.argmax(axis=0)
+    return [best[first:end] == number for number, (first, end) in enumerate(spans)]
+
+
+def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | None:
+    """The first and last token of the first answer whose place is known; None without one.
+
+    Args:
+      question: with its answers.
+      offsets: of the tokens of the context, int32 [tokens, 2].
+    """
+    for text, start in zip(question.answers, question.answer_starts, strict=True):
+        inside = (offsets[:, 1] > start) & (offsets[:, 0] < start + len(text))
+        if start >= 0 and inside.any():
+            places = np.flatnonzero(inside)
+            return int(places[0]), int(places[-1])
+    return None
+
+
+class QuestionAnswering(TaskType):
+    """The start and the end of an answer in a context.
+
+    Args:
+      labels: none.
+      rules: which answers there may be; they say which head the model has.
+      max_question: the most tokens of a question; 0: `MAX_QUESTION`, or half of a short window.
+      stride: tokens between the starts of two windows; 0: see `windows`.
+    """
+
+    name = "spans"
+    settings = (
+        "span_head",
+        "beam_size",
+        "max_query_length",
+        "doc_stride",
+        "n_best_size",
+        "max_answer_length",
+    )
+    of_tokens = True
+    calibration_name = "null_threshold"
+    new_text = "questions"
+    served = ServedQuestions
+    hugging_face_class = "ForQuestionAnswering"
+    hugging_face_head = "qa_outputs"
+    num_outputs = 2
+
+    def __init__(
+        self,
+        labels: Sequence[str] = (),
+        rules: answers.Rules = answers.DEFAULT,
+        max_question: int = 0,
+        stride: int = 0,
+    ):
+        self.rules, self.max_question, self.stride = rules, max_question, stride
+
+    @classmethod
+    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> QuestionAnswering:
+        beam_size = config.beam_size if config.span_head == "electra" else 0
+        rules = answers.Rules(config.n_best_size, config.max_answer_length, beam_size)
+        return cls(labels, rules, config.max_query_length, config.doc_stride)
+
+    def question_room(self, length: int, special: int) -> int:
+        """The most tokens of a question in a window.
+
+        Args:
+          length: of the window.
+          special: its special tokens.
+        """
+        # By default the context has half of a short window at least.
+        return self.max_question or min(MAX_QUESTION, (length - special) // 2)
+
+    def pieces(
+        self, questions: Sequence[Question], tokenizer: Tokenizer, length: int
+    ) -> SpanPieces:
+        """The windows of each question.
+
+        Targets are int32 [2], the tokens of the answer, or 0 and 0; for ELECTRA's head [3], with 1
+        where the question has no answer in any window.
+
+        Raises:
+          ConfigError: ELECTRA's head is wanted, and the encoder does not tell question and context
+            apart.
+        """
+        texts = list({text for x in questions for text in (x.question, x.context)})
+        encoded = {
+            text: (np.array(e.ids, np.int32), np.array(e.offsets, np.int32).reshape(-1, 2))
+            for text, e in zip(texts, tokenizer.encode(texts), strict=True)
+        }
+        special = tokenizer.special_tokens(pair=True)
+        made = SpanPieces([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
+        example = []
+        for number, question in enumerate(questions):
+            asked = encoded[question.question][0][: self.question_room(length, special)]
+            ids, offsets = encoded[question.context]
+            before = len(asked) + special - 1
+            spans = windows(len(ids), length - before - 1, self.stride)
+            answer = answer_tokens(question, offsets)
+            for (first, end), own in zip(spans, most_context(len(ids), spans), strict=True):
+                both, segments = tokenizer.join(asked, ids[first:end])
+                made.input_ids.append(both)
+                made.segment_ids.append(segments)
+                target = np.zeros(3 if self.rules.beam_size else 2, np.int32)
+                if answer and first <= answer[0] and answer[1] < end:
+                    target[:2] = np.array(answer, np.int32) + before - first
+                target[2:] = not question.answers
+                if self.rules.beam_size and not np.any(segments):
+                    raise ConfigError(
+                        "span_head electra needs an encoder with two segments, for the question "
+                        "and the context; this one has one: give span_head = bert."
+                    )
+                made.targets.append(target)
+                made.offsets.append(offsets[first:end])
+                made.own.append(own)
+                example.append(number)
+        return dataclasses.replace(made, example=np.array(example, np.int64))
+
+    def losses(
+        self, logits: tf.Tensor | TrainingLogits, batch: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cross-entropy over the tokens of a piece, the mean of start and end.
+
+        With ELECTRA's head also `NO_ANSWER_WEIGHT` times that of "no answer".
+
+        Args:
+          logits: float32 [tokens, 2]; or those of ELECTRA's head.
+          batch: see `packing.fill`.
+
+        Returns:
+          The losses and their weights, 1; float32 [pieces] each.
+        """
+        # Rows hold several pieces, so the softmax is over segments. Padding is one of its own, the
+        # first: what it adds up to is left out.
+        piece = tf.reshape(batch["document_ids"], [-1])
+        if isinstance(logits, TrainingLogits):
+            (count,) = batch["first"].shape
+            places = batch["first"][:, tf.newaxis] + batch["targets"]
+            start, end = (
+                tf.gather(log_softmax(own, piece, count), places[:, side])
+                for side, own in enumerate((logits.start, logits.end))
+            )
+            no_answer = tf.nn.sigmoid_cross_entropy_with_logits(
+                tf.cast(batch["targets"][:, 2], start.dtype), logits.no_answer
+            )
+            losses = NO_ANSWER_WEIGHT * no_answer - (start + end) / 2.0
+            return losses, tf.ones_like(losses)
+        number = batch["first"].shape[0] + 1
+        highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, piece, number))
+        shifted = logits - tf.gather(highest, piece)
+        total = tf.math.unsorted_segment_sum(tf.exp(shifted), piece, number)[1:]
+        places = batch["first"][:, tf.newaxis] + batch["targets"]
+        true = tf.gather(tf.transpose(shifted), tf.transpose(places), batch_dims=1)  # [2, pieces]
+        # Of a text at least 1, that of its highest token; of none 0, which has no logarithm.
+        total = tf.maximum(total, 1.0)
+        losses = tf.reduce_mean(tf.math.log(total) - tf.transpose(true), axis=1)
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The logits, float32 [tokens, 2]; of ELECTRA's head [tokens, 2 + beam_size]."""
+        return logits
+
+    def predictions(
+        self, outputs: list[np.ndarray], pieces: SpanPieces, questions: Sequence[Question]
+    ) -> list[answers.Answers]:
+        """The best answers of each question; see `outputs`, for each piece."""
+        seen: list[list[answers.Window]] = [[] for _ in questions]
+        for logits, offsets, own, number in zip(
+            outputs, pieces.offsets, pieces.own, pieces.example, strict=True
+        ):
+            seen[number].append(answers.Window(logits, offsets, own))
+        return [
+            answers.best_answers(question.context, own, self.rules)
+            for question, own in zip(questions, seen, strict=True)
+        ]
+
+    def calibrate(
+        self, examples: Sequence[Question], predicted: Sequence[answers.Answers]
+    ) -> float | None:
+        """Learns the null odds above which a question has no answer."""
+        return answers.null_threshold(examples, predicted)
+
+    def calibrated(
+        self, predicted: Sequence[answers.Answers], calibration: float | None
+    ) -> list[answers.Answers]:
+        return answers.with_threshold(predicted, calibration)
+
+    @classmethod
+    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        return "no answer", score(test, [answers.Answers((), (), 0.0)] * len(test))
+
+    @classmethod
+    def describe(cls, examples: Sequence[Question], predicted: Sequence[answers.Answers]) -> str:
+        true = sum(bool(question.answers) for question in examples)
+        found = sum(bool(own.best) for own in predicted)
+        count = f"{len(examples):,}"
+        return f"{count} questions, {true:,} with an answer, {found:,} predicted to have one"
+
+    @classmethod
+    def write_predictions(
+        cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
+    ) -> None:
+        """Writes what the official scripts read, and `SPLIT_answers.jsonl` with what is true."""
+        predictions.write_answers(folder, split, examples, predicted)
+
+    @classmethod
+    def predictions_file(cls, split: str) -> str:
+        return f"{split}_answers.jsonl"
+
+    @classmethod
+    def read_predictions(cls, path: str) -> tuple[list[Question], list[answers.Answers]]:
+        return predictions.read_answers(path)
+
+    def continues_head(self, before: dict[str, Any], config: FinetuningConfig) -> bool:
+        """Returns whether the head before is of answers, too, and of the same form.
+
+        One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers).
+        """
+        if before.get("trained_on", {}).get("kind") != self.name:
+            return False
+        head = before.get("span_head", FinetuningConfig.span_head)
+        if head != config.span_head:
+            print(f"The checkpoint has span_head {head}: the head starts anew.")
+        return head == config.span_head
+
+    @classmethod
+    def read_hugging_face(
+        cls, folder: str, labels: Sequence[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"labels": [], "pairs": False}, {}
+
+    @classmethod
+    def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
+        """Returns the threshold, by default that of BERT's `run_squad.py`.
+
+        There is no answer where that scores higher than the best one.
+        """
+        threshold = said.get(cls.calibration_name, 0.0)
+        if threshold is not None and type(threshold) not in (int, float):
+            raise UserError(
+                f"{folder}/config.json has null_threshold = {json.dumps(threshold)}: it must be a "
+                "number, or null."
+            )
+        return threshold

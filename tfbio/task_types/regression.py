@@ -1,0 +1,86 @@
+"""A score for each text, or pair of texts, such as how similar two sentences are."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.formats.task_examples import LabelledText
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.packing import Pieces
+from tfbio.task_types.scores import Scores
+from tfbio.task_types.task_type import Score
+from tfbio.task_types.texts import TextType, check_pooling, encode
+
+
+class Regression(TextType):
+    """A score.
+
+    Args:
+      labels: none.
+      scale: what the model learns is the score divided by this.
+    """
+
+    name = "regression"
+    settings = ("score_scale", *TextType.settings)
+    problem_type = "regression"
+    placeholder = 0.0
+
+    def __init__(self, labels: Sequence[str] = (), scale: float = 1.0):
+        self.scale = scale
+
+    @classmethod
+    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Regression:
+        check_pooling(cls.name, config)
+        return cls(labels, config.score_scale)
+
+    def pieces(self, examples, tokenizer, length) -> Pieces:
+        """One for each example; the target is its score, scaled."""
+        targets = [np.array(example.label / self.scale, np.float32) for example in examples]
+        return encode(examples, targets, tokenizer, length)
+
+    def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
+        losses = tf.square(tf.squeeze(logits, -1) - tf.cast(batch["targets"], logits.dtype))
+        return losses, tf.ones_like(losses)
+
+    def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Scores, float32 [texts, 1]."""
+        return logits * self.scale
+
+    def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[float]:
+        """The score of each example; outputs float32 [1] of each."""
+        return [float(output[0]) for output in outputs]
+
+    def record(self, label: float, output: np.ndarray) -> dict[str, Any]:
+        return {"label": label}
+
+    def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"score": outputs[:, 0]}
+
+    @classmethod
+    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        mean = statistics.fmean(example.label for example in dev)
+        return "the same score for every pair", score(test, [mean] * len(test))
+
+    @classmethod
+    def label_in(cls, cell: str) -> float:
+        return float(cell)
+
+    @classmethod
+    def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
+        return f"{len(examples):,} texts"
+
+    @classmethod
+    def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
+        """Takes one label for a score where nothing is said, as `transformers` does."""
+        if said.get("problem_type") is None:
+            return len(labels) == 1
+        return super().fits_hugging_face(said, labels)
+
+    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+        return known["labels"] or ["score"]

@@ -1,0 +1,1 @@
+"""Task types in graphs that take strings, for a SavedModel."""

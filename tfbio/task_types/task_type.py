@@ -1,0 +1,302 @@
+"""The contract of a task type: everything that training, scoring and prediction ask of it.
+
+A task type is one file with a subclass of `TaskType`, and one line in `types.py`. Training packs
+its `pieces`, adds up its `losses`, and turns its `outputs` into `predictions`. Nothing outside of
+this room asks which type it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.formats.entities import Entity
+from tfbio.formats.task_examples import Example
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.packing import Pieces
+from tfbio.task_types.scores import Scores
+from tfbio.task_types.serving.served_task import ServedTask
+from tfbio.text.tokenization import Tokenizer
+
+# Scores predictions: (examples, predictions) -> figures by name, see `Task.score`.
+Score = Callable[[Sequence, Sequence], Scores]
+
+
+class TaskType:
+    """Defines what a model learns from examples, and how its outputs become predictions.
+
+    Attributes:
+      name: the type's name in `config.json` and in messages.
+      settings: the names of those settings in `FinetuningConfig` that this type reads. A setting
+        that no type names is for all.
+      of_tokens: whether the model gives logits for each token, or for each text.
+      placeholder: the label of an example whose label is not known.
+      has_probabilities: whether `probabilities` says how probable each output is.
+      labels: all labels, in the order of the model's outputs; none for scores and answers.
+      num_outputs: logits of each token or text.
+      calibration_name: the name in `scores.json` of what `calibrate` returns; "" for nothing.
+      new_text: what the model takes in prediction, "documents", "texts" or "questions"; see
+        `runs.new_text`.
+      served: the form of the model in a SavedModel.
+      hugging_face_class: what follows the family's name in the name of the `transformers` class.
+      hugging_face_head: the name of the head in that class, where tokens have logits.
+      problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
+    """
+
+    name: ClassVar[str]
+    settings: ClassVar[tuple[str, ...]] = ()
+    of_tokens: ClassVar[bool] = False
+    has_probabilities: ClassVar[bool] = False
+    calibration_name: ClassVar[str] = ""
+    new_text: ClassVar[str]
+    served: ClassVar[type[ServedTask]]
+    hugging_face_class: ClassVar[str]
+    hugging_face_head: ClassVar[str] = "classifier"
+    problem_type: ClassVar[str] = ""
+
+    placeholder: Any = None
+    labels: tuple[str, ...] = ()
+    num_outputs: int = 1
+
+    @classmethod
+    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Self:
+        """Makes the type of a task.
+
+        Args:
+          labels: all labels, in the order of the model's outputs.
+          config: all settings.
+
+        Raises:
+          ConfigError: a setting does not go with the labels or with this type.
+        """
+        raise NotImplementedError
+
+    # Training.
+
+    def pieces(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Pieces:
+        """Encodes examples for the model; a long one may become several pieces.
+
+        Args:
+          examples: of this type.
+          tokenizer: see `tokenization.load_tokenizer`.
+          length: the most tokens of a piece, with the special ones.
+        """
+        raise NotImplementedError
+
+    def losses(self, logits: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes the losses and their weights, float32 each.
+
+        The loss of a step is the sum of the losses, which `loss_reduction` "mean" divides by the
+        sum of the weights.
+
+        Args:
+          logits: see `TaskModel.call`.
+          batch: see `packing.fill`.
+        """
+        raise NotImplementedError
+
+    # Prediction.
+
+    def outputs(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Computes what leaves the device: [tokens, ...] or [texts, outputs]."""
+        raise NotImplementedError
+
+    def probabilities(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Computes how probable the outputs are, float32 [tokens]; see `has_probabilities`."""
+        raise NotImplementedError
+
+    def predictions(
+        self, outputs: Sequence[np.ndarray], pieces: Pieces, examples: Sequence
+    ) -> list[Any]:
+        """Turns the outputs of each piece into one prediction for each example.
+
+        Args:
+          outputs: for each piece [tokens, ...] or [outputs].
+          pieces: of the examples.
+          examples: the examples.
+        """
+        raise NotImplementedError
+
+    def calibrate(self, examples: Sequence, predicted: Sequence) -> float | None:
+        """Learns from the development set what the weights do not hold; by default nothing."""
+        return None
+
+    def calibrated(self, predicted: Sequence, calibration: float | None) -> list[Any]:
+        """Applies what `calibrate` returned to predictions."""
+        return list(predicted)
+
+    # Scores.
+
+    @classmethod
+    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        """Scores one answer to all test examples, which a model must exceed.
+
+        Args:
+          score: see `Task.score`.
+          dev: development examples, by which the answer is chosen.
+          test: test examples.
+
+        Returns:
+          Which answer it is, such as "yes for every text", and its scores.
+        """
+        raise NotImplementedError
+
+    def authors_scores(
+        self,
+        score: Score,
+        examples: Sequence,
+        predicted: Sequence,
+        pieces: Pieces,
+        outputs: Sequence[np.ndarray],
+    ) -> dict[str, float]:
+        """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
+
+        Returns:
+          Figures by name; none where there is no difference.
+        """
+        return {}
+
+    # Files.
+
+    @classmethod
+    def describe(cls, examples: Sequence, predicted: Sequence) -> str:
+        """Says how many examples there are, and what they have and are predicted to have."""
+        raise NotImplementedError
+
+    @classmethod
+    def write_predictions(
+        cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
+    ) -> None:
+        """Writes the predictions for a split, with what is true, into a trial's folder.
+
+        Args:
+          folder: where the files go.
+          split: in their names.
+          examples: with their labels.
+          predicted: one for each.
+          entity_type: what tags without a type stand for.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def predictions_file(cls, split: str) -> str:
+        """Returns the name of the file in a trial's folder that `read_predictions` reads."""
+        return f"{split}_predictions.tsv"
+
+    @classmethod
+    def read_predictions(cls, path: str) -> tuple[list[Example], list[Any]]:
+        """Reads what `write_predictions` wrote.
+
+        Returns:
+          The examples, without what the file does not hold, and the prediction for each.
+
+        Raises:
+          TaskFileError: the file cannot be read, or a line is not as it was written.
+        """
+        raise NotImplementedError
+
+    # What a model must know of its task when the task's files are not at hand.
+
+    @classmethod
+    def learnt_from(cls, examples: Sequence, entity_type: str) -> dict[str, Any]:
+        """Returns what `trained_on` in `config.json` keeps of the training examples.
+
+        Args:
+          examples: of the training set.
+          entity_type: see `Task.entity_type`.
+        """
+        return {"pairs": any(getattr(x, "pair", "") for x in examples), "markers": False}
+
+    def continues_head(self, before: dict[str, Any], config: FinetuningConfig) -> bool:
+        """Returns whether the head of another task's model can start this one's.
+
+        By default no: outputs stand for labels, which differ from task to task.
+
+        Args:
+          before: the settings of the run that trained the head.
+          config: all settings.
+        """
+        return False
+
+    # New text: of these a type has the one that goes with `new_text`.
+
+    def entities(
+        self,
+        outputs: Sequence[np.ndarray],
+        pieces: Pieces,
+        sentences: Sequence,
+        places: Sequence[Sequence[tuple[int, int]]],
+        entity_type: str,
+    ) -> list[list[Entity]]:
+        """Finds the entities of sentences of documents, each with its score.
+
+        Args:
+          outputs: of the pieces, with `probabilities` beside them where the type has these: float32
+            [tokens, 2].
+          pieces: of the sentences.
+          sentences: sentences without tags.
+          places: for each word of each sentence its first character in the document, and the one
+            behind its last.
+          entity_type: what tags without a type stand for.
+        """
+        raise NotImplementedError
+
+    def record(self, prediction: Any, output: np.ndarray) -> dict[str, Any]:
+        """Returns what is written of a text, beside its id.
+
+        Args:
+          prediction: for the text.
+          output: of the text, see `outputs`.
+        """
+        raise NotImplementedError
+
+    # Models of `transformers`.
+
+    @classmethod
+    def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
+        """Returns whether a model of `hugging_face_class` is of this type.
+
+        Args:
+          said: its `config.json`.
+          labels: its labels, in the order of the outputs.
+        """
+        return True
+
+    @classmethod
+    def read_hugging_face(
+        cls, folder: str, labels: Sequence[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns what `trained_on` says of a model from elsewhere, and the settings it implies.
+
+        Args:
+          folder: of the model, for messages.
+          labels: its labels, in the order of the outputs.
+
+        Raises:
+          UserError: these cannot be labels of this type.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
+        """Returns what a model's `config.json` says in place of `calibrate`.
+
+        Args:
+          said: the content of that file.
+          folder: of the model, for messages.
+
+        Raises:
+          UserError: it is not of the right type.
+        """
+        return None
+
+    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+        """Returns the names of the outputs for `id2label`.
+
+        Args:
+          known: `trained_on` in `config.json`.
+        """
+        return list(self.labels)

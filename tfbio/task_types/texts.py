@@ -1,0 +1,160 @@
+"""Texts, and pairs of texts, as a model sees them: for classes, scores and several labels.
+
+What the model sees of a text or a pair, `tokenization.Tokenizer.join` says. What is too long is cut
+at its end, of a pair the longer text first, as in the original BERT and ELECTRA code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbio.base.config import ConfigError
+from tfbio.formats.task_examples import LabelledText
+from tfbio.models.batches import ENTITY_POOLINGS
+from tfbio.task_types import predictions
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.packing import Pieces
+from tfbio.task_types.serving.served_texts import ServedTexts
+from tfbio.task_types.task_type import TaskType
+from tfbio.text import tokenization
+
+
+def encode(
+    examples: Sequence[LabelledText],
+    targets: list[np.ndarray],
+    tokenizer: tokenization.Tokenizer,
+    length: int,
+) -> Pieces:
+    """One piece for each example.
+
+    Args:
+      examples: texts, or pairs of them.
+      targets: of each example.
+      tokenizer: see `tokenization.load_tokenizer`.
+      length: the most tokens of a piece, with [CLS] and [SEP].
+    """
+    texts = [text for example in examples for text in (example.text, example.pair)]
+    encoded = [e.ids for e in tokenizer.encode(texts)]
+    input_ids, segment_ids = [], []
+    for example, first, second in zip(examples, encoded[::2], encoded[1::2], strict=True):
+        is_pair = bool(example.pair)
+        first, second = _cut(first, second, length - tokenizer.special_tokens(is_pair))
+        ids, segments = tokenizer.join(first, second if is_pair else None)
+        input_ids.append(ids)
+        segment_ids.append(segments)
+    numbers = np.arange(len(examples))
+    return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=False)
+
+
+def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+    """The longer one loses its last token until both fit together, the second one where even."""
+    over = len(first) + len(second) - room
+    if over <= 0:
+        return first, second
+    difference = len(first) - len(second)
+    from_longer = min(over, abs(difference))
+    keep_first, keep_second = len(first), len(second)
+    if difference > 0:
+        keep_first -= from_longer
+    else:
+        keep_second -= from_longer
+    rest = over - from_longer
+    return first[: keep_first - rest // 2], second[: keep_second - (rest - rest // 2)]
+
+
+class TextType(TaskType):
+    """What the types of texts share: what a text is labelled with is one cell of a table."""
+
+    settings = ("pooling", "text_head")
+    new_text = "texts"
+    served = ServedTexts
+    hugging_face_class = "ForSequenceClassification"
+
+    @classmethod
+    def cell(cls, label: Any) -> str:
+        """Writes a label, or a prediction, in a table of predictions."""
+        return str(label)
+
+    @classmethod
+    def label_in(cls, cell: str) -> Any:
+        """Reads what `cell` wrote.
+
+        Raises:
+          ValueError: it did not write this.
+        """
+        return cell
+
+    @classmethod
+    def names_of(cls, label: Any) -> tuple[str, ...]:
+        """Returns the labels of a text, or of a prediction, as names to count."""
+        return (label,)
+
+    def record(self, label: Any, output: np.ndarray) -> dict[str, Any]:
+        """Returns what `--mode=predict` writes of a text, beside its id.
+
+        Args:
+          label: predicted.
+          output: float32 [outputs], see `outputs`.
+        """
+        pairs = zip(self.labels, output, strict=True)
+        return {"label": label, "probabilities": {name: round(float(p), 6) for name, p in pairs}}
+
+    def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns what a SavedModel gives for texts, by name.
+
+        Args:
+          outputs: float32 [texts, outputs], see `outputs`.
+        """
+        labels = tf.tile(tf.constant(self.labels)[tf.newaxis], [tf.shape(outputs)[0], 1])
+        return {"probabilities": outputs, "labels": labels}
+
+    @classmethod
+    def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
+        true, found = (
+            predictions.listed(Counter(name for label in labels for name in cls.names_of(label)))
+            for labels in ([example.label for example in examples], predicted)
+        )
+        count = f"{len(examples):,} texts"
+        return f"{count}: {true or 'no label'}; predicted: {found or 'no label'}"
+
+    @classmethod
+    def write_predictions(
+        cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
+    ) -> None:
+        """Writes `SPLIT_predictions.tsv`, a table with a line for each text."""
+        predictions.write_texts(folder, split, examples, predicted, cls.cell)
+
+    @classmethod
+    def read_predictions(cls, path: str) -> tuple[list[LabelledText], list[Any]]:
+        return predictions.read_texts(path, cls.label_in)
+
+    @classmethod
+    def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
+        return said.get("problem_type") == cls.problem_type
+
+    @classmethod
+    def read_hugging_face(
+        cls, folder: str, labels: Sequence[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Leaves open whether the model was trained on pairs."""
+        return {"labels": labels, "pairs": None}, {}
+
+
+def check_pooling(name: str, config: FinetuningConfig) -> None:
+    """Raises ConfigError if `pooling` is of relations, which only classes can have.
+
+    Args:
+      name: of the task type.
+      config: all settings.
+    """
+    if config.pooling in ENTITY_POOLINGS:
+        raise ConfigError(
+            f"pooling {json.dumps(config.pooling)} is for tasks of classification, and this is one "
+            f"of {name}: leave it at {json.dumps(FinetuningConfig.pooling)}."
+        )
