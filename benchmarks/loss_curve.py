@@ -115,13 +115,13 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     import torch
 
     from benchmarks import hugging_face_electra
-    from tfbio.runs import pretraining
+    from tfbio.objectives.pretrainer import TRAINING_STREAM
 
     ours, model = both(settings, examples)
 
     @tf.function
     def hide(batch, step):
-        seed, _ = ours.seeds(pretraining.TRAINING_STREAM, step)
+        seed, _ = ours.seeds(TRAINING_STREAM, step)
         return ours.mask(batch, seed, step)
 
     own = enumerate(batches(settings, examples))
@@ -149,13 +149,13 @@ def both(settings: PretrainingConfig, examples: str):
     import torch
 
     from benchmarks import hugging_face_electra
-    from tfbio.runs import pretraining
+    from tfbio.objectives.pretrainer import Pretrainer
     from tfbio.training import distribution
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
     encoder = load_fast_tokenizer(vocabularies.find_vocabulary(examples))
-    trainer = pretraining.Trainer(settings, encoder, distribution.make_strategy())
+    trainer = Pretrainer(settings, encoder, distribution.make_strategy())
     return trainer, hugging_face_electra.HuggingFaceElectra(settings, encoder)
 
 

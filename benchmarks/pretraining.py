@@ -96,7 +96,8 @@ def tfbio_engine(
     import tensorflow as tf
 
     from tfbio.base.manifests import read_manifest
-    from tfbio.runs import pretraining, pretraining_data
+    from tfbio.objectives.pretrainer import Pretrainer
+    from tfbio.runs import pretraining_data
     from tfbio.text.fast_tokenizer import load_fast_tokenizer
     from tfbio.training import distribution
 
@@ -105,7 +106,7 @@ def tfbio_engine(
     manifest = read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
     encoder = load_fast_tokenizer(f"{examples}/vocab.txt")
-    trainer = pretraining.Trainer(settings, encoder, strategy)
+    trainer = Pretrainer(settings, encoder, strategy)
     last_step = 10_000 * (INPUT_STEPS if input_alone else 1)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, last_step)
     trainer.train_dataset = distribution.distribute_dataset(strategy, lambda _: data)

@@ -177,8 +177,8 @@ def _lower(settings: PretrainingConfig, cores: int) -> str:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     import tensorflow as tf
 
+    from tfbio.objectives.pretrainer import Pretrainer
     from tfbio.planning import tpu_program
-    from tfbio.runs import pretraining
     from tfbio.training import distribution
 
     strategy = tpu_program.make_strategy(cores, one_copy=True)
@@ -187,10 +187,10 @@ def _lower(settings: PretrainingConfig, cores: int) -> str:
     words = settings.encoder.vocab_size
     # Which tokens these are does not change the program.
     tokens = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
-    trainer = pretraining.Trainer(settings, tokens, strategy)
+    trainer = Pretrainer(settings, tokens, strategy)
     shape = [settings.train_batch_size // cores, settings.sequence_length]
     rows = {name: tf.ones(shape, tf.int32) for name in PACKED}
-    return tpu_program.stablehlo(strategy, trainer._replica_train_step, rows)
+    return tpu_program.stablehlo(strategy, trainer.replica_train_step, rows)
 
 
 PACKED = ("input_ids", "input_mask", "segment_ids", "document_ids", "position_ids")

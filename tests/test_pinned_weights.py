@@ -25,9 +25,9 @@ import tensorflow as tf
 
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.finetuner import Finetuner
-from tfbio.runs.pretraining import Trainer
 from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -200,7 +200,7 @@ def pretrain(name: str, vocabulary: str) -> Record:
     """Computes what is recorded of a case of pretraining."""
     settings = dataclasses.replace(PRETRAINING, **PRETRAINED[name])
     encoder = load_fast_tokenizer(vocabulary)
-    trainer = Trainer(settings, encoder, tf.distribute.OneDeviceStrategy("/cpu:0"))
+    trainer = Pretrainer(settings, encoder, tf.distribute.OneDeviceStrategy("/cpu:0"))
     before = [variable.numpy() for variable in trainer.model.variables]
     rows, columns = np.indices([settings.train_batch_size, settings.sequence_length])
     ids = 5 + (7 * rows + 3 * columns**2) % (SHAPE.vocab_size - 5)  # none of the special tokens

@@ -132,11 +132,11 @@ def to_tfbio(source: str, target: str) -> None:
       FineTunedError: the fine-tuned model is of no known kind.
       HuggingFaceError: it cannot be used.
     """
-    import tensorflow as tf
 
     from tfbio.base import storage
     from tfbio.text import vocabularies
     from tfbio.training import optimization
+    from tfbio.training.checkpointing import Checkpointer
     from tfbio.weights import checkpoints, fine_tuned, hugging_face
 
     if fine_tuned.is_one(source):
@@ -164,8 +164,7 @@ def to_tfbio(source: str, target: str) -> None:
     vocabularies.copy_vocabulary(vocab_file, unfinished)
     optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
     optimizer._create_all_weights(model.trainable_variables)
-    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    tf.train.CheckpointManager(checkpoint, unfinished, 1).save(checkpoint_number=0)
+    Checkpointer(model, optimizer, unfinished, keep=1).save()
     _check(unfinished, model)
     os.rename(unfinished, target)
 

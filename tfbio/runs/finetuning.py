@@ -34,7 +34,9 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import has_fixed_shapes
 from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import tokenization, vocabularies
-from tfbio.training import distribution, monitoring
+from tfbio.training import distribution
+from tfbio.training.progress import Count
+from tfbio.training.summaries import Summaries
 from tfbio.weights import checkpoints, hugging_face, weight_files
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
@@ -439,7 +441,7 @@ def _run_trial(
     config, kind, start = finetuner.config, finetuner.kind, time.time()
     logs = os.path.join(output_dir, "logs", f"trial_{seed}")
     shutil.rmtree(logs, ignore_errors=True)  # of a trial that was interrupted
-    writer = tf.summary.create_file_writer(logs)
+    curves = Summaries(logs)
     order = training_order(
         len(trained.input_ids),
         config.max_train_examples,
@@ -451,9 +453,7 @@ def _run_trial(
 
     def log(step: int, loss: float, learning_rate: float) -> None:
         nonlocal figures
-        with writer.as_default(step):
-            tf.summary.scalar("loss", loss)
-            tf.summary.scalar("learning_rate", learning_rate)
+        curves.write(step, {"loss": loss, "learning_rate": learning_rate})
         figures = f"loss {loss:.3f}"
 
     calibration = None
@@ -461,7 +461,7 @@ def _run_trial(
     def predict(split: str) -> tuple[list, dict[str, float]]:
         nonlocal calibration
         windows = len(pieces[split].input_ids)
-        with monitoring.Count(f"seed {seed}, {split}", windows, "windows") as count:
+        with Count(f"seed {seed}, {split}", windows, "windows") as count:
             outputs = finetuner.predict(pieces[split], done=count.at)
         predicted = kind.predictions(outputs, pieces[split], examples[split])
         if split == "dev":
@@ -473,9 +473,7 @@ def _run_trial(
         return predicted, {**scores, **others}
 
     def write_curves(split: str, step: int, scores: dict[str, float]) -> None:
-        with writer.as_default(step):
-            for name, value in scores.items():
-                tf.summary.scalar(f"{split}_{name}", value)
+        curves.write(step, {f"{split}_{name}": value for name, value in scores.items()})
 
     def evaluate(step: int) -> dict[str, float]:
         _, scores = predict("dev")
@@ -485,7 +483,7 @@ def _run_trial(
             print(f"seed {seed} | step {step} | dev {metric} {value:.4f}", flush=True)
         return scores
 
-    with monitoring.Count(f"seed {seed}", finetuner.num_steps, "steps") as count:
+    with Count(f"seed {seed}", finetuner.num_steps, "steps") as count:
 
         def done(step: int) -> None:
             count.at(step, figures)
@@ -512,7 +510,7 @@ def _run_trial(
             print(f"seed {seed}, {split}: {kind.describe(examples[split], predicted)}")
     if kind.calibration_name:
         scores[kind.calibration_name] = calibration
-    writer.close()
+    curves.close()
     scores["seconds"] = round(time.time() - start, 1)
     tf.train.Checkpoint(model=finetuner.model).write(
         os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)

@@ -21,7 +21,7 @@ from tfbio.task_types.inference import Inference
 from tfbio.task_types.packing import Pieces
 from tfbio.text import vocabularies
 from tfbio.training import distribution
-from tfbio.training.monitoring import Count
+from tfbio.training.progress import Count
 from tfbio.weights import checkpoints, fine_tuned
 from tfbio.weights.fine_tuned import finetuning_config, restore
 

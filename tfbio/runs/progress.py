@@ -1,11 +1,8 @@
 """Shows how a pretraining run goes: a bar or lines of figures, and warnings of a collapse."""
 
-import contextlib
 import datetime
-import io
 import sys
 import time
-from collections.abc import Iterator
 
 import tensorflow as tf
 import tqdm
@@ -49,8 +46,6 @@ class Progress:
         """Starts the clock at the current step."""
         self.step = self.first_step = int(self.global_step.numpy())
         self.start_time = self.time = time.time()
-        # orbit's lines are caught on sys.stdout, see `without_orbit_lines`; this is the real one.
-        self.stream = sys.stdout
         if sys.stderr.isatty() and not self.silent:
             self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
 
@@ -58,6 +53,7 @@ class Progress:
         """After a loop of steps."""
         now, step = time.time(), int(self.global_step.numpy())
         seconds, steps = now - self.time, step - self.step
+        output["steps_per_second"] = steps / seconds
         output["examples_per_second"] = steps * self.batch_size / seconds
         output["tokens_per_second"] = output.pop("tokens") / seconds
         if self.peak:
@@ -117,9 +113,9 @@ class Progress:
 
     def _print(self, line: str) -> None:
         if self.bar:
-            self.bar.write(line, file=self.stream)
+            self.bar.write(line)
         elif not self.silent:
-            print(line, file=self.stream, flush=True)
+            print(line, flush=True)
 
 
 def _figures(output: dict) -> str:
@@ -127,10 +123,3 @@ def _figures(output: dict) -> str:
     names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
     found = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
     return " | ".join(f"{name} {value:.3f}" for name, value in found.items() if value is not None)
-
-
-@contextlib.contextmanager
-def without_orbit_lines() -> Iterator[None]:
-    """orbit prints each of its log lines to stdout as well; `Progress` says the same, shorter."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield

@@ -116,7 +116,7 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
     TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, where
     here a graph has a loop of steps, and saves and ends in a way of its own. On SIGTERM a run is
-    saved by `monitoring.Preemption`; a TPU that is lost cannot be saved any more.
+    saved by `preemption.Preemption`; a TPU that is lost cannot be saved any more.
     """
     try:
         yield

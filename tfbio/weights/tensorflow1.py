@@ -36,6 +36,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import hugging_face_tokenizer, vocabularies
 from tfbio.training import optimization
+from tfbio.training.checkpointing import Checkpointer
 from tfbio.weights import weight_files, weight_names
 
 # What that code's optimizer calls its averages, behind the name of the variable -> what ours does.
@@ -454,9 +455,7 @@ def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = No
     unfinished = f"{model_dir.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
-    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    manager = tf.train.CheckpointManager(checkpoint, unfinished, settings.run.keep_checkpoint_max)
-    manager.save(checkpoint_number=int(optimizer.iterations))
+    Checkpointer(model, optimizer, unfinished, settings.run.keep_checkpoint_max).save()
     vocabularies.copy_vocabulary(vocab_file, unfinished)
     written = {
         **dataclasses.asdict(settings),

@@ -25,7 +25,7 @@ from tfbio.runs.predictor import Predictor
 from tfbio.task_types import words
 from tfbio.text import tokenization
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
-from tfbio.training.monitoring import Count
+from tfbio.training.progress import Count
 from tfbio.weights import checkpoints, hugging_face, weight_names
 
 # What serves a model: nothing of tfbio, and none of its files.

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tfbio.models import encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.runs import pretraining
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 SHAPE = EncoderConfig(
@@ -140,7 +140,7 @@ def test_a_step_for_a_tpu_has_the_losses_of_one_for_a_cpu(objective, vocab_file,
         sequence_length=16,
         train_batch_size=4,
     )
-    trainer = pretraining.Trainer(settings, tokens, cpu)
+    trainer = Pretrainer(settings, tokens, cpu)
     batch = batch_of(settings.encoder)
 
     def step():

@@ -34,7 +34,7 @@ from tfbio.runs import finetuning, predict, prediction_inputs
 from tfbio.runs.predictor import Predictor, words_of
 from tfbio.task_types import packing, predictions, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.training import monitoring
+from tfbio.training import progress
 
 SETTINGS = FinetuningConfig(
     sequence_length=48, max_train_examples=64, num_train_epochs=1.0, num_trials=1
@@ -667,7 +667,7 @@ def test_long_texts_are_annotated_in_several_batches(make_trial, cpu, tmp_path, 
     inputs = [str(tmp_path / "*.txt")]
     predict.predict(trial, inputs, str(tmp_path / "a"), strategy=cpu)
     monkeypatch.setattr(tfbio.runs.predictor, "_AT_ONCE", 50)
-    monkeypatch.setattr(monitoring, "SHOW_EVERY", 0.0)
+    monkeypatch.setattr(progress, "SHOW_EVERY", 0.0)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         predict.predict(trial, inputs, str(tmp_path / "b"), strategy=lambda: cpu)

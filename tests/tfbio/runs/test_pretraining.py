@@ -26,6 +26,7 @@ from tfbio.models import encoder as encoders
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretrainer import TRAINING_STREAM, Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.runs.progress import Progress
@@ -279,7 +280,7 @@ def test_two_phases(settings, examples_folder, longer, cpu, tmp_path):
     trained = encoders.Encoder(encoder)
     checkpoints.restore_encoder(folder, trained)
     vocab = load_fast_tokenizer(examples_folder / "vocab.txt")
-    start = pretraining.Trainer(both, vocab, cpu).model.encoder
+    start = Pretrainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
     assert moved[:64].all() and moved[64:].any(axis=1).all()
 
@@ -301,8 +302,8 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
     )
     started = []
 
-    def catch(_, trainer, *rest):
-        started.append(trainer)
+    def catch(_, pretrainer, *rest):
+        started.append(pretrainer)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pretraining, "_train_phase", catch)
@@ -319,12 +320,12 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
     # Beyond the first run's length, too, where they were moved by their decay alone.
     positions = trainer.model.encoder.embeddings.position.numpy()
     vocab = load_fast_tokenizer(examples_folder / "vocab.txt")
-    start = pretraining.Trainer(first, vocab, cpu).model.encoder.embeddings.position.numpy()
+    start = Pretrainer(first, vocab, cpu).model.encoder.embeddings.position.numpy()
     ratio = positions[64:] / start[64:]
     assert ratio.min() == pytest.approx(ratio.max(), rel=1e-5) and 0.99 < ratio.max() < 1
-    assert int(trainer.global_step.numpy()) == 0
+    assert int(trainer.step.numpy()) == 0
     # Of step 1 of 10, the first of 4 of the warm-up.
-    rate = float(trainer.optimizer.learning_rate(trainer.global_step))
+    rate = float(trainer.optimizer.learning_rate(trainer.step))
     assert rate == pytest.approx(1e-3 * 0.9 * 0.25)
 
 
@@ -333,7 +334,7 @@ def trainer_of(settings, folder, strategy, steps, **run):
     settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
     manifest = read_manifest(folder, "examples")
     encoder = load_fast_tokenizer(folder / "vocab.txt")
-    trainer = pretraining.Trainer(settings, encoder, strategy)
+    trainer = Pretrainer(settings, encoder, strategy)
     trainer.train_dataset = distribution.distribute_dataset(
         strategy,
         lambda context: pretraining_data.training_dataset(
@@ -419,7 +420,7 @@ def by_numpy(settings, folder, groups, steps):
     one = dataclasses.replace(settings, gradient_clip_groups=1)
     manifest = read_manifest(folder, "examples")
     encoder = load_fast_tokenizer(folder / "vocab.txt")
-    trainer = pretraining.Trainer(one, encoder, tf.distribute.get_strategy())
+    trainer = Pretrainer(one, encoder, tf.distribute.get_strategy())
     variables = trainer.model.trainable_variables
     size = settings.train_batch_size
     data = pretraining_data.training_dataset(str(folder), manifest, size, settings.seed, 0, steps)
@@ -427,7 +428,7 @@ def by_numpy(settings, folder, groups, steps):
     first, second = ([np.zeros_like(w) for w in weights] for _ in range(2))
     first_norms, first_sum, losses = [], None, []
     for step, batch in enumerate(data.take(steps)):
-        mask_seed, seed = trainer.seeds(pretraining.TRAINING_STREAM, tf.constant(step, tf.int64))
+        mask_seed, seed = trainer.seeds(TRAINING_STREAM, tf.constant(step, tf.int64))
         masked = trainer.mask(batch, mask_seed, tf.constant(step, tf.int64))
         # Samples are drawn for the whole batch.
         given = {}
@@ -806,13 +807,13 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
     assert counts[encoder.cls_id] == shard.records and counts[encoder.pad_id] == 0
     counts[[encoder.cls_id, encoder.sep_id]] = 0
 
-    trainer = pretraining.Trainer(without_dropout, encoder, cpu)
+    trainer = Pretrainer(without_dropout, encoder, cpu)
     dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
     trainer.eval_dataset = distribution.distribute_dataset(cpu, lambda _: dataset)
-    blind = trainer.evaluate(tf.constant(-1))
+    blind = trainer.evaluate()
     assert float(blind["generator_loss"]) == pytest.approx(np.log(encoder.vocab_size), rel=0.005)
     trainer.model.set_frequency_biases(counts)
-    guess = trainer.evaluate(tf.constant(-1))
+    guess = trainer.evaluate()
     shares = counts / counts.sum()
     entropy = -np.sum(shares[shares > 0] * np.log(shares[shares > 0]))
     # Seen: 3.5 % more, since these are other articles than those that were counted.
@@ -861,7 +862,7 @@ def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, capsys
 
 def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, vocab_file, cpu):
     """Dropout is off and the same tokens are hidden."""
-    trainer = pretraining.Trainer(settings, load_fast_tokenizer(vocab_file), cpu)
+    trainer = Pretrainer(settings, load_fast_tokenizer(vocab_file), cpu)
     manifest = read_manifest(packed_folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
     other = batch["document_ids"] > 1
@@ -927,7 +928,7 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
         assert Path(model, file).read_bytes() == (tmp_path / file).read_bytes()
     # What is hidden ends where, by the kind's own mark of the space before a word, words end.
     encoder = load_fast_tokenizer(vocabularies.find_vocabulary(model))
-    trainer = pretraining.Trainer(other, encoder, cpu)
+    trainer = Pretrainer(other, encoder, cpu)
     manifest = read_manifest(folder, "examples")
     batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
     masked = trainer.mask(batch, tf.constant([0, 0]), None)

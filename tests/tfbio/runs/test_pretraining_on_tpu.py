@@ -1,7 +1,6 @@
 """Pretraining and evaluation under the real `TPUStrategy`, without a TPU: see `emulated_tpu`."""
 
 import numpy as np
-import orbit
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -9,8 +8,9 @@ import tf_keras as keras
 from tests import emulated_tpu
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
-from tfbio.runs import pretraining, pretraining_data
+from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 
@@ -59,9 +59,7 @@ class Run:
 
     def trainer(self, strategy):
         distribution.optimize_for("auto", strategy)
-        trainer = pretraining.Trainer(self.settings, self.encoder, strategy)
-        trainer.train_loop_begin()
-        return trainer
+        return Pretrainer(self.settings, self.encoder, strategy)
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +109,10 @@ def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_
         assert all(own[name].shape == [32 // cores, 64] for own in rows)
         np.testing.assert_array_equal(tf.concat([own[name] for own in rows], 0), values)
 
-    traced = emulated_tpu.trace(strategy, trainer._replica_train_step, *rows)
+    alone = trainer.generator_alone
+    traced = emulated_tpu.trace(
+        strategy, lambda batch: trainer.replica_train_step(batch, alone), *rows
+    )
     assert_fit_for_a_tpu(traced, rows)
     inputs = [op for op in traced.graph.get_operations() if op.type == "TPUReplicatedInput"]
     shapes = [op.inputs[0].shape for op in inputs if op.inputs[0].dtype == tf.int32]
@@ -125,13 +126,14 @@ def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_
     sums = {sum_before(gradient).name for gradient in gradients}
     assert len(sums) == len(learning)
 
-    traced = emulated_tpu.trace(strategy, trainer._replica_eval_step, *rows)
+    traced = emulated_tpu.trace(strategy, trainer.replica_eval_step, *rows)
     assert_fit_for_a_tpu(traced, rows)
 
 
 def learning_variables(trainer):
     model = trainer.model
-    return model.generator_variables if trainer._generator_alone else model.trainable_variables
+    alone = trainer.config.generator_warmup_steps > 0
+    return model.generator_variables if alone else model.trainable_variables
 
 
 def variables_of(trainer):
@@ -141,7 +143,7 @@ def variables_of(trainer):
 def trained_and_evaluated(trainer):
     """Returns what is logged of loops of two steps and of one, and of all held-out batches."""
     logged = [trainer.train(tf.constant(steps)) for steps in (2, 1)]
-    logged.append(trainer.evaluate(tf.constant(-1)))
+    logged.append(trainer.evaluate())
     return [{name: value.numpy() for name, value in each.items()} for each in logged]
 
 
@@ -163,10 +165,10 @@ def test_two_cores_train_and_evaluate_as_one_device_does(objective, examples_fol
         emulated_tpu.distribute_dataset(strategy, data)
         for data in (run.training_data, run.held_out_data)
     )
-    # Orbit's loop of steps is one graph; that of evaluation is Python's.
-    several._train_loop_fn = emulated_tpu.emulate(several.create_train_loop_fn(), cores)
-    eval_step = emulated_tpu.emulate(several.eval_step, cores)
-    several._eval_loop_fn = orbit.utils.create_loop_fn(eval_step)
+    # The loop of steps is one graph; that of evaluation is Python's.
+    alone = several.generator_alone
+    several.loops[alone] = emulated_tpu.emulate(several.make_loop(alone), cores)
+    several.eval_step = emulated_tpu.emulate(several.eval_step, cores)
 
     logged = trained_and_evaluated(several)
     for found, wanted in zip(logged, expected, strict=True):

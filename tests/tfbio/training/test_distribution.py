@@ -20,7 +20,8 @@ from tests import emulated_tpu
 from tfbio.base.cli import Interrupted, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models import target
-from tfbio.runs import pretraining, pretraining_data
+from tfbio.objectives.pretrainer import Pretrainer
+from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 from tfbio.weights import checkpoints
@@ -185,14 +186,15 @@ def test_a_step_on_a_tpu_takes_no_other_shape(pod, pretrained, examples_folder, 
     """Without the option TensorFlow lets the TPU pad what has another shape."""
     settings = checkpoints.pretraining_config(checkpoints.read_settings(pretrained))
     vocabulary = load_fast_tokenizer(f"{pretrained}/vocab.txt", lower_case=True)
-    trainer = pretraining.Trainer(settings, vocabulary, pod)
+    trainer = Pretrainer(settings, vocabulary, pod)
     asked = []
     monkeypatch.setattr(
         pod.extended, "tpu_run", lambda step, args, kwargs, options: asked.append(options)
     )
     batches = iter([{}, {}])
-    for step in (trainer.train_step, trainer.eval_step):
-        tf.function(lambda step=step: step(batches), autograph=False)()
+    loop = trainer.make_loop(generator_alone=False)
+    tf.function(lambda: loop.python_function(batches, tf.constant(1)))()
+    tf.function(lambda: trainer.eval_step.python_function(batches), autograph=False)()
     assert [options.experimental_enable_dynamic_batch_size for options in asked] == [False, False]
 
 

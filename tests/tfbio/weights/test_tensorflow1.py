@@ -25,6 +25,7 @@ from tfbio.models.task_model import TaskModel
 from tfbio.objectives import electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.masking import MaskedBatch
+from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -552,7 +553,7 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
 
     # And nothing of the original state was lost on the way.
-    trainer = pretraining.Trainer(settings, load_fast_tokenizer(FOLDER / "vocab.txt"), cpu)
+    trainer = Pretrainer(settings, load_fast_tokenizer(FOLDER / "vocab.txt"), cpu)
     tensorflow1.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
     manifest = read_manifest(data, "examples")
     trainer.train_dataset = distribution.distribute_dataset(

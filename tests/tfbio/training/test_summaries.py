@@ -1,0 +1,24 @@
+"""Curves, as TensorBoard reads them."""
+
+from tensorboard.backend.event_processing import event_accumulator
+
+from tfbio.training.summaries import Summaries
+
+
+def test_figures_are_read_by_step(tmp_path):
+    curves = Summaries(str(tmp_path))
+    curves.write(10, {"loss": 2.5, "accuracy": 0.5})
+    curves.write(20, {"loss": 1.5})
+    curves.close()
+    events = event_accumulator.EventAccumulator(str(tmp_path))
+    events.Reload()
+    found = {name: [event.step for event in events.Tensors(name)] for name in ("loss", "accuracy")}
+    assert found == {"loss": [10, 20], "accuracy": [10]}
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    curves = Summaries("")
+    curves.write(1, {"loss": 1.0})
+    curves.close()
+    assert not list(tmp_path.iterdir())

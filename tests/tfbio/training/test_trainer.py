@@ -1,0 +1,107 @@
+"""The training loop, whose steps are counted here in place of being taken."""
+
+import types
+
+import pytest
+
+from tfbio.training.profile import Profile
+from tfbio.training.trainer import Trainer
+
+
+class Record:
+    """Notes what a trainer does, in order."""
+
+    def __init__(self):
+        self.events = []
+        self.checkpointer = types.SimpleNamespace(save=lambda: self.events.append("save"))
+        self.preemption = types.SimpleNamespace(sent=False)
+
+    def trainer(self, **changes):
+        curves, eval_curves = (
+            types.SimpleNamespace(
+                write=lambda step, figures, name=name: self.events.append((name, step, figures))
+            )
+            for name in ("curves", "eval_curves")
+        )
+        settings = {"steps_per_loop": 10, "eval_every": 25, "save_every": 30} | changes
+        return Trainer(
+            checkpointer=self.checkpointer,
+            preemption=self.preemption,
+            profile=settings.pop("profile", Profile("", None)),
+            curves=curves,
+            eval_curves=eval_curves,
+            on_trained=lambda figures: figures.update(trained=True),
+            on_evaluated=lambda figures: figures.update(evaluated=True),
+            **settings,
+        )
+
+    def train(self, steps):
+        self.events.append(("train", steps))
+        return {"steps": steps}
+
+    def evaluate(self):
+        return {"loss": 1.0}
+
+    def loops(self):
+        return [event[1] for event in self.events if event[0] == "train"]
+
+
+@pytest.fixture
+def record():
+    return Record()
+
+
+def test_loops_end_at_evaluations_and_at_the_last_step(record):
+    assert record.trainer().fit(0, 60, record.train, record.evaluate) == 60
+    assert record.loops() == [10, 10, 5, 10, 10, 5, 10]
+    evaluated = [event[1] for event in record.events if event[0] == "eval_curves"]
+    assert evaluated == [25, 50, 60]
+    # At 35, the first end of a loop after 30, and at 60, behind the evaluation there.
+    saves = [place for place, event in enumerate(record.events) if event == "save"]
+    assert [record.events[place - 1][:2] for place in saves] == [
+        ("curves", 35),
+        ("eval_curves", 60),
+    ]
+
+
+def test_figures_are_written_as_the_callbacks_leave_them(record):
+    record.trainer().fit(0, 10, record.train, record.evaluate)
+    assert record.events == [
+        ("train", 10),
+        ("curves", 10, {"steps": 10, "trained": True}),
+        ("eval_curves", 10, {"loss": 1.0, "evaluated": True}),
+    ]
+
+
+def test_a_run_goes_on_from_its_step(record):
+    assert record.trainer().fit(33, 60, record.train, record.evaluate) == 60
+    assert record.loops() == [10, 7, 10]
+
+
+def test_loops_end_at_stops_and_at_the_borders_of_a_trace(record, monkeypatch):
+    profile = Profile("", (4, 6))
+    monkeypatch.setattr(profile, "start_at", lambda step: record.events.append(("start", step)))
+    monkeypatch.setattr(profile, "stop_at", lambda step: record.events.append(("stop", step)))
+    record.trainer(profile=profile).fit(0, 10, record.train, record.evaluate, stops=(8, 99))
+    assert record.loops() == [3, 3, 2, 2]
+    traced = [event for event in record.events if event[0] in ("start", "train", "stop")]
+    assert traced[:6] == [
+        ("start", 0), ("train", 3), ("stop", 3), ("start", 3), ("train", 3), ("stop", 6)
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_told_to_end_does_so_after_its_loop(record):
+    def train(steps):
+        record.preemption.sent = record.train(steps) and len(record.loops()) == 2
+        return {}
+
+    assert record.trainer().fit(0, 60, train, record.evaluate) == 20
+    assert record.loops() == [10, 10] and "save" not in record.events
+
+
+def test_an_error_of_a_callback_ends_the_run_before_it_saves(record):
+    trainer = record.trainer(save_every=10)
+    trainer.on_trained = lambda figures: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        trainer.fit(0, 60, record.train, record.evaluate)
+    assert record.events == [("train", 10)]

@@ -1,0 +1,290 @@
+"""A model in pretraining: its step, its evaluation, and what is random in both."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.base.cli import UserError
+from tfbio.models import randomness
+from tfbio.objectives import accumulation, masking
+from tfbio.objectives.electra import Electra, ElectraMetrics
+from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.text.fast_tokenizer import FastTokenizer
+from tfbio.training import distribution, optimization
+
+# The second number of the seeds, so that no two purposes share a stream of random numbers.
+TRAINING_STREAM, EVALUATION_STREAM = 0, 1
+
+
+class Pretrainer:
+    """A model with the steps that pretrain and evaluate it, under any strategy.
+
+    Everything random in a step is keyed by the seed and the number of the step.
+
+    Args:
+      config: all settings.
+      encoder: the tokenizer, which knows the special tokens and where words begin.
+      strategy: where to compute; the batch must divide by its replicas.
+
+    Attributes:
+      model: an `Electra` or a `MaskedLanguageModel`.
+      optimizer: of all its variables.
+      train_dataset: batches of int32 [B, L] each, see `Electra`.
+      eval_dataset: likewise, those of an evaluation.
+      loops: the graphs that `make_loop` has made, by their argument.
+      eval_step: the graph that `make_eval_step` has made.
+
+    Raises:
+      UserError: a setting of the run needs another strategy.
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        encoder: FastTokenizer,
+        strategy: tf.distribute.Strategy,
+    ):
+        self.config, self.strategy = config, strategy
+        self.mask_id, self.begins_word = encoder.mask_id, encoder.begins_word
+        self.special_ids = [encoder.cls_id, encoder.sep_id, encoder.pad_id]
+        with strategy.scope():
+            keras.utils.set_random_seed(config.seed)
+            if config.objective == "electra":
+                self.model, make_metrics = Electra(config), ElectraMetrics
+            else:
+                self.model, make_metrics = MaskedLanguageModel(config), MaskedLanguageModelMetrics
+            alone = config.generator_warmup_steps
+            rate = optimization.WarmupLinearDecay(
+                config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
+            )
+            self.optimizer = optimization.Adam(
+                optimization.GeneratorWarmup(alone, rate) if alone else rate,
+                beta_1=config.adam_beta_1,
+                beta_2=config.adam_beta_2,
+                epsilon=config.adam_epsilon,
+                weight_decay_rate=config.weight_decay_rate,
+            )
+            # Here, and not in the first step: several replicas cannot make variables in a graph.
+            self.optimizer._create_all_weights(self.model.trainable_variables)
+            self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
+            self.tokens = keras.metrics.Sum("tokens")
+            self.gradient_norm = keras.metrics.Mean("gradient_norm")
+            self.logged = [*self.train_metrics.all, self.tokens, self.gradient_norm]
+            # Steps that were skipped (see `optimization.Adam`) since the start, and the last one.
+            self.skipped_steps, self.last_skipped_step = _counter(strategy), _counter(strategy)
+            self.eval_batches = _counter(strategy)
+        self._jit_compile = config.run.jit_compile
+        if isinstance(strategy, tf.distribute.TPUStrategy):
+            self._jit_compile = False  # it always does
+        elif self._jit_compile and strategy.num_replicas_in_sync > 1:
+            raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
+        if config.run.parallel_parts > 1 and strategy.num_replicas_in_sync > 1:
+            raise UserError("run.parallel_parts works on one device, not on several.")
+        self._parts = config.run.gradient_accumulation_steps, config.run.parallel_parts
+        # Of a replica; 0: gradients are clipped as a whole.
+        self._groups = 0
+        if config.gradient_clip_groups > 1:
+            self._groups = config.gradient_clip_groups // strategy.num_replicas_in_sync
+        self.eval_dataset = self._train_dataset = self._batches = None
+        # A graph of their own for the steps of the generator alone.
+        self.loops: dict[bool, Callable] = {}
+        self.eval_step = self.make_eval_step()
+
+    @property
+    def step(self) -> tf.Variable:
+        """int64 []: the steps done so far."""
+        return self.optimizer.iterations
+
+    @property
+    def generator_alone(self) -> bool:
+        """Whether the next step is one of `generator_warmup_steps`."""
+        return int(self.step.numpy()) < self.config.generator_warmup_steps
+
+    @property
+    def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+        """The batches of training, from the current step on; see `train`."""
+        return self._train_dataset
+
+    @train_dataset.setter
+    def train_dataset(self, dataset: tf.data.Dataset | tf.distribute.DistributedDataset) -> None:
+        self._train_dataset, self._batches = dataset, None
+
+    def train(self, num_steps: int | tf.Tensor) -> dict[str, tf.Tensor]:
+        """Takes steps on the next batches of `train_dataset`, in one call of the device.
+
+        Args:
+          num_steps: how many, int32 [].
+
+        Returns:
+          The metrics over these steps, the learning rate of the next one, and how many steps were
+          skipped since the start.
+        """
+        for metric in self.logged:
+            metric.reset_state()
+        alone = self.generator_alone
+        if alone not in self.loops:
+            self.loops[alone] = self.make_loop(alone)
+        if self._batches is None:
+            self._batches = iter(self._train_dataset)
+        self.loops[alone](self._batches, tf.convert_to_tensor(num_steps, tf.int32))
+        return {metric.name: metric.result() for metric in self.logged} | {
+            "learning_rate": self.optimizer.learning_rate(self.step),
+            "skipped_steps": tf.identity(self.skipped_steps),
+        }
+
+    def make_loop(self, generator_alone: bool) -> Callable:
+        """Makes a loop of steps: a function of an iterator and the number of steps, int32 [].
+
+        Args:
+          generator_alone: whether its steps are of `generator_warmup_steps`.
+        """
+
+        @tf.autograph.experimental.do_not_convert
+        def step(batch: dict[str, tf.Tensor]) -> None:
+            self.replica_train_step(batch, generator_alone)
+
+        if self._jit_compile:
+            step = tf.function(step, jit_compile=True)
+
+        @tf.function
+        def loop(batches: tf.data.Iterator, num_steps: tf.Tensor) -> None:
+            for _ in tf.range(num_steps):
+                with tf.name_scope(""):  # names without "while/"
+                    self.strategy.run(
+                        step, args=(next(batches),), options=distribution.STATIC_SHAPES
+                    )
+
+        return loop
+
+    # Graph code as it stands: looking for Python's `if` and `for` in it only makes starting slower.
+    @tf.autograph.experimental.do_not_convert
+    def replica_train_step(
+        self, batch: dict[str, tf.Tensor], generator_alone: bool = False
+    ) -> None:
+        """Takes a step on a replica's share of a batch.
+
+        Args:
+          batch: int32 [B, L] each, see `Electra`.
+          generator_alone: whether the generator alone learns.
+        """
+        step = tf.identity(self.step)  # which the optimizer counts on
+        mask_seed, model_seed = self.seeds(TRAINING_STREAM, step)
+        masked = self.mask(batch, mask_seed, step)
+        if generator_alone:
+            variables = self.model.generator_variables
+        else:
+            variables = self.model.trainable_variables
+
+        def gradients_of(
+            batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
+        ) -> list[tf.Tensor]:
+            output, gradients = self.model.gradients(variables, batch, masked, model_seed, part)
+            self.train_metrics.update(batch, masked, output, part)
+            return gradients
+
+        max_norm = self.config.max_gradient_norm
+        step_parts = (gradients_of, batch, masked, variables, *self._parts)
+        if self._groups:
+            gradients = accumulation.sum_of_clipped_groups(*step_parts, self._groups, max_norm)
+        else:
+            gradients = accumulation.sum_over_parts(*step_parts)
+        # Clipped groups are not clipped again: so many together have no larger norm.
+        norm = optimization.apply_clipped(
+            self.optimizer, gradients, variables, self.config.gradient_clip_groups * max_norm
+        )
+        self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
+        self.gradient_norm.update_state(norm)
+        skipped = ~tf.math.is_finite(norm)
+        self.skipped_steps.assign_add(tf.cast(skipped, tf.int64))
+        self.last_skipped_step.assign(tf.where(skipped, step, self.last_skipped_step))
+
+    def evaluate(self) -> dict[str, tf.Tensor]:
+        """Returns the metrics over all batches of `eval_dataset`."""
+        for metric in self.eval_metrics.all:
+            metric.reset_state()
+        self.eval_batches.assign(0)
+        batches = iter(self.eval_dataset)
+        try:
+            # On another machine a step may fail, as the last one does, after its call has returned.
+            with tf.experimental.async_scope():
+                while True:
+                    self.eval_step(batches)
+        except (StopIteration, tf.errors.OutOfRangeError):
+            tf.experimental.async_clear_error()
+        return {metric.name: metric.result() for metric in self.eval_metrics.all}
+
+    def make_eval_step(self) -> Callable:
+        """Makes a function of an iterator that evaluates its next batch."""
+
+        @tf.function
+        def evaluate_next(batches: tf.data.Iterator) -> None:
+            self.strategy.run(
+                self.replica_eval_step, args=(next(batches),), options=distribution.STATIC_SHAPES
+            )
+            self.eval_batches.assign_add(1)
+
+        return evaluate_next
+
+    @tf.autograph.experimental.do_not_convert
+    def replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
+        """Adds a replica's share of a batch to the metrics of evaluation."""
+        # Keyed by the batch and not by the step: every evaluation hides the same tokens.
+        mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
+        # And as many at every evaluation, however many a schedule hides by then.
+        masked = self.mask(batch, mask_seed, None)
+
+        def update(
+            batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
+        ) -> list[tf.Tensor]:
+            output = self.model(batch, masked, seed=model_seed, training=False, part=part)
+            self.eval_metrics.update(batch, masked, output, part)
+            return []
+
+        accumulation.sum_over_parts(update, batch, masked, [], *self._parts)
+
+    def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
+        """What keys a batch's masks, and what keys its samples and dropout; int32 [2] each.
+
+        Args:
+          stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.
+          number: int64 [], the step, or the batch of an evaluation.
+        """
+        return randomness.split(randomness.fold_in([self.config.seed, stream], number), 2)
+
+    def mask(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
+    ) -> masking.MaskedBatch:
+        """Hides tokens of the global batch, int32 [B, L] each, or of a replica's share of it.
+
+        Args:
+          batch: see `Electra`.
+          seed: int32 [2], see `seeds`.
+          step: int64 [], see `masking.scheduled_prob`; None in evaluation, for its highest.
+        """
+        config = self.config
+        return masking.mask_tokens(
+            batch["input_ids"],
+            batch["input_mask"],
+            special_ids=self.special_ids,
+            mask_id=self.mask_id,
+            limit=config.max_predictions(batch["input_ids"].shape[1]),
+            mask_prob=config.most_masked if step is None else masking.scheduled_prob(config, step),
+            mask_token_prob=config.mask_token_prob,
+            random_token_prob=config.random_token_prob,
+            vocab_size=config.encoder.vocab_size,
+            unit=config.mask_unit,
+            begins_word=self.begins_word,
+            with_replacement=config.mask_with_replacement,
+            seed=seed,
+        )
+
+
+def _counter(strategy: tf.distribute.Strategy) -> tf.Variable:
+    """int64 [], 0 at first; replicas set it to the same."""
+    aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        # Each core its own copy: the first one's would be sent to all the others.
+        aggregation = tf.VariableAggregation.NONE
+    return tf.Variable(tf.constant(0, tf.int64), trainable=False, aggregation=aggregation)

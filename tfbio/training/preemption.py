@@ -1,0 +1,63 @@
+"""Lets a run that is told to end save its state first."""
+
+import signal
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tfbio.base import cli
+
+
+class Preemption:
+    """Notes within its `with` block that the process was sent SIGTERM or Ctrl-C, and lets it go on.
+
+    So the run of a preempted machine, or one that a user ends, can be saved where it is, after the
+    current loop of steps. A loop should take less than the machine is given to end, usually 30
+    seconds: see `run.steps_per_loop`. A second Ctrl-C ends the process at once. Of several workers,
+    all end where one was sent a signal, in the same place.
+
+    Args:
+      strategy: of the run.
+      saved: tells what is saved, for the second Ctrl-C.
+
+    Attributes:
+      signal: what was sent last; SIGTERM if nothing was.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, saved: Callable[[], str]):
+        self._strategy, self._sent, self.signal = strategy, False, signal.SIGTERM
+        self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self._answers = cli.answering_ctrl_c(
+            lambda: "Ctrl-C: the run is saved after this loop of steps; again ends it at once",
+            saved,
+        )
+
+    def __enter__(self) -> "Preemption":
+        signals = [signal.SIGTERM]
+        # A shell starts so what it does not wait for.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signals.append(signal.SIGINT)
+        self._before = {each: signal.signal(each, self._note) for each in signals}
+        self._answers.__enter__()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._answers.__exit__(*error)
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    @property
+    def sent(self) -> bool:
+        """Whether the process, or any worker's, is to end; all workers must ask equally often."""
+        if self._several:
+            # Asked anew each time: a signal that comes while the others answer counts then.
+            return bool(self._over_workers(tf.constant(float(self._sent))))
+        return self._sent
+
+    @tf.function
+    def _over_workers(self, value: tf.Tensor) -> tf.Tensor:
+        values = self._strategy.run(lambda: tf.identity(value))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
+
+    def _note(self, number: int, _) -> None:
+        self._sent, self.signal = True, signal.Signals(number)

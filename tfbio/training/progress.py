@@ -1,0 +1,53 @@
+"""Shows how far a stage has come."""
+
+import datetime
+import sys
+import time
+
+import tqdm
+
+# Seconds between two lines of progress, where there is no terminal.
+SHOW_EVERY = 10.0
+
+
+class Count:
+    """Shows how far something has come: a bar on a terminal, else a line every ten seconds.
+
+    Args:
+      name: of what is done.
+      total: when it is done; None: nothing is shown.
+      unit: of what is counted, in the plural.
+
+    Attributes:
+      done: how many are done.
+    """
+
+    def __init__(self, name: str, total: int | None, unit: str):
+        self.name, self.total, self.unit, self.done = name, total, unit, 0
+        self._start = self._shown = time.monotonic()
+        self.bar = None
+        if total is not None and sys.stderr.isatty():
+            self.bar = tqdm.tqdm(total=total, desc=name, unit=f" {unit}")
+
+    def __enter__(self) -> "Count":
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def at(self, done: int, figures: str = "") -> None:
+        """Shows that `done` are done, if it is time to, with further figures."""
+        self.done, now = done, time.monotonic()
+        if self.bar is not None:
+            if figures:
+                self.bar.set_postfix_str(figures, refresh=False)
+            self.bar.update(done - self.bar.n)
+        elif self.total is not None and now - self._shown >= SHOW_EVERY:
+            self._shown = now
+            parts = [f"{self.name} | {done:,}/{self.total:,} {self.unit}", figures]
+            if done:
+                rate = done / (now - self._start)
+                left = datetime.timedelta(seconds=round((self.total - done) / rate))
+                parts += [f"{rate:,.1f} {self.unit}/s", f"{left} left"]
+            print(" | ".join(filter(None, parts)), flush=True)

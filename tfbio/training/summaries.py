@@ -1,0 +1,28 @@
+"""Writes the figures of a run for TensorBoard."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+
+class Summaries:
+    """Writes figures by step, which TensorBoard shows as curves.
+
+    Args:
+      folder: where TensorBoard looks for logs; "": nothing is written.
+    """
+
+    def __init__(self, folder: str):
+        make = tf.summary.create_file_writer if folder else tf.summary.create_noop_writer
+        self._writer = make(folder) if folder else make()
+
+    def write(self, step: int, figures: Mapping[str, float | tf.Tensor]) -> None:
+        """Writes figures by name for a step, and flushes them."""
+        with self._writer.as_default(step):
+            for name, value in figures.items():
+                tf.summary.scalar(name, value)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()

@@ -1,0 +1,88 @@
+"""The training loop: takes steps, evaluates and saves on the way, and ends where it is told to."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from tfbio.training.checkpointing import Checkpointer
+from tfbio.training.preemption import Preemption
+from tfbio.training.profile import Profile
+from tfbio.training.summaries import Summaries
+
+# Figures by name, each a number or a tensor [].
+Figures = dict[str, float | tf.Tensor]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Trainer:
+    """Trains up to a step; `fit` is the loop. It knows neither a loss nor a metric.
+
+    Attributes:
+      steps_per_loop: steps in one call of the device, after which figures are logged.
+      eval_every: steps between two evaluations.
+      save_every: steps between two checkpoints.
+      checkpointer: saves.
+      preemption: says when the process is to end.
+      profile: traces some of the steps.
+      curves: takes the figures of training.
+      eval_curves: takes the figures of evaluations.
+      on_trained: called with the figures of each loop of steps before they are written; may change
+        them, or raise.
+      on_evaluated: called with the figures of each evaluation before they are written.
+    """
+
+    steps_per_loop: int
+    eval_every: int
+    save_every: int
+    checkpointer: Checkpointer
+    preemption: Preemption
+    profile: Profile
+    curves: Summaries
+    eval_curves: Summaries
+    on_trained: Callable[[Figures], None]
+    on_evaluated: Callable[[Figures], None]
+
+    def fit(
+        self,
+        step: int,
+        until: int,
+        train: Callable[[int], Figures],
+        evaluate: Callable[[], Figures],
+        stops: Sequence[int] = (),
+    ) -> int:
+        """Takes the steps from `step` to `until`, or fewer if the process is told to end.
+
+        It then ends between two loops of steps; saving is left to the caller.
+
+        Args:
+          step: the steps done so far.
+          until: the last step; evaluated in any case.
+          train: takes so many steps, and returns their figures.
+          evaluate: returns the figures of the current weights.
+          stops: steps at which a loop must end.
+
+        Returns:
+          The steps done.
+        """
+        while step < until and not self.preemption.sent:
+            before, step = step, self._end_of_loop(step, until, stops)
+            self.profile.start_at(before)
+            figures = train(step - before)
+            self.profile.stop_at(step)
+            self.on_trained(figures)
+            self.curves.write(step, figures)
+            if step % self.eval_every == 0 or step == until:
+                figures = evaluate()
+                self.on_evaluated(figures)
+                self.eval_curves.write(step, figures)
+            # Last, so that a run which is killed does not lack the evaluation of a saved step.
+            if step // self.save_every > before // self.save_every:
+                self.checkpointer.save()
+        return step
+
+    def _end_of_loop(self, step: int, until: int, stops: Sequence[int]) -> int:
+        """Returns the first step after `step` at which a loop ends."""
+        next_evaluation = (step // self.eval_every + 1) * self.eval_every
+        ends = (step + self.steps_per_loop, next_evaluation, until, *stops, *self.profile.borders)
+        return min(end for end in ends if end > step)
