@@ -99,7 +99,7 @@ class Pretrainer:
 
     @property
     def generator_alone(self) -> bool:
-        """Whether the next step is one of `generator_warmup_steps`."""
+        """Returns whether the next step is one of `generator_warmup_steps`."""
         return int(self.step.numpy()) < self.config.generator_warmup_steps
 
     @property
@@ -245,7 +245,7 @@ class Pretrainer:
         accumulation.sum_over_parts(update, batch, masked, [], *self._parts)
 
     def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
-        """What keys a batch's masks, and what keys its samples and dropout; int32 [2] each.
+        """Returns the seed of a batch's masks, and that of its samples and dropout; int32 [2] each.
 
         Args:
           stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.

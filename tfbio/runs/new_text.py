@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """What was read.
+    """Holds what was read.
 
     Attributes:
       files: the input files.

@@ -80,7 +80,7 @@ class Inference:
 
     @property
     def fixed_shapes(self) -> bool:
-        """Whether batches have a few shapes that are known beforehand."""
+        """Returns whether batches have a few shapes that are known beforehand."""
         return has_fixed_shapes(self.config, self.strategy)
 
     def predict(

@@ -7,6 +7,7 @@ this room asks which type it has.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -25,7 +26,7 @@ from tfbio.text.tokenization import Tokenizer
 Score = Callable[[Sequence, Sequence], Scores]
 
 
-class TaskType:
+class TaskType(abc.ABC):
     """Defines what a model learns from examples, and how its outputs become predictions.
 
     Attributes:
@@ -62,6 +63,7 @@ class TaskType:
     num_outputs: int = 1
 
     @classmethod
+    @abc.abstractmethod
     def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Self:
         """Makes the type of a task.
 
@@ -72,10 +74,10 @@ class TaskType:
         Raises:
           ConfigError: a setting does not go with the labels or with this type.
         """
-        raise NotImplementedError
 
     # Training.
 
+    @abc.abstractmethod
     def pieces(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Pieces:
         """Encodes examples for the model; a long one may become several pieces.
 
@@ -84,8 +86,8 @@ class TaskType:
           tokenizer: see `tokenization.load_tokenizer`.
           length: the most tokens of a piece, with the special ones.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def losses(self, logits: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Computes the losses and their weights, float32 each.
 
@@ -96,18 +98,18 @@ class TaskType:
           logits: see `TaskModel.call`.
           batch: see `packing.fill`.
         """
-        raise NotImplementedError
 
     # Prediction.
 
+    @abc.abstractmethod
     def outputs(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Computes what leaves the device: [tokens, ...] or [texts, outputs]."""
-        raise NotImplementedError
 
     def probabilities(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Computes how probable the outputs are, float32 [tokens]; see `has_probabilities`."""
-        raise NotImplementedError
+        raise TypeError(f"{self.name} has no probabilities beside its outputs.")
 
+    @abc.abstractmethod
     def predictions(
         self, outputs: Sequence[np.ndarray], pieces: Pieces, examples: Sequence
     ) -> list[Any]:
@@ -118,7 +120,6 @@ class TaskType:
           pieces: of the examples.
           examples: the examples.
         """
-        raise NotImplementedError
 
     def calibrate(self, examples: Sequence, predicted: Sequence) -> float | None:
         """Learns from the development set what the weights do not hold; by default nothing."""
@@ -131,6 +132,7 @@ class TaskType:
     # Scores.
 
     @classmethod
+    @abc.abstractmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
         """Scores one answer to all test examples, which a model must exceed.
 
@@ -142,7 +144,6 @@ class TaskType:
         Returns:
           Which answer it is, such as "yes for every text", and its scores.
         """
-        raise NotImplementedError
 
     def authors_scores(
         self,
@@ -162,11 +163,12 @@ class TaskType:
     # Files.
 
     @classmethod
+    @abc.abstractmethod
     def describe(cls, examples: Sequence, predicted: Sequence) -> str:
         """Says how many examples there are, and what they have and are predicted to have."""
-        raise NotImplementedError
 
     @classmethod
+    @abc.abstractmethod
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
@@ -179,7 +181,6 @@ class TaskType:
           predicted: one for each.
           entity_type: what tags without a type stand for.
         """
-        raise NotImplementedError
 
     @classmethod
     def predictions_file(cls, split: str) -> str:
@@ -187,6 +188,7 @@ class TaskType:
         return f"{split}_predictions.tsv"
 
     @classmethod
+    @abc.abstractmethod
     def read_predictions(cls, path: str) -> tuple[list[Example], list[Any]]:
         """Reads what `write_predictions` wrote.
 
@@ -196,7 +198,6 @@ class TaskType:
         Raises:
           TaskFileError: the file cannot be read, or a line is not as it was written.
         """
-        raise NotImplementedError
 
     # What a model must know of its task when the task's files are not at hand.
 
@@ -242,7 +243,7 @@ class TaskType:
             behind its last.
           entity_type: what tags without a type stand for.
         """
-        raise NotImplementedError
+        raise TypeError(f"{self.name} finds no entities.")
 
     def record(self, prediction: Any, output: np.ndarray) -> dict[str, Any]:
         """Returns what is written of a text, beside its id.
@@ -251,7 +252,7 @@ class TaskType:
           prediction: for the text.
           output: of the text, see `outputs`.
         """
-        raise NotImplementedError
+        raise TypeError(f"{self.name} labels no texts.")
 
     # Models of `transformers`.
 
@@ -266,6 +267,7 @@ class TaskType:
         return True
 
     @classmethod
+    @abc.abstractmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -278,7 +280,6 @@ class TaskType:
         Raises:
           UserError: these cannot be labels of this type.
         """
-        raise NotImplementedError
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -41,7 +42,7 @@ class SpecialTokens(Protocol):
     pad_id: int
 
 
-class ServedTask:
+class ServedTask(abc.ABC):
     """A fine-tuned model as a graph, for one form of input.
 
     Args:
@@ -73,13 +74,13 @@ class ServedTask:
         self.calibration, self.folder = calibration, folder
         self.tokenizer, self.encode, self.length = tokenizer, encode, length
 
+    @abc.abstractmethod
     def functions(self) -> dict[str, Function]:
         """Returns the signatures, "serving_default" first."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def compare(self, signature: Function) -> bool:
         """Returns whether a signature gives what the model does, with the tokenizer outside."""
-        raise NotImplementedError
 
     def outputs(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Runs the model on a batch, see `TaskType.outputs`."""
