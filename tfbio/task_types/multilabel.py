@@ -77,7 +77,7 @@ class MultiLabel(TextType):
         return outputs[..., 1::2] if self.absent_outputs else outputs
 
     def absent(self, outputs: np.ndarray) -> np.ndarray:
-        """Returns which labels are absent by the predictions: [texts, outputs] -> bool likewise.
+        """Returns which labels are predicted absent, bool [texts, labels], from [texts, outputs].
 
         With outputs of absence they decide, and may contradict those of presence.
         """
