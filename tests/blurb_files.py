@@ -1,4 +1,4 @@
-"""Where BLURB's files of a task are among the corpora, see `reference.corpus`.
+"""Names the folder of BLURB's files of each task, for `reference.corpus`.
 
 EBM-PICO's has no training file.
 """

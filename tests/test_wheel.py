@@ -1,4 +1,4 @@
-"""What `pip install .` installs: every module and data file, and all of it works by itself."""
+"""The wheel has every module and data file, and works outside of the checkout."""
 
 import os
 import shutil

@@ -69,7 +69,7 @@ def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], lis
 
 
 class TextType(TaskType):
-    """What the types of texts share: what a text is labelled with is one cell of a table."""
+    """Holds what the types of texts share: a label is one cell of a table of predictions."""
 
     settings = ("pooling", "text_head")
     new_text = "texts"

@@ -48,7 +48,7 @@ class Preemption:
 
     @property
     def sent(self) -> bool:
-        """Whether the process, or any worker's, is to end; all workers must ask equally often."""
+        """Returns whether this process or any worker is to end; workers must ask equally often."""
         if self._several:
             # Asked anew each time: a signal that comes while the others answer counts then.
             return bool(self._over_workers(tf.constant(float(self._sent))))

@@ -1,4 +1,4 @@
-"""How far a stage has come, as a person sees it."""
+"""Progress is shown as a line or as a bar."""
 
 import io
 

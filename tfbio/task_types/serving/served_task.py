@@ -34,7 +34,7 @@ class SavedModelError(UserError):
 
 
 class SpecialTokens(Protocol):
-    """What `rows` must know of a tokenizer."""
+    """Declares what `rows` needs of a tokenizer."""
 
     kind: str
     cls_id: int
