@@ -273,7 +273,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
         if task in own_data.OWN:
             known = settings["trained_on"]
-            kind, labels, data_set = known["kind"], known["labels"], settings["data_set"]
+            task_type, labels, data_set = known["task_type"], known["labels"], settings["data_set"]
         used = scores.get("examples", {})
         *_, drawn_of = used.get("test", [0])
         dev_used, dev_of = used.get("dev", [0, 0])
@@ -296,13 +296,13 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         run = dataclasses.replace(run, data_set=data_set, data=data)
         score = own_data.own_score(task, labels)
     elif task in tasks.TASKS:
-        kind, score = tasks.TASKS[task].kind, tasks.TASKS[task].score
+        task_type, score = tasks.TASKS[task].task_type, tasks.TASKS[task].score
     else:
         return run
     # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[kind]
+    task_type = types.TYPES[task_type]
     files = [Path(folder, f"trial_{seed}", task_type.predictions_file("test")) for seed in seeds]
     contents = [task_type.read_predictions(str(file)) for file in files]
     examples = contents[0][0]

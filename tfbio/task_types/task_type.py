@@ -1,7 +1,7 @@
 """The contract of a task type: everything that training, scoring and prediction ask of it.
 
 A task type is one file with a subclass of `TaskType`, and one line in `types.py`. Training packs
-its `pieces`, adds up its `losses`, and turns its `outputs` into `predictions`. Nothing outside of
+its `features`, adds up its `losses`, and turns its `outputs` into `predictions`. Nothing outside of
 this room asks which type it has.
 """
 
@@ -17,7 +17,7 @@ import tensorflow as tf
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_task import ServedTask
 from tfbio.text.tokenization import Tokenizer
@@ -78,13 +78,13 @@ class TaskType(abc.ABC):
     # Training.
 
     @abc.abstractmethod
-    def pieces(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Pieces:
-        """Encodes examples for the model; a long one may become several pieces.
+    def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
+        """Encodes examples for the model; a long one may become several windows.
 
         Args:
           examples: of this type.
           tokenizer: see `tokenization.load_tokenizer`.
-          length: the most tokens of a piece, with the special ones.
+          length: the most tokens of a window, with the special ones.
         """
 
     @abc.abstractmethod
@@ -111,13 +111,13 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def predictions(
-        self, outputs: Sequence[np.ndarray], pieces: Pieces, examples: Sequence
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
     ) -> list[Any]:
-        """Turns the outputs of each piece into one prediction for each example.
+        """Turns the outputs of each window into one prediction for each example.
 
         Args:
-          outputs: for each piece [tokens, ...] or [outputs].
-          pieces: of the examples.
+          outputs: for each window [tokens, ...] or [outputs].
+          features: of the examples.
           examples: the examples.
         """
 
@@ -150,7 +150,7 @@ class TaskType(abc.ABC):
         score: Score,
         examples: Sequence,
         predicted: Sequence,
-        pieces: Pieces,
+        features: Features,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
@@ -227,7 +227,7 @@ class TaskType(abc.ABC):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        pieces: Pieces,
+        features: Features,
         sentences: Sequence,
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
@@ -235,9 +235,9 @@ class TaskType(abc.ABC):
         """Finds the entities of sentences of documents, each with its score.
 
         Args:
-          outputs: of the pieces, with `probabilities` beside them where the type has these: float32
-            [tokens, 2].
-          pieces: of the sentences.
+          outputs: of the windows, with `probabilities` beside them where the type has these:
+            float32 [tokens, 2].
+          features: of the sentences.
           sentences: sentences without tags.
           places: for each word of each sentence its first character in the document, and the one
             behind its last.

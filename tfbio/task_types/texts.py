@@ -19,7 +19,7 @@ from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import predictions
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
@@ -30,14 +30,14 @@ def encode(
     targets: list[np.ndarray],
     tokenizer: tokenization.Tokenizer,
     length: int,
-) -> Pieces:
-    """One piece for each example.
+) -> Features:
+    """One window for each example.
 
     Args:
       examples: texts, or pairs of them.
       targets: of each example.
       tokenizer: see `tokenization.load_tokenizer`.
-      length: the most tokens of a piece, with [CLS] and [SEP].
+      length: the most tokens of a window, with [CLS] and [SEP].
     """
     texts = [text for example in examples for text in (example.text, example.pair)]
     encoded = [e.ids for e in tokenizer.encode(texts)]
@@ -49,7 +49,7 @@ def encode(
         input_ids.append(ids)
         segment_ids.append(segments)
     numbers = np.arange(len(examples))
-    return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=False)
+    return Features(input_ids, segment_ids, targets, numbers, of_tokens=False)
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:

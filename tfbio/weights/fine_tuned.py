@@ -178,12 +178,12 @@ def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> Finetuni
 def _make(settings: dict) -> TaskModel:
     """The model of a trial's settings, with random weights."""
     config, known = finetuning_config(settings), settings["trained_on"]
-    kind = types.make(known["kind"], known["labels"], config)
+    task_type = types.make(known["task_type"], known["labels"], config)
     shape = load(EncoderConfig, json.dumps(settings["encoder"]))
     # Exports state the dropout that the encoder was pretrained with.
     names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
     config = dataclasses.replace(config, **{name: getattr(shape, name) for name in names})
-    return make_model(shape, kind, config)
+    return make_model(shape, task_type, config)
 
 
 # Settings of inputs and outputs that other programs do not know.
@@ -225,7 +225,7 @@ def _type_of(settings: dict) -> type[TaskType]:
     Raises:
       FineTunedError: there is no such type.
     """
-    name = settings["trained_on"].get("kind")
+    name = settings["trained_on"].get("task_type")
     if name in types.TYPES:
         return types.TYPES[name]
     raise FineTunedError(
@@ -262,7 +262,7 @@ def _settings_of_hugging_face(folder: str) -> dict:
         "lower_case": pretrained["lower_case"],
         "family": family,
         "trained_on": {
-            "kind": task_type.name,
+            "task_type": task_type.name,
             "new_text": task_type.new_text,
             **known,
             "markers": False,
@@ -355,7 +355,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
         )
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
     family = _family(tuned, config.text_head)
-    task_type = types.make(known["kind"], known["labels"], config)
+    task_type = types.make(known["task_type"], known["labels"], config)
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels = task_type.hugging_face_labels(known)
     # What `transformers` does not look at stands there for tfbio.

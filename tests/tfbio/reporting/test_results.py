@@ -438,7 +438,7 @@ def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
 
 def test_data_of_ones_own_are_read_with_their_path(write):
     folder = write("one", "mmrm", task="classification")
-    known = {"kind": "classification", "labels": list("mr")}
+    known = {"task_type": "classification", "labels": list("mr")}
     settings = {"data_set": "/x/roles", "trained_on": known}
     (folder / "config.json").write_text(json.dumps(settings))
     run = results.read(folder)
