@@ -24,6 +24,7 @@ from tfbio.objectives.masked_language_model import (
 )
 from tfbio.objectives.masking import MaskedBatch, replace_tokens
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training.gradients import differentiate
 
 SAMPLING_BLOCK = 128
 
@@ -162,10 +163,12 @@ class Electra(keras.layers.Layer):
         if target.is_tpu() and self.generator is not None:
             last = self.generator.embeddings.layer_norm.beta
             corrupted_ids += _zero_after(last, variables, first)
-        with tf.GradientTape() as tape:
+
+        def discriminate() -> tuple[tf.Tensor, Discriminated]:
             discriminated = self._discriminate(batch, corrupted_ids, seed, True, part)
-            loss = self.config.discriminator_weight * discriminated.loss
-        second = tape.gradient(loss, variables)
+            return self.config.discriminator_weight * discriminated.loss, discriminated
+
+        discriminated, second = differentiate(discriminate, variables)
         summed = [gradients.add(*pair) for pair in zip(first, second, strict=True)]
         return self._output(generated, discriminated, corrupted_ids), summed
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-Gradient = tf.Tensor | tf.IndexedSlices | None
+from tfbio.training.gradients import Gradient, differentiate
 
 
 def with_output_weights(
@@ -29,12 +29,11 @@ def with_output_weights(
       What else `forward` gave, and a gradient for each variable; None: the loss does not depend
       on it.
     """
-    with tf.GradientTape() as tape:
-        # What flows back to the output weights ends here, and is added below.
-        output_weights = tf.stop_gradient(table)
-        tape.watch(output_weights)
-        loss, told = forward(output_weights)
-    *gradients, of_output = tape.gradient(loss, [*variables, output_weights])
+    # What flows back to the output weights ends here, and is added below.
+    output_weights = tf.stop_gradient(table)
+    told, (*gradients, of_output) = differentiate(
+        lambda: forward(output_weights), [*variables, output_weights], watched=[output_weights]
+    )
     return told, [
         add(gradient, of_output) if variable is table else gradient
         for variable, gradient in zip(variables, gradients, strict=True)

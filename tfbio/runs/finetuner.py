@@ -6,7 +6,6 @@ whether others ran before it or not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -14,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base.cli import UserError
 from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types import fixed_shapes, packing
@@ -22,61 +20,20 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import Inference, make_model
 from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution, optimization
+from tfbio.training.gradients import Gradient, differentiate
+from tfbio.training.trainer import Figures
 from tfbio.weights import checkpoints
 
-# The second number of the seeds, so that no two purposes share a stream of random numbers.
-DROPOUT_STREAM, ORDER_STREAM, SUBSET_STREAM = 0, 1, 2
-# Steps between two log lines, and two points of the curves.
-LOG_EVERY = 50
-
-
-class DivergedError(UserError):
-    """The loss is no longer a number."""
-
-
-def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
-    """The share of the learning rate that an encoder's variable gets; the head gets all of it.
-
-    With n layers, the original ELECTRA code (model/optimization.py, `_get_layer_lrs`) gives layer
-    i, 0 the lowest, decay^(n+1-i), and the embeddings decay^(n+2). BioELECTRA's fork shifts the
-    exponent by one: decay^(n-i) and decay^(n+1).
-
-    Args:
-      depth: 0 for the embeddings, 1 to `num_layers` for the layers, from below.
-      num_layers: layers of the encoder.
-      decay: in (0, 1].
-      exponent: "electra" or "bioelectra".
-    """
-    return decay ** (num_layers + {"electra": 2, "bioelectra": 1}[exponent] - depth)
-
-
-def training_order(num_examples: int, num_used: int, num_steps: int, batch_size: int, seed: int):
-    """The examples of every step: a function of its arguments alone.
-
-    Each epoch is a new permutation; the next one follows without a gap, so every batch is full.
-
-    Args:
-      num_examples: in the training set.
-      num_used: draw so many of them by the seed; 0 for all.
-      num_steps: batches.
-      batch_size: examples in a batch.
-      seed: of the trial.
-
-    Returns:
-      int64 array [num_steps * batch_size] of indices.
-    """
-    used = np.arange(num_examples)
-    if 0 < num_used < num_examples:
-        generator = np.random.default_rng([seed, SUBSET_STREAM])
-        used = generator.choice(used, num_used, replace=False)
-    needed = num_steps * batch_size
-    generator = np.random.default_rng([seed, ORDER_STREAM])
-    epochs = [generator.permutation(used) for _ in range(math.ceil(needed / len(used)))]
-    return np.concatenate(epochs)[:needed]
+# The second number of the seed of dropout. `trial` has two more, so that no two purposes share a
+# stream of random numbers.
+DROPOUT_STREAM = 0
 
 
 class Finetuner(Inference):
-    """Trains a model as well as predicting with it; `initialize` begins a trial.
+    """Trains a model as well as predicting with it.
+
+    A trial calls `initialize`, which gives the model its first weights, then `begin`, and then
+    `train` again and again.
 
     Args:
       config: all settings.
@@ -98,6 +55,11 @@ class Finetuner(Inference):
     ):
         super().__init__(config, encoder_config, task_type, pad_id, strategy)
         self.num_steps = num_steps
+        self._replicas = strategy.num_replicas_in_sync
+        # Of a replica's examples in a step, worked on one after the other.
+        self._parts = config.run.gradient_accumulation_steps
+        if config.gradient_clip_groups > 1:
+            self._parts = max(1, config.gradient_clip_groups // self._replicas)
         # The windows that the shapes of training batches were chosen for, and the shapes.
         self._chosen: tuple[packing.Features, list[fixed_shapes.Shape]] | None = None
         with strategy.scope():
@@ -119,14 +81,19 @@ class Finetuner(Inference):
             # devices.
             self.optimizer._create_all_weights(self.model.trainable_variables)
 
-    def _multipliers(self):
-        """A function from a variable to its share of the learning rate."""
+    @property
+    def step(self) -> tf.Variable:
+        """int64 []: the steps done so far."""
+        return self.optimizer.iterations
+
+    def _multipliers(self) -> Callable[[tf.Variable], float]:
+        """Returns a function from a variable to its share of the learning rate."""
         encoder, config = self.model.encoder, self.config
         shares = {}
         for variable in self.model.trainable_variables:
             share = 1.0
             if any(variable is own for own in encoder.trainable_variables):
-                share = layer_multiplier(
+                share = optimization.layer_multiplier(
                     encoder.layer_depth(variable),
                     len(encoder.transformer_layers),
                     config.layerwise_lr_decay,
@@ -160,109 +127,72 @@ class Finetuner(Inference):
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))
 
-    def train(
-        self,
-        features: packing.Features,
-        order: np.ndarray,
-        seed: int,
-        log: Callable[[int, float, float], None],
-        done: Callable[[int], None] = lambda step: None,
-    ) -> None:
-        """Trains on the windows of `order`, from where the trial stands.
+    def begin(self, features: packing.Features, order: np.ndarray, seed: int) -> None:
+        """Sets what `train` learns from.
 
         Args:
-          features: see `Tagging.features`.
-          order: see `training_order`; or a part of it, and the next part in the next call.
+          features: see `TaskType.features`.
+          order: int64 [steps * train_batch_size], the windows of each step of the trial, from its
+            first; see `trial.training_order`.
           seed: of the trial.
-          log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
-          done: called after a step with its number; where shapes are fixed, as often as `log`.
+        """
+        self._seed = tf.constant(seed)
+        self._batches = order.reshape(-1, self.config.train_batch_size)
+        if self.fixed_shapes:
+            packer = self._training_packer = self._fixed_packer(features, self._batches)
+            left = self._batches[int(self.step.numpy()) :]
+            # The next batches are packed while the device works on these.
+            self._packed = fixed_shapes.ahead(
+                map(packer.train_batch, left), self.config.run.steps_per_loop
+            )
+        else:
+            self._training_packer = self._packer(
+                features, self.config.train_batch_size, self._parts * self._replicas
+            )
 
-        Raises:
-          DivergedError: if the loss, or a weight, is no longer a number.
+    def train(self, num_steps: int) -> Figures:
+        """Takes the next steps.
+
+        Args:
+          num_steps: how many, `run.steps_per_loop` at most.
+
+        Returns:
+          The mean of their losses, and the learning rate of the next one.
         """
         take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
-        step = int(self.optimizer.iterations.numpy())
-        for steps, loss in take_steps(
-            features, order.reshape(-1, self.config.train_batch_size), step, tf.constant(seed), done
-        ):
-            step += steps
-            if not math.isfinite(loss):
-                raise DivergedError(
-                    f"the loss is {loss} at step {step} of seed {seed}: try a lower "
-                    "learning_rate, or a higher warmup_proportion."
-                )
-            log(step, loss, float(self.optimizer.learning_rate(self.optimizer.iterations)))
-        # The loss of the last step was that of the weights before it.
-        for variable in self.model.trainable_variables:
-            if not np.isfinite(variable.numpy()).all():
-                raise DivergedError(
-                    f"{variable.name} is not finite after step {step} of seed {seed}: try a lower "
-                    "learning_rate, or a higher warmup_proportion."
-                )
+        return {
+            "loss": float(take_steps(num_steps)) / num_steps,
+            "learning_rate": float(self.optimizer.learning_rate(self.step)),
+        }
 
-    def _take_steps(
-        self,
-        features: packing.Features,
-        batches: np.ndarray,
-        before: int,
-        seed: tf.Tensor,
-        done: Callable[[int], None],
-    ) -> Iterator[tuple[int, float]]:
-        """Takes a step for each batch, int64 [steps, examples].
+    def _take_steps(self, num_steps: int) -> tf.Tensor:
+        """Takes steps, each in a call of its own; returns the sum of their losses, float32 []."""
+        step = int(self.step.numpy())
+        total = tf.constant(0.0)
+        for chosen in self._batches[step : step + num_steps]:
+            parts = _stacked(self._training_packer.batch(chosen), self._replicas)
+            total += self._train_step(self._distribute(parts), self._seed)
+        return total
 
-        Yields:
-          The number of steps since the last time, and their mean loss.
-        """
-        replicas = self.strategy.num_replicas_in_sync
-        parts = max(replicas, self.config.gradient_clip_groups)
-        packer = self._packer(features, self.config.train_batch_size, parts)
-        total = tf.Variable(0.0)
-        steps = 0
-        for step, chosen in enumerate(batches, start=before + 1):
-            batch = self._distribute(_grouped(packer.batch(chosen), replicas))
-            total.assign_add(self._train_step(batch, seed))
-            steps += 1
-            done(step)
-            if step % LOG_EVERY == 0 or step == before + len(batches):
-                yield steps, float(total.numpy()) / steps
-                total.assign(0.0)
-                steps = 0
+    def _take_fixed_steps(self, num_steps: int) -> tf.Tensor:
+        """Does what `_take_steps` does, with batches of fixed shapes and all steps in one call."""
+        most = self.config.run.steps_per_loop
+        call = next(fixed_shapes.calls(self._packed, [num_steps], most))
+        numbers = [batch.shape for batch in call.batches] + [0] * (most - num_steps)
+        return self._train_steps(
+            call.arrays,
+            tf.constant(numbers),
+            tf.constant(num_steps),
+            self._seed,
+            self._training_packer.shapes,
+            self._training_packer.of_tokens,
+        )
 
-    def _take_fixed_steps(
-        self,
-        features: packing.Features,
-        batches: np.ndarray,
-        before: int,
-        seed: tf.Tensor,
-        done: Callable[[int], None],
-    ) -> Iterator[tuple[int, float]]:
-        """Does what `_take_steps` does, with batches of fixed shapes and many steps in a call."""
-        packer = self._training_packer(features, batches)
-        ends = range(before + LOG_EVERY - before % LOG_EVERY, before + len(batches), LOG_EVERY)
-        sizes = np.diff([before, *ends, before + len(batches)])
-        # The next call's batches are packed while the device works on this one's.
-        calls = fixed_shapes.calls(map(packer.train_batch, batches), sizes, LOG_EVERY)
-        for call in fixed_shapes.ahead(calls):
-            steps = len(call.batches)
-            numbers = [batch.shape for batch in call.batches] + [0] * (LOG_EVERY - steps)
-            total = self._train_steps(
-                call.arrays,
-                tf.constant(numbers),
-                tf.constant(steps),
-                seed,
-                packer.shapes,
-                packer.of_tokens,
-            )
-            loss = float(total) / steps
-            before += steps
-            done(before)
-            yield steps, loss
-
-    def _training_packer(
+    def _fixed_packer(
         self, features: packing.Features, batches: np.ndarray
     ) -> fixed_shapes.Packer:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
-        size, replicas = self.config.train_batch_size, self.strategy.num_replicas_in_sync
+        size, replicas = self.config.train_batch_size, self._replicas
         if self._chosen is None or self._chosen[0] is not features:
             shapes = fixed_shapes.training_shapes(features.lengths, self.config, replicas)
             self._chosen = features, shapes
@@ -274,45 +204,6 @@ class Finetuner(Inference):
         if needed > shapes[-1].row_length:  # not seen in the sample, nor expected: one more shape
             shapes.append(fixed_shapes.Shape(shapes[0].rows, fixed_shapes.rounded(needed)))
         return fixed_shapes.Packer(features, shapes, replicas, self.pad_id, size)
-
-    def train_to_best(
-        self,
-        features: packing.Features,
-        order: np.ndarray,
-        seed: int,
-        log: Callable[[int, float, float], None],
-        evaluate: Callable[[int], dict[str, float]],
-        done: Callable[[int], None] = lambda step: None,
-    ) -> tuple[int, list[dict]]:
-        """As `train`, with the settings' evaluations, early stopping and choice of the weights.
-
-        Args:
-          features, order, seed, log, done: see `train`.
-          evaluate: step -> the scores on the development set, of which the first decides.
-
-        Returns:
-          The step of the weights that the model is left with; and the step and scores of each
-          evaluation.
-        """
-        if not self.config.eval_every_steps:
-            self.train(features, order, seed, log, done)
-            return self.num_steps, []
-        evaluations, values, weights = [], [], []
-        size = self.config.eval_every_steps * self.config.train_batch_size
-        for part in np.split(order, range(size, len(order), size)):
-            self.train(features, part, seed, log, done)
-            step = int(self.optimizer.iterations.numpy())
-            scores = evaluate(step)
-            evaluations.append({"step": step, **scores})
-            values.append(next(iter(scores.values())))
-            best = int(np.argmax(values))  # the first of equals
-            not_better = len(values) - 1 - best
-            if not_better == 0:
-                weights = self.model.get_weights()
-            elif not_better == self.config.early_stopping_patience:
-                break
-        self.model.set_weights(weights)
-        return evaluations[best]["step"], evaluations
 
     @tf.function
     @tf.autograph.experimental.do_not_convert
@@ -365,12 +256,14 @@ class Finetuner(Inference):
 
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.optimizer.iterations)
+        seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.step)
         groups, max_norm = self.config.gradient_clip_groups, self.config.max_gradient_norm
-        if groups == 1:
-            loss, gradients = self._gradients(batch, seed)
-        else:
+        if groups > 1:
             loss, gradients = self._clipped_gradients(batch, seed)
+        elif self._parts > 1:
+            loss, gradients = self._accumulated_gradients(batch, seed)
+        else:
+            loss, gradients = self._gradients(batch, seed)
         variables = self.model.trainable_variables
         # Clipped groups are not clipped again: so many together have no larger norm.
         norm = optimization.apply_clipped(self.optimizer, gradients, variables, groups * max_norm)
@@ -379,19 +272,36 @@ class Finetuner(Inference):
 
     def _gradients(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    ) -> tuple[tf.Tensor, list[Gradient]]:
         """Returns a replica's share of the loss, float32 [], and its gradients."""
-        with tf.GradientTape() as tape:
-            logits = self.model(batch, seed=seed)
-            losses, weights = self.task_type.losses(logits, batch)
-            if "real" in batch:
-                losses, weights = losses * batch["real"], weights * batch["real"]
-            loss = tf.reduce_sum(losses)
+
+        def forward() -> tuple[tf.Tensor, tf.Tensor]:
+            loss, weight = self._loss(batch, seed)
             if self.config.loss_reduction == "mean":
-                # Over the global batch, of which a replica has its share.
-                replica = tf.distribute.get_replica_context()
-                loss /= replica.all_reduce("SUM", tf.reduce_sum(weights))
-        return loss, tape.gradient(loss, self.model.trainable_variables)
+                loss /= _over_replicas(weight)
+            return loss, loss
+
+        return differentiate(forward, self.model.trainable_variables)
+
+    def _accumulated_gradients(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Does what `_gradients` does, for one part of the examples after the other."""
+
+        def of_part(part: dict[str, tf.Tensor], seed: tf.Tensor) -> list[tf.Tensor]:
+            def forward() -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
+                loss, weight = self._loss(part, seed)
+                return loss, (loss, weight)
+
+            told, gradients = differentiate(forward, self.model.trainable_variables)
+            return [*told, *(tf.convert_to_tensor(gradient) for gradient in gradients)]
+
+        loss, weight, *gradients = self._sum_over_parts(of_part, batch, seed, numbers=2)
+        if self.config.loss_reduction == "mean":
+            # Only now is it known of how many.
+            total = _over_replicas(weight)
+            loss, gradients = loss / total, [gradient / total for gradient in gradients]
+        return loss, gradients
 
     def _clipped_gradients(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor
@@ -403,37 +313,68 @@ class Finetuner(Inference):
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
             return [loss, *tf.clip_by_global_norm(gradients, self.config.max_gradient_norm)[0]]
 
-        if "groups" not in batch:  # a replica's examples are one
+        if self._parts == 1:  # a replica's examples are one group
             loss, *gradients = of_group(batch, seed)
-            return loss, gradients
-        batch = dict(batch)
-        count = batch.pop("groups").shape[0]
-
-        def add_group(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
-            part = {name: array[index] for name, array in batch.items()}
-            own = of_group(part, randomness.fold_in(seed, index))
-            return [index + 1, *(a + b for a, b in zip(sums, own, strict=True))]
-
-        zeros = [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
-        _, loss, *gradients = tf.while_loop(
-            lambda index, *_: index < count,
-            add_group,
-            [tf.constant(0), tf.constant(0.0), *zeros],
-            parallel_iterations=1,
-            maximum_iterations=count,
-        )
+        else:
+            loss, *gradients = self._sum_over_parts(of_group, batch, seed, numbers=1)
         return loss, gradients
 
+    def _loss(
+        self, batch: dict[str, tf.Tensor], seed: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the sum of the losses, and that of their weights; float32 [] each."""
+        logits = self.model(batch, seed=seed)
+        losses, weights = self.task_type.losses(logits, batch)
+        if "real" in batch:
+            losses, weights = losses * batch["real"], weights * batch["real"]
+        return tf.reduce_sum(losses), tf.reduce_sum(weights)
 
-def _grouped(parts: list[packing.Part], replicas: int) -> list[packing.Part]:
-    """Stacks the parts of a replica, where it has several; "groups" says how many."""
+    def _sum_over_parts(
+        self,
+        function: Callable[[dict[str, tf.Tensor], tf.Tensor], list[tf.Tensor]],
+        batch: dict[str, tf.Tensor],
+        seed: tf.Tensor,
+        numbers: int,
+    ) -> list[tf.Tensor]:
+        """Calls a function on each part of a replica's examples in turn, and sums what it returns.
+
+        Args:
+          function: takes a part and its seed, int32 [2]; returns numbers, float32 [] each, and a
+            gradient for each variable.
+          batch: the parts, [parts, ...] each.
+          seed: int32 [2], of the step.
+          numbers: how many numbers there are.
+        """
+
+        def add(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+            part = {name: array[index] for name, array in batch.items()}
+            values = function(part, randomness.fold_in(seed, index))
+            return [index + 1, *(a + b for a, b in zip(sums, values, strict=True))]
+
+        zeros = [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
+        _, *sums = tf.while_loop(
+            lambda index, *_: index < self._parts,
+            add,
+            [tf.constant(0), *(tf.constant(0.0) for _ in range(numbers)), *zeros],
+            parallel_iterations=1,
+            maximum_iterations=self._parts,
+        )
+        return sums
+
+
+def _over_replicas(weight: tf.Tensor) -> tf.Tensor:
+    """Returns the sum over all replicas, float32 []: of the global batch each has its share."""
+    return tf.distribute.get_replica_context().all_reduce("SUM", weight)
+
+
+def _stacked(parts: list[packing.Part], replicas: int) -> list[packing.Part]:
+    """Stacks the parts of each replica, where it has several: arrays [parts, ...]."""
     count = len(parts) // replicas
     if count == 1:
         return parts
-    found = []
+    stacked = []
     for first in range(0, len(parts), count):
-        own = parts[first : first + count]
-        arrays = {name: np.stack([p.arrays[name] for p in own]) for name in own[0].arrays}
-        arrays["groups"] = np.arange(count, dtype=np.int32)
-        found.append(packing.Part(arrays, np.concatenate([part.windows for part in own])))
-    return found
+        group = parts[first : first + count]
+        arrays = {name: np.stack([p.arrays[name] for p in group]) for name in group[0].arrays}
+        stacked.append(packing.Part(arrays, np.concatenate([part.windows for part in group])))
+    return stacked

@@ -25,6 +25,13 @@ class FinetuningRun:
     # Whether all batches have one of a few shapes, and a call takes many steps: "auto", on a TPU,
     # which compiles every shape; "always" or "never". Only dropout draws other numbers then.
     fixed_shapes: str = "auto"
+    # Steps between two log lines, after which a run that is told to end saves and ends.
+    steps_per_loop: int = 10
+    # Steps between two checkpoints, from which a trial that was killed goes on.
+    save_checkpoints_steps: int = 1000
+    # A device's examples are worked on in so many parts, one after the other: the memory of one
+    # part, the same step. Only dropout draws other numbers then.
+    gradient_accumulation_steps: int = 1
     # Predict the training set, too, with the weights that are kept; of trials to come.
     predict_train: bool = False
 
@@ -37,7 +44,13 @@ class FinetuningRun:
             self.optimize_for in ("auto", "cpu", "tpu"),
             f"run.optimize_for must be auto, cpu or tpu, not {self.optimize_for!r}",
         )
-        require(self.eval_batch_size > 0, "run.eval_batch_size must be at least 1")
+        for name in (
+            "eval_batch_size",
+            "steps_per_loop",
+            "save_checkpoints_steps",
+            "gradient_accumulation_steps",
+        ):
+            require(getattr(self, name) > 0, f"run.{name} must be at least 1")
         require(
             self.fixed_shapes in ("auto", "always", "never"),
             f"run.fixed_shapes must be auto, always or never, not {self.fixed_shapes!r}",
@@ -160,6 +173,11 @@ class FinetuningConfig:
         require(
             self.gradient_clip_groups == 1 or self.loss_reduction == "sum",
             "gradient_clip_groups sums what it clips: it goes with loss_reduction = sum",
+        )
+        require(
+            self.gradient_clip_groups == 1 or self.run.gradient_accumulation_steps == 1,
+            "groups of gradient_clip_groups are worked on one after the other as it is: leave "
+            "run.gradient_accumulation_steps at 1",
         )
         require(self.tagging_segment >= 0, "tagging_segment must be 0 or more")
         for split in ("train", "dev", "test"):

@@ -114,9 +114,8 @@ class Inference:
             chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
             parts = packer.batch(chosen)
             found = self._predict_step(self._distribute(parts), with_probabilities)
-            for part, values in zip(
-                parts, self.strategy.experimental_local_results(found), strict=True
-            ):
+            results = distribution.all_results(self.strategy, found)
+            for part, values in zip(parts, results, strict=True):
                 values = values.numpy()
                 for number_in_part, window in enumerate(part.windows):
                     if self.task_type.of_tokens:

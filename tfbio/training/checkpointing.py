@@ -7,6 +7,10 @@ import tf_keras as keras
 from tfbio.base.cli import UserError
 
 
+class NotFiniteError(UserError):
+    """A weight is not a number any more."""
+
+
 class Checkpointer:
     """Saves a model and its optimizer in a folder, as `ckpt-STEP`, and restores them.
 
@@ -17,6 +21,7 @@ class Checkpointer:
       folder: where the checkpoints are.
       keep: how many of the newest are kept.
       writes: whether this process writes; of several workers one does.
+      others: what else of the run is saved, by name.
     """
 
     def __init__(
@@ -26,9 +31,10 @@ class Checkpointer:
         folder: str,
         keep: int,
         writes: bool = True,
+        **others: tf.train.Checkpoint,
     ):
         self._model, self._step = model, optimizer.iterations
-        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, **others)
         # Makes this variable, which the worker that writes would make later, and wait for others.
         _ = self._checkpoint.save_counter
         self._manager = None
@@ -43,15 +49,15 @@ class Checkpointer:
         """Saves the current step, unless it is saved already.
 
         Raises:
-          UserError: a weight is not finite.
+          NotFiniteError: a weight is not finite.
         """
         step = int(self._step.numpy())
         # Steps after an update that made them so are skipped, and no loss tells it.
         for variable in self._model.trainable_variables:
             if not np.isfinite(variable.numpy()).all():
-                raise UserError(
+                raise NotFiniteError(
                     f"{variable.name} is not finite at step {step}: nothing of it is saved; try, "
-                    "with another --model_dir, a lower learning_rate or a longer warm-up."
+                    "with another output folder, a lower learning_rate or a longer warm-up."
                 )
         if self._manager and not (self._manager.latest_checkpoint or "").endswith(f"-{step}"):
             self._manager.save(checkpoint_number=step)

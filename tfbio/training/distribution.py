@@ -294,3 +294,19 @@ def measured_peak(seconds: float = 0.3) -> float:
             corner.numpy()
         shortest = min(shortest, time.perf_counter() - start)
     return len(devices) * 2 * size**3 / shortest
+
+
+def all_results(
+    strategy: tf.distribute.Strategy, values: tf.Tensor | tf.distribute.DistributedValues
+) -> list[tf.Tensor]:
+    """Returns what each replica computed, those of other workers too.
+
+    All workers must call it equally often.
+
+    Args:
+      strategy: the strategy.
+      values: [n, ...] of each replica, of one shape.
+    """
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return tf.split(strategy.gather(values, axis=0), strategy.num_replicas_in_sync)
+    return list(strategy.experimental_local_results(values))

@@ -86,6 +86,22 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
 SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangular}
 
 
+def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
+    """The share of the learning rate that an encoder's variable gets; the head gets all of it.
+
+    With n layers, the original ELECTRA code (model/optimization.py, `_get_layer_lrs`) gives layer
+    i, 0 the lowest, decay^(n+1-i), and the embeddings decay^(n+2). BioELECTRA's fork shifts the
+    exponent by one: decay^(n-i) and decay^(n+1).
+
+    Args:
+      depth: 0 for the embeddings, 1 to `num_layers` for the layers, from below.
+      num_layers: layers of the encoder.
+      decay: in (0, 1].
+      exponent: "electra" or "bioelectra".
+    """
+    return decay ** (num_layers + {"electra": 2, "bioelectra": 1}[exponent] - depth)
+
+
 def _rounded_share(beta: float) -> float:
     """Returns how many times 1 - beta the kernel's `1 - float32(beta)` is.
 

@@ -17,17 +17,19 @@ class Count:
       name: of what is done.
       total: when it is done; None: nothing is shown.
       unit: of what is counted, in the plural.
+      first: how many were done before.
 
     Attributes:
       done: how many are done.
     """
 
-    def __init__(self, name: str, total: int | None, unit: str):
-        self.name, self.total, self.unit, self.done = name, total, unit, 0
+    def __init__(self, name: str, total: int | None, unit: str, first: int = 0):
+        self.name, self.total, self.unit, self.done = name, total, unit, first
+        self._first = first
         self._start = self._shown = time.monotonic()
         self.bar = None
         if total is not None and sys.stderr.isatty():
-            self.bar = tqdm.tqdm(total=total, desc=name, unit=f" {unit}")
+            self.bar = tqdm.tqdm(total=total, desc=name, unit=f" {unit}", initial=first)
 
     def __enter__(self) -> "Count":
         return self
@@ -46,8 +48,8 @@ class Count:
         elif self.total is not None and now - self._shown >= SHOW_EVERY:
             self._shown = now
             parts = [f"{self.name} | {done:,}/{self.total:,} {self.unit}", figures]
-            if done:
-                rate = done / (now - self._start)
+            if done > self._first:
+                rate = (done - self._first) / (now - self._start)
                 left = datetime.timedelta(seconds=round((self.total - done) / rate))
                 parts += [f"{rate:,.1f} {self.unit}/s", f"{left} left"]
             print(" | ".join(filter(None, parts)), flush=True)

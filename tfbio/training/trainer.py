@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from tfbio.training.best_weights import BestWeights
 from tfbio.training.checkpointing import Checkpointer
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
@@ -30,6 +31,7 @@ class Trainer:
       on_trained: called with the figures of each loop of steps before they are written; may change
         them, or raise.
       on_evaluated: called with the figures of each evaluation before they are written.
+      best: keeps the weights of the best evaluation, and may end the training; None: neither.
     """
 
     steps_per_loop: int
@@ -42,38 +44,44 @@ class Trainer:
     eval_curves: Summaries
     on_trained: Callable[[Figures], None]
     on_evaluated: Callable[[Figures], None]
+    best: BestWeights | None = None
 
     def fit(
         self,
         step: int,
         until: int,
         train: Callable[[int], Figures],
-        evaluate: Callable[[], Figures],
+        evaluate: Callable[[], Figures] | None,
         stops: Sequence[int] = (),
     ) -> int:
-        """Takes the steps from `step` to `until`, or fewer if the process is told to end.
+        """Takes the steps from `step` to `until`.
 
+        It takes fewer if the process is told to end, or if evaluations get no better: see `best`.
         It then ends between two loops of steps; saving is left to the caller.
 
         Args:
           step: the steps done so far.
           until: the last step; evaluated in any case.
           train: takes so many steps, and returns their figures.
-          evaluate: returns the figures of the current weights.
+          evaluate: returns the figures of the current weights; None: nothing is evaluated.
           stops: steps at which a loop must end.
 
         Returns:
           The steps done.
         """
         while step < until and not self.preemption.sent:
+            if self.best and self.best.gave_up:
+                break
             before, step = step, self._end_of_loop(step, until, stops)
             self.profile.start_at(before)
             figures = train(step - before)
             self.profile.stop_at(step)
             self.on_trained(figures)
             self.curves.write(step, figures)
-            if step % self.eval_every == 0 or step == until:
+            if evaluate and (step % self.eval_every == 0 or step == until):
                 figures = evaluate()
+                if self.best:
+                    self.best.update(step, figures)
                 self.on_evaluated(figures)
                 self.eval_curves.write(step, figures)
             # Last, so that a run which is killed does not lack the evaluation of a saved step.

@@ -1,0 +1,104 @@
+"""Checks that the settings of fine-tuning, the encoder and the devices fit together."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tfbio.base.cli import UserError
+from tfbio.base.config import ConfigError
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.inference import has_fixed_shapes
+from tfbio.text import tokenization
+from tfbio.weights import checkpoints
+
+
+def check(
+    config: FinetuningConfig,
+    encoder_config: EncoderConfig,
+    tokenizer: tokenization.Tokenizer,
+    folder: str,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Checks that the settings, the encoder, its vocabulary and the devices fit together.
+
+    Args:
+      config: all settings.
+      encoder_config: of the encoder in `folder`.
+      tokenizer: of the encoder.
+      folder: for the messages.
+      strategy: where to compute.
+
+    Raises:
+      UserError: they do not.
+    """
+    check_settings(config, encoder_config, folder, strategy)
+    if tokenizer.vocab_size > encoder_config.vocab_size:
+        raise checkpoints.CheckpointError(
+            f"the vocabulary of {folder} has {tokenizer.vocab_size} tokens, but the encoder was "
+            f"made for {encoder_config.vocab_size}: it is not the one it was trained with."
+        )
+
+
+def check_settings(
+    config: FinetuningConfig,
+    encoder_config: EncoderConfig,
+    folder: str,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Does what `check` does without a vocabulary: for all of a sweep at once.
+
+    Raises:
+      UserError: the settings do not fit.
+    """
+    if config.sequence_length > encoder_config.max_sequence_length:
+        raise ConfigError(
+            f"sequence_length {config.sequence_length} is more than the "
+            f"{encoder_config.max_sequence_length} positions of the encoder in {folder}."
+        )
+    if config.tagging_segment >= encoder_config.type_vocab_size:
+        raise ConfigError(
+            f"tagging_segment {config.tagging_segment} needs more than the "
+            f"{encoder_config.type_vocab_size} segment(s) of the encoder in {folder}."
+        )
+    _check_division(config, strategy.num_replicas_in_sync)
+    if has_fixed_shapes(config, strategy):
+        _check_fixed_shapes(config, strategy)
+
+
+def _check_division(config: FinetuningConfig, replicas: int) -> None:
+    """Checks that batches divide by the devices and the parts of a step."""
+    for name, size in (
+        ("train_batch_size", config.train_batch_size),
+        ("run.eval_batch_size", config.run.eval_batch_size),
+    ):
+        if size % replicas:
+            raise ConfigError(f"{name} {size} does not divide by {replicas} devices.")
+    parts = config.run.gradient_accumulation_steps
+    if config.train_batch_size % (replicas * parts):
+        raise ConfigError(
+            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices "
+            f"with run.gradient_accumulation_steps={parts}."
+        )
+    groups = config.gradient_clip_groups
+    if groups > 1 and groups % replicas:
+        raise ConfigError(f"gradient_clip_groups {groups} does not divide by {replicas} devices.")
+
+
+def _check_fixed_shapes(config: FinetuningConfig, strategy: tf.distribute.Strategy) -> None:
+    """Checks what does not go with batches of fixed shapes."""
+    remedy = "batches of fixed shapes, which a TPU needs: give 1, or run.fixed_shapes = never."
+    if config.gradient_clip_groups > 1:
+        # There the devices get as many tokens each, and not as many examples.
+        raise ConfigError(
+            f"gradient_clip_groups {config.gradient_clip_groups} does not go with {remedy}"
+        )
+    if config.run.gradient_accumulation_steps > 1:
+        raise ConfigError(
+            f"run.gradient_accumulation_steps {config.run.gradient_accumulation_steps} does not "
+            f"go with {remedy}"
+        )
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        raise UserError(
+            "run.fixed_shapes = always does not go with --strategy=multi_worker: give never."
+        )

@@ -1,0 +1,311 @@
+"""One trial of fine-tuning: trains with one seed, scores dev and test, and writes both."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+from typing import Any
+
+import tensorflow as tf
+import tqdm
+
+from tfbio.base import storage
+from tfbio.base.cli import UserError
+from tfbio.formats.task_examples import Example
+from tfbio.runs.finetuner import Finetuner
+from tfbio.runs.finetuning_data import training_order
+from tfbio.task_types import packing, predictions
+from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import Task
+from tfbio.training.best_weights import BestWeights
+from tfbio.training.checkpointing import Checkpointer, NotFiniteError
+from tfbio.training.preemption import Preemption
+from tfbio.training.profile import Profile
+from tfbio.training.progress import Count
+from tfbio.training.summaries import Summaries
+from tfbio.training.trainer import Figures, Trainer
+from tfbio.weights import checkpoints
+
+
+class DivergedError(UserError):
+    """The loss, or a weight, is no longer a number."""
+
+
+class StoppedError(Exception):
+    """The process was told to end; what the trial has is saved."""
+
+
+def trial_dir(output_dir: str, seed: int) -> str:
+    """Returns the folder of a complete trial."""
+    return os.path.join(output_dir, f"trial_{seed}")
+
+
+def checkpoints_dir(output_dir: str, seed: int) -> str:
+    """Returns the folder of the checkpoints of a trial that is not complete."""
+    return f"{trial_dir(output_dir, seed)}.checkpoints"
+
+
+@dataclasses.dataclass(kw_only=True)
+class Trial:
+    """A trial; `run` trains, scores and writes it, and goes on with one that was stopped.
+
+    Attributes:
+      finetuner: the model, whose weights `run` sets.
+      task: the task.
+      examples: of each split.
+      features: of each split.
+      trained: the features to train on.
+      init_checkpoint: folder with the encoder's weights; "" for random ones.
+      with_head: whether the head starts from there, too.
+      output_dir: of the run.
+      seed: of the trial.
+      shown: the splits whose scores are printed.
+      preemption: says when the process is to end.
+    """
+
+    finetuner: Finetuner
+    task: Task
+    examples: dict[str, list[Example]]
+    features: dict[str, packing.Features]
+    trained: packing.Features
+    init_checkpoint: str
+    with_head: bool
+    output_dir: str
+    seed: int
+    shown: tuple[str, ...]
+    preemption: Preemption
+
+    def __post_init__(self) -> None:
+        self._config, self._task_type = self.finetuner.config, self.finetuner.task_type
+        # Of several workers, one alone writes and prints.
+        self._is_chief = self.finetuner.strategy.extended.should_checkpoint
+        self._calibration: float | None = None
+        self._watch = _Stopwatch()
+        # Made when the first figure is written.
+        logs = os.path.join(self.output_dir, "logs", f"trial_{self.seed}")
+        self._logs = logs if self._is_chief else ""
+        self._curves: dict[str, Summaries] = {}
+
+    def run(self) -> None:
+        """Trains, scores and writes the trial, whose folder appears when all of it is written.
+
+        The test set is scored once, with the weights that are kept.
+
+        Raises:
+          DivergedError: the loss, or a weight, is no longer a number.
+          StoppedError: the process was told to end.
+          CheckpointError: the trial was stopped, and its newest checkpoint is damaged.
+        """
+        best = self._make_best()
+        saves = self._restore_or_initialize(best)
+        self._train(saves, best)
+        if best:
+            best.restore()
+        scores: dict[str, Any] = {
+            "seed": self.seed,
+            "train_seconds": round(self._watch.seconds, 1),
+            "step": best.step if best else self.finetuner.num_steps,
+            "evaluations": best.evaluations if best else [],
+        }
+        unfinished = f"{trial_dir(self.output_dir, self.seed)}.unfinished"
+        if self._is_chief:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            os.makedirs(unfinished)
+        # Dev first, which calibrates the others.
+        for split in ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test"):
+            predicted, scores[split] = self._predict(split, until_told_to_end=True)
+            if self._is_chief:
+                self._write_predictions(unfinished, split, predicted)
+            self._curves[split].write(scores["step"], scores[split])
+        if self._task_type.calibration_name:
+            scores[self._task_type.calibration_name] = self._calibration
+        for curves in self._curves.values():
+            curves.close()
+        scores["seconds"] = round(self._watch.seconds, 1)
+        if self._is_chief:
+            self._complete(unfinished, scores)
+
+    # --- Training --------------------------------------------------------------------------------
+
+    def _make_best(self) -> BestWeights | None:
+        """Makes what keeps the best weights, if the settings say so."""
+        if not self._config.eval_every_steps:
+            return None
+        return BestWeights(self.finetuner.model, self._config.early_stopping_patience)
+
+    def _restore_or_initialize(self, best: BestWeights | None) -> Checkpointer:
+        """Gives the model the weights of the newest checkpoint, or else its first ones."""
+        folder = checkpoints_dir(self.output_dir, self.seed)
+        finetuner, strategy = self.finetuner, self.finetuner.strategy
+        newest = checkpoints.find_newest(folder, repair=self._is_chief)
+        finetuner.initialize(self.seed, "" if newest else self.init_checkpoint, self.with_head)
+        if self._is_chief:
+            os.makedirs(folder, exist_ok=True)
+            checkpoints.remove_half_written(folder)
+        saves = Checkpointer(
+            finetuner.model,
+            finetuner.optimizer,
+            folder,
+            keep=1,
+            writes=self._is_chief,
+            watch=self._watch,
+            **({"best": best.state} if best else {}),
+        )
+        if newest:
+            with strategy.scope():
+                saves.restore(newest)
+            self._say(f"seed {self.seed} continues at step {int(finetuner.step.numpy())}.")
+        elif self._is_chief:
+            shutil.rmtree(self._logs, ignore_errors=True)  # of a trial without a checkpoint
+        for split in ("train", "dev", "test"):
+            self._curves[split] = Summaries(os.path.join(self._logs, split) if self._logs else "")
+        return saves
+
+    def _train(self, saves: Checkpointer, best: BestWeights | None) -> None:
+        """Takes the steps that are left.
+
+        Raises:
+          DivergedError: the loss, or a weight, is no longer a number.
+          StoppedError: the process was told to end.
+        """
+        config, finetuner = self._config, self.finetuner
+        order = training_order(
+            len(self.trained.input_ids),
+            config.max_train_examples,
+            finetuner.num_steps,
+            config.train_batch_size,
+            self.seed,
+        )
+        finetuner.begin(self.trained, order, self.seed)
+        step = int(finetuner.step.numpy())
+        with self._count("", finetuner.num_steps, "steps", first=step) as count:
+            trainer = Trainer(
+                steps_per_loop=config.run.steps_per_loop,
+                eval_every=config.eval_every_steps or finetuner.num_steps,
+                save_every=config.run.save_checkpoints_steps,
+                checkpointer=saves,
+                preemption=self.preemption,
+                profile=Profile("", None),
+                curves=self._curves["train"],
+                eval_curves=self._curves["dev"],
+                on_trained=lambda figures: self._show(count, figures),
+                on_evaluated=self._show_scores,
+                best=best,
+            )
+            evaluate = self._evaluate if best else None
+            step = trainer.fit(step, finetuner.num_steps, finetuner.train, evaluate)
+        try:
+            saves.save()
+        except NotFiniteError as error:
+            # The loss of the last step was that of the weights before it.
+            raise DivergedError(str(error)) from error
+        if self.preemption.sent:
+            raise StoppedError(f"seed {self.seed} stopped at step {step}, which is saved")
+
+    def _show(self, count: Count, figures: Figures) -> None:
+        """Shows the progress of training.
+
+        Raises:
+          DivergedError: the loss is no longer a number.
+        """
+        step = int(self.finetuner.step.numpy())
+        if not tf.math.is_finite(figures["loss"]):
+            raise DivergedError(
+                f"the loss is {figures['loss']} at step {step} of seed {self.seed}: try a lower "
+                "learning_rate, or a higher warmup_proportion."
+            )
+        count.at(step, f"loss {figures['loss']:.3f}")
+
+    def _evaluate(self) -> Scores:
+        """Returns the scores on dev of the current weights."""
+        _, scores = self._predict("dev")
+        return scores
+
+    def _show_scores(self, scores: Scores) -> None:
+        """Prints the first score of an evaluation on dev."""
+        metric, value = next(iter(scores.items()))
+        step = int(self.finetuner.step.numpy())
+        with tqdm.tqdm.external_write_mode():
+            self._say(f"seed {self.seed} | step {step} | dev {metric} {value:.4f}")
+
+    # --- Scores ----------------------------------------------------------------------------------
+
+    def _predict(self, split: str, until_told_to_end: bool = False) -> tuple[list, Scores]:
+        """Predicts a split; returns the predictions, and their scores. Dev calibrates the others.
+
+        Raises:
+          StoppedError: the process was told to end, and `until_told_to_end` is true.
+        """
+        examples, features, task_type = self.examples[split], self.features[split], self._task_type
+        with self._count(f", {split}", len(features.input_ids), "windows") as count:
+
+            def done(windows: int) -> None:
+                count.at(windows)
+                if until_told_to_end and self.preemption.sent:
+                    raise StoppedError(f"seed {self.seed} is trained, which is saved")
+
+            outputs = self.finetuner.predict(features, done=done)
+        predicted = task_type.predictions(outputs, features, examples)
+        if split == "dev":
+            self._calibration = task_type.calibrate(examples, predicted)
+        predicted = task_type.calibrated(predicted, self._calibration)
+        scores = self.task.score(examples, predicted)
+        others = task_type.authors_scores(self.task.score, examples, predicted, features, outputs)
+        others = {f"bioelectra_code_{name}": value for name, value in others.items()}
+        return predicted, {**scores, **others}
+
+    # --- Files -----------------------------------------------------------------------------------
+
+    def _write_predictions(self, folder: str, split: str, predicted: list) -> None:
+        """Writes the predictions for a split, and says what they are where that is shown."""
+        examples = self.examples[split]
+        self._task_type.write_predictions(folder, split, examples, predicted, self.task.entity_type)
+        if self.task.name == "hoc":
+            path = os.path.join(folder, f"{split}_hallmarks.tsv")
+            predictions.write_hallmarks(path, examples, predicted)
+        if split in self.shown:
+            self._say(f"seed {self.seed}, {split}: {self._task_type.describe(examples, predicted)}")
+
+    def _complete(self, unfinished: str, scores: dict[str, Any]) -> None:
+        """Writes the weights and the scores, and gives the folder its name."""
+        weights = os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)
+        tf.train.Checkpoint(model=self.finetuner.model).write(weights)
+        path = os.path.join(unfinished, "scores.json")
+        storage.write_text(path, json.dumps(scores, indent=2) + "\n")
+        os.rename(unfinished, trial_dir(self.output_dir, self.seed))
+        shutil.rmtree(checkpoints_dir(self.output_dir, self.seed))
+        metric = next(iter(scores["test"]))
+        figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in self.shown)
+        self._say(f"seed {self.seed}: {figures} ({scores['seconds']:.0f} s)")
+
+    # --- Lines and progress ----------------------------------------------------------------------
+
+    def _say(self, line: str) -> None:
+        """Prints a line, if this process is the one that does."""
+        if self._is_chief:
+            print(line, flush=True)
+
+    def _count(self, name: str, total: int, unit: str, first: int = 0) -> Count:
+        """Returns what shows progress, if this process is the one that does."""
+        return Count(f"seed {self.seed}{name}", total if self._is_chief else None, unit, first)
+
+
+class _Stopwatch(tf.train.experimental.PythonState):
+    """Counts the seconds of a trial, over all processes that worked on it."""
+
+    def __init__(self) -> None:
+        self._before, self._start = 0.0, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Returns the seconds so far."""
+        return self._before + time.monotonic() - self._start
+
+    def serialize(self) -> str:
+        return str(self.seconds)
+
+    def deserialize(self, string_value: bytes) -> None:
+        self._before, self._start = float(string_value), time.monotonic()
