@@ -36,7 +36,8 @@ Tables and significance tests of finished runs: python -m tfbio.report --help
 
 from __future__ import annotations
 
-from functools import partial
+import contextlib
+import dataclasses
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -168,9 +169,10 @@ def main(argv: list[str]) -> None:
     cli.check_devices(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
-    if FLAGS.strategy == "multi_worker":
+    if FLAGS.strategy == "multi_worker" and FLAGS.mode == "predict":
         raise cli.UsageError(
-            "--strategy=multi_worker: fine-tuning runs on one machine; give mirrored or one_device."
+            "--strategy=multi_worker: --mode=predict runs on one machine; give mirrored or "
+            "one_device."
         )
     if FLAGS.mode == "predict":
         _predict()
@@ -204,43 +206,37 @@ def _train() -> None:
 
         paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio.runs import finetuning
+    from tfbio.runs import finetuning, finetuning_checks
     from tfbio.task_types import types
+    from tfbio.training import distribution
     from tfbio.weights import checkpoints
 
+    run = finetuning.Run(
+        settings[0],
+        task=task,
+        data_dir=FLAGS.data_dir,
+        init_checkpoint=FLAGS.init_checkpoint,
+        output_dir=FLAGS.output_dir,
+        from_scratch=FLAGS.from_scratch,
+        overwrite=FLAGS.overwrite,
+    )
     if FLAGS.dry_run:
-        print(
-            finetuning.dry_run(
-                settings[0],
-                task=task,
-                data_dir=FLAGS.data_dir,
-                init_checkpoint=FLAGS.init_checkpoint,
-                from_scratch=FLAGS.from_scratch,
-                device=FLAGS.estimate_for or "",
-            )
-        )
+        print(finetuning.dry_run(run, FLAGS.estimate_for or ""))
         return
-    strategy = _make_strategy()
+    run = dataclasses.replace(run, strategy=_make_strategy())
     for each in settings:  # all of a sweep's before the first
         types.make(task.task_type, task.labels, each)
     if swept:
         encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
         for each in settings:
-            finetuning.check_settings(each, encoder, FLAGS.init_checkpoint, strategy)
-    finetune = partial(
-        finetuning.finetune,
-        task=task,
-        data_dir=FLAGS.data_dir,
-        init_checkpoint=FLAGS.init_checkpoint,
-        from_scratch=FLAGS.from_scratch,
-        strategy=strategy,
-        overwrite=FLAGS.overwrite,
-    )
-    with storage.only_writer(FLAGS.output_dir):
+            finetuning_checks.check_settings(each, encoder, FLAGS.init_checkpoint, run.strategy)
+    # The workers of one job write one folder, of which the chief is in charge.
+    alone = storage.only_writer(FLAGS.output_dir) if run.is_chief else contextlib.nullcontext()
+    with distribution.interruptions(run.strategy), alone:
         if swept:
-            sweep.run(swept, settings, finetune, FLAGS.output_dir)
+            sweep.run(run, swept, settings)
         else:
-            finetune(settings[0], output_dir=FLAGS.output_dir)
+            finetuning.finetune(run)
 
 
 def _make_strategy() -> tf.distribute.Strategy:

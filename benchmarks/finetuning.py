@@ -58,33 +58,33 @@ def settings_of(task: Task, engine: str, epochs: float, seed: int) -> Finetuning
 
 def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     """A function that trains so many steps more."""
-    from tfbio.runs import finetuner
+    from tfbio.runs import finetuner, finetuning_data
     from tfbio.task_types import types
     from tfbio.text import tokenization, vocabularies
     from tfbio.training import distribution
     from tfbio.weights import checkpoints
 
     settings = settings_of(task, engine, epochs=100, seed=0)
-    kind = types.make(task.kind, task.labels, settings)
+    task_type = types.make(task.task_type, task.labels, settings)
     examples = task.examples(data_dir)["train"]
     vocabulary = vocabularies.find_vocabulary(model)
     lower_case = checkpoints.read_settings(model)["lower_case"]
     tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
-    features = kind.features(examples, tokenizer, settings.sequence_length)
+    features = task_type.features(examples, tokenizer, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
         checkpoints.read_encoder_config(model),
-        kind,
+        task_type,
         tokenizer.pad_id,
         100 * len(examples) // batch_size,
         distribution.make_strategy(),
     )
     made.initialize(0, model)
     steps = STEPS * (TURNS_BEFORE_TIMING + ROUNDS)
-    order = finetuner.training_order(len(features.input_ids), 0, steps, batch_size, seed=0)
-    turns = iter(np.split(order, TURNS_BEFORE_TIMING + ROUNDS))
-    return lambda: made.train(features, next(turns), 0, lambda *figures: None)
+    order = finetuning_data.training_order(len(features.input_ids), 0, steps, batch_size, seed=0)
+    made.begin(features, order, 0)
+    return lambda: made.train(STEPS)
 
 
 def tfbio_score(
@@ -96,12 +96,14 @@ def tfbio_score(
 
     with tempfile.TemporaryDirectory() as folder:
         scores = finetuning.finetune(
-            settings_of(task, engine, epochs, seed),
-            task=task,
-            data_dir=data_dir,
-            init_checkpoint=model,
-            output_dir=folder,
-            strategy=distribution.make_strategy(),
+            finetuning.Run(
+                settings_of(task, engine, epochs, seed),
+                task=task,
+                data_dir=data_dir,
+                init_checkpoint=model,
+                output_dir=folder,
+                strategy=distribution.make_strategy(),
+            )
         )
     (trial,) = scores["trials"]
     return trial["test"]["f1"], trial["train_seconds"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -78,6 +79,29 @@ SOME = "tagging", "question_answering"
 BY_TYPE = [
     name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in TASK_TYPES
 ]
+
+
+def train(
+    made: finetuner.Finetuner, features: packing.Features, order: np.ndarray, seed: int = 0
+) -> list[tuple[int, float, float]]:
+    """Trains in loops of `run.steps_per_loop` from where a Finetuner stands.
+
+    Args:
+      made: an initialized Finetuner.
+      features: to train on.
+      order: int64 [steps * train_batch_size], see `Finetuner.begin`.
+      seed: of the trial.
+
+    Returns:
+      The step, the loss and the learning rate at the end of each loop.
+    """
+    made.begin(features, order, seed)
+    logged, until = [], len(order) // made.config.train_batch_size
+    while (step := int(made.step)) < until:
+        steps = min(made.config.run.steps_per_loop, until - step)
+        figures = made.train(steps)
+        logged.append((step + steps, figures["loss"], figures["learning_rate"]))
+    return logged
 
 
 def make_finetuner(

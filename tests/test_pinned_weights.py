@@ -192,10 +192,10 @@ def finetune(name: str, vocabulary: str) -> Record:
     finetuner = Finetuner(settings, SHAPE, learnt, tokenizer.pad_id, 10, strategy)
     finetuner.initialize(SEED, init_checkpoint="")
     before = [variable.numpy() for variable in finetuner.model.variables]
-    losses: list[float] = []
     order = np.arange(settings.train_batch_size)
-    finetuner.train(features, order, SEED, lambda step, loss, rate: losses.append(loss))
-    return record(finetuner.model.variables, before, *losses)
+    finetuner.begin(features, order, SEED)
+    loss = finetuner.train(1)["loss"]
+    return record(finetuner.model.variables, before, loss)
 
 
 def pretrain(name: str, vocabulary: str) -> Record:

@@ -439,14 +439,16 @@ def test_fine_tuned_models_compute_what_ours_do(
         (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
     out = tmp_path / "out"
     finetuning.finetune(
-        FinetuningConfig(
-            sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
-        ),
-        task=tasks.find(name, str(tmp_path)),
-        data_dir=str(tmp_path),
-        init_checkpoint=pretrained,
-        output_dir=str(out),
-        strategy=cpu,
+        finetuning.Run(
+            FinetuningConfig(
+                sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
+            ),
+            task=tasks.find(name, str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=pretrained,
+            output_dir=str(out),
+            strategy=cpu,
+        )
     )
     folder, trial = str(tmp_path / "converted"), str(out / "trial_0")
     convert.to_hugging_face(trial, folder)
@@ -498,12 +500,16 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(TAGGED)
     finetuning.finetune(
-        FinetuningConfig(sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"),
-        task=tasks.find("ner", str(tmp_path)),
-        data_dir=str(tmp_path),
-        init_checkpoint=pretrained,
-        output_dir=str(tmp_path / "out"),
-        strategy=cpu,
+        finetuning.Run(
+            FinetuningConfig(
+                sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"
+            ),
+            task=tasks.find("ner", str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=pretrained,
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
     )
     words = "tagging_head crf .* only what is linear"
     with pytest.raises(fine_tuned.FineTunedError, match=words):

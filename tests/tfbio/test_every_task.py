@@ -117,12 +117,14 @@ def run(pretrained, cpu, tmp_path):
 
     def finetune(settings, task, folder):
         return finetuning.finetune(
-            settings,
-            task=task,
-            data_dir=folder,
-            init_checkpoint=pretrained,
-            output_dir=str(tmp_path / "out"),
-            strategy=cpu,
+            finetuning.Run(
+                settings,
+                task=task,
+                data_dir=folder,
+                init_checkpoint=pretrained,
+                output_dir=str(tmp_path / "out"),
+                strategy=cpu,
+            )
         )
 
     return finetune

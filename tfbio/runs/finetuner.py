@@ -6,7 +6,7 @@ whether others ran before it or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -188,9 +188,7 @@ class Finetuner(Inference):
             self._training_packer.of_tokens,
         )
 
-    def _fixed_packer(
-        self, features: packing.Features, batches: np.ndarray
-    ) -> fixed_shapes.Packer:
+    def _fixed_packer(self, features: packing.Features, batches: np.ndarray) -> fixed_shapes.Packer:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
         size, replicas = self.config.train_batch_size, self._replicas
         if self._chosen is None or self._chosen[0] is not features:
@@ -319,9 +317,7 @@ class Finetuner(Inference):
             loss, *gradients = self._sum_over_parts(of_group, batch, seed, numbers=1)
         return loss, gradients
 
-    def _loss(
-        self, batch: dict[str, tf.Tensor], seed: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _loss(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the sum of the losses, and that of their weights; float32 [] each."""
         logits = self.model(batch, seed=seed)
         losses, weights = self.task_type.losses(logits, batch)

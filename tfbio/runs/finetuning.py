@@ -20,7 +20,6 @@ import tensorflow as tf
 from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning_data
 from tfbio.runs.finetuner import Finetuner
@@ -29,7 +28,7 @@ from tfbio.runs.trial import StoppedError, Trial, checkpoints_dir, trial_dir
 from tfbio.task_types import packing, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import SPLITS, Task
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.preemption import Preemption
 from tfbio.weights import checkpoints, hugging_face, weight_files
@@ -62,9 +61,7 @@ class Run:
     data_dir: str
     init_checkpoint: str
     output_dir: str = ""
-    strategy: tf.distribute.Strategy = dataclasses.field(
-        default_factory=tf.distribute.get_strategy
-    )
+    strategy: tf.distribute.Strategy = dataclasses.field(default_factory=tf.distribute.get_strategy)
     from_scratch: bool = False
     overwrite: bool = False
     show_test: bool = True
@@ -106,7 +103,7 @@ def finetune(run: Run) -> dict[str, Any]:
       how many there are), trials, and mean, standard deviation (None for a single trial) and median
       of the metric on the test set over the trials. A trial has its seed,
       the step whose weights it kept, the scores on dev at each evaluation, and those of the weights
-      kept on dev and test. Of several workers only the one that writes returns it, the others {}.
+      kept on dev and test.
 
     Raises:
       DivergedError: a loss is no longer a number.
@@ -134,7 +131,7 @@ def finetune(run: Run) -> dict[str, Any]:
             say(f"{trial_dir(run.output_dir, seed)} is complete and is reused.")
     if missing:
         _run_trials(run, start, examples, data_sha256, missing)
-    return _sum_up(run, used) if run.is_chief else {}
+    return _sum_up(run, used)
 
 
 def dry_run(run: Run, device: str = "") -> str:
@@ -253,6 +250,10 @@ def _prepare_output_dir(
         os.makedirs(run.output_dir, exist_ok=True)
         storage.write_text(path, json.dumps(settings, indent=2) + "\n")
         vocabularies.copy_vocabulary(vocabulary, run.output_dir)
+        for seed in filter(run.is_complete, run.seeds):
+            # Of a process that was killed as it ended the trial.
+            shutil.rmtree(checkpoints_dir(run.output_dir, seed), ignore_errors=True)
+    distribution.wait_for_all(run.strategy)
     return [seed for seed in run.seeds if not run.is_complete(seed)]
 
 
@@ -307,9 +308,7 @@ def _run_trials(
     distribution.set_precision(config.run.precision, run.strategy)
     distribution.optimize_for(config.run.optimize_for, run.strategy)
     hashes = tuple(data_sha256.values())
-    features, trained = finetuning_data.encode(
-        task, run.data_dir, hashes, start.tokenizer, config
-    )
+    features, trained = finetuning_data.encode(task, run.data_dir, hashes, start.tokenizer, config)
     _say_how_long(run, features, examples, start.task_type.of_tokens)
     finetuner = Finetuner(
         config,
@@ -345,6 +344,7 @@ def _run_trials(
             name = "Ctrl-C" if preemption.signal == signal.SIGINT else preemption.signal.name
             run.say(f"{name}: {stopped}; {_what_is_complete(run)}.")
             sys.exit(128 + preemption.signal)
+    distribution.wait_for_all(run.strategy)  # the last trial is written
 
 
 def _what_is_complete(run: Run) -> str:
@@ -381,8 +381,6 @@ def _sum_up(run: Run, used: dict[str, list[int]]) -> dict[str, Any]:
     for seed in run.seeds:
         with open(os.path.join(trial_dir(run.output_dir, seed), "scores.json")) as file:
             trials.append(json.load(file))
-        # Of a trial that was complete when its process was killed.
-        shutil.rmtree(checkpoints_dir(run.output_dir, seed), ignore_errors=True)
     metric = next(iter(trials[0]["test"]))
     values = [trial["test"][metric] for trial in trials]
     scores = {
@@ -396,10 +394,11 @@ def _sum_up(run: Run, used: dict[str, list[int]]) -> dict[str, Any]:
         "std": statistics.stdev(values) if len(values) > 1 else None,
         "median": statistics.median(values),
     }
-    path = os.path.join(run.output_dir, "scores.json")
-    storage.write_text(path, json.dumps(scores, indent=2) + "\n")
-    if run.show_test:
-        print(f"{run.task.name}: {describe_test(scores)}; see {path}", flush=True)
+    if run.is_chief:
+        path = os.path.join(run.output_dir, "scores.json")
+        storage.write_text(path, json.dumps(scores, indent=2) + "\n")
+        if run.show_test:
+            run.say(f"{run.task.name}: {describe_test(scores)}; see {path}")
     return scores
 
 

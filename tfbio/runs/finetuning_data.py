@@ -41,9 +41,7 @@ def read_examples(
     return task.examples(data_dir)
 
 
-def draw(
-    examples: dict[str, list[Example]], config: FinetuningConfig
-) -> dict[str, list[Example]]:
+def draw(examples: dict[str, list[Example]], config: FinetuningConfig) -> dict[str, list[Example]]:
     """Draws `max_dev_examples` and `max_test_examples`, in their order; others stay as they are."""
     most = {"dev": config.max_dev_examples, "test": config.max_test_examples}
     drawn = dict(examples)

@@ -15,7 +15,7 @@ from data_prep.sentences import splitters
 from tfbio.formats.annotation_formats import Document
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
-from tfbio.runs import finetuning
+from tfbio.runs import finetuning_checks, finetuning_data
 from tfbio.task_types import answers, types, words
 from tfbio.task_types.inference import Inference
 from tfbio.task_types.packing import Features

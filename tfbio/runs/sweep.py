@@ -6,16 +6,22 @@ where it was interrupted, and the choice can be run on with more seeds.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gc
 import itertools
 import json
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.task_types.finetuning_config import FinetuningConfig
+
+if TYPE_CHECKING:  # TensorFlow takes seconds, and mistakes in flags should not.
+    from tfbio.runs import finetuning
 
 
 def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -46,11 +52,8 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 
 
 def run(
-    swept: Sequence[str],
-    settings: Sequence[FinetuningConfig],
-    finetune: Callable[..., dict],
-    output_dir: str,
-) -> dict:
+    of: finetuning.Run, swept: Sequence[str], settings: Sequence[FinetuningConfig]
+) -> dict[str, Any]:
     """Runs all settings that are not finished yet, and chooses the best on the development set.
 
     That is the highest mean over the seeds, and the first of equals. The scores on the test set are
@@ -60,74 +63,84 @@ def run(
     and `sweep.md` with the same as a table.
 
     Args:
+      of: the run, whose `output_dir` is that of the sweep, and whose settings are not used.
       swept: the names of the settings that differ.
       settings: of each run.
-      finetune: `finetuning.finetune` with all arguments but the settings, `output_dir` and
-        `show_test`.
-      output_dir: made if need be.
 
     Returns:
-      What `sweep.json` holds: task, metric; the settings, each with its values, its folder, and on
-      the development set the score of each seed, mean and standard deviation (None where there is
-      none); `chosen`, the folder of the best; and its `test`: mean, standard deviation and median.
+      The content of `sweep.json`: task, metric; the settings, each with its values, its folder, and
+      on the development set the score of each seed, mean and standard deviation (None where there
+      is none); `chosen`, the folder of the best; and its `test`: mean, standard deviation and
+      median.
 
     Raises:
       UserError: what is swept tells no run from another; no setting could be trained; or see
         `finetuning.finetune`.
     """
-    # Late: TensorFlow takes seconds, and mistakes in flags should not.
-    from tfbio.runs import finetuner, finetuning
+    from tfbio.runs import finetuning
 
     for name in swept:
         if name.partition(".")[0] in finetuning.NOT_IN_A_TRIAL:
             raise UsageError(f"--sweep {name}=...: {name} does not change what is learnt.")
-    folders = {}
+    paths = {form: os.path.join(of.output_dir, f"sweep.{form}") for form in ("json", "md")}
+    if of.is_chief:
+        for path in filter(os.path.exists, paths.values()):  # of a sweep before
+            os.remove(path)
+    runs, rows = [], []
     for config in settings:
         values = {name: getattr(config, name) for name in swept}
-        folders[",".join(f"{name}={value}" for name, value in values.items())] = config, values
-    paths = {kind: os.path.join(output_dir, f"sweep.{kind}") for kind in ("json", "md")}
-    for path in paths.values():  # of a sweep before
-        if os.path.exists(path):
-            os.remove(path)
-    rows = []
-    for number, (folder, (config, values)) in enumerate(folders.items(), start=1):
-        print(f"Setting {number} of {len(folders)}: {folder}", flush=True)
-        row = {**values, "folder": folder, "dev": [], "mean": None, "std": None}
-        rows.append(row)
-        try:
-            own = os.path.join(output_dir, folder)
-            with storage.only_writer(own):  # which may be run alone as well
-                scores = finetune(config, output_dir=own, show_test=False)
-        except finetuner.DivergedError as error:
-            print(f"{folder} is out: {error}", flush=True)
-            continue
-        finally:
-            # A model's graphs refer to it and it to them: it must leave the device before the next.
-            gc.collect()
-        row["dev"] = [trial["dev"][scores["metric"]] for trial in scores["trials"]]
-        row["mean"] = statistics.fmean(row["dev"])
-        row["std"] = statistics.stdev(row["dev"]) if len(row["dev"]) > 1 else None
+        folder = ",".join(f"{name}={value}" for name, value in values.items())
+        output_dir = os.path.join(of.output_dir, folder)
+        runs.append(dataclasses.replace(of, config=config, output_dir=output_dir))
+        rows.append({**values, "folder": folder})
+    for number, (each, row) in enumerate(zip(runs, rows, strict=True), start=1):
+        of.say(f"Setting {number} of {len(rows)}: {row['folder']}")
+        row |= _scores_on_dev(each)
     trained = [row for row in rows if row["dev"]]
     if not trained:
         raise UserError("no setting could be trained: try lower learning rates.")
-    chosen = max(trained, key=lambda row: row["mean"])["folder"]  # the first of equals
+    chosen = max(trained, key=lambda row: row["mean"])  # the first of equals
     # All trials are there: this only sums them up.
-    own = os.path.join(output_dir, chosen)
-    with storage.only_writer(own):
-        scores = finetune(folders[chosen][0], output_dir=own, show_test=True)
+    scores = _finetune(runs[rows.index(chosen)])
     summary = {
         "task": scores["task"],
         "metric": scores["metric"],
         "settings": rows,
-        "chosen": chosen,
+        "chosen": chosen["folder"],
         "test": {name: scores[name] for name in ("mean", "std", "median")},
     }
-    storage.write_text(paths["json"], json.dumps(summary, indent=2) + "\n")
-    table = _table(swept, summary)
-    test = finetuning.describe_test(scores)
-    storage.write_text(paths["md"], f"{table}\nChosen: `{chosen}`, {test}.\n")
-    print(f"{table}\nChosen: {chosen}; see {paths['md']}", flush=True)
+    if of.is_chief:
+        storage.write_text(paths["json"], json.dumps(summary, indent=2) + "\n")
+        table = _table(swept, summary)
+        test = finetuning.describe_test(scores)
+        storage.write_text(paths["md"], f"{table}\nChosen: `{chosen['folder']}`, {test}.\n")
+        of.say(f"{table}\nChosen: {chosen['folder']}; see {paths['md']}")
     return summary
+
+
+def _scores_on_dev(run: finetuning.Run) -> dict[str, Any]:
+    """Runs a setting; returns `dev`, the score of each seed, with their `mean` and `std`."""
+    from tfbio.runs import trial
+
+    try:
+        scores = _finetune(dataclasses.replace(run, show_test=False))
+    except trial.DivergedError as error:
+        run.say(f"{os.path.basename(run.output_dir)} is out: {error}")
+        return {"dev": [], "mean": None, "std": None}
+    finally:
+        # A model's graphs refer to it and it to them: it must leave the device before the next.
+        gc.collect()
+    dev = [trial["dev"][scores["metric"]] for trial in scores["trials"]]
+    std = statistics.stdev(dev) if len(dev) > 1 else None
+    return {"dev": dev, "mean": statistics.fmean(dev), "std": std}
+
+
+def _finetune(run: finetuning.Run) -> dict[str, Any]:
+    """Runs a setting, alone in its folder: it may be run without the sweep as well."""
+    from tfbio.runs import finetuning
+
+    with storage.only_writer(run.output_dir) if run.is_chief else contextlib.nullcontext():
+        return finetuning.finetune(run)
 
 
 def _table(swept: Sequence[str], summary: dict) -> str:

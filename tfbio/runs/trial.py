@@ -115,7 +115,9 @@ class Trial:
             shutil.rmtree(unfinished, ignore_errors=True)
             os.makedirs(unfinished)
         # Dev first, which calibrates the others.
-        for split in ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test"):
+        for split in (
+            ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test")
+        ):
             predicted, scores[split] = self._predict(split, until_told_to_end=True)
             if self._is_chief:
                 self._write_predictions(unfinished, split, predicted)
@@ -201,7 +203,7 @@ class Trial:
             saves.save()
         except NotFiniteError as error:
             # The loss of the last step was that of the weights before it.
-            raise DivergedError(str(error)) from error
+            raise DivergedError(f"seed {self.seed}: {error}") from error
         if self.preemption.sent:
             raise StoppedError(f"seed {self.seed} stopped at step {step}, which is saved")
 

@@ -310,3 +310,9 @@ def all_results(
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return tf.split(strategy.gather(values, axis=0), strategy.num_replicas_in_sync)
     return list(strategy.experimental_local_results(values))
+
+
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Waits until every worker has come here; one alone goes on at once."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None).numpy()

@@ -11,9 +11,9 @@ from tfbio.base import config
 from tfbio.base.config import ConfigError, load
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
-from tfbio.runs import finetuner
 from tfbio.task_types import tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun, find_protocol
+from tfbio.training import optimization
 
 HPARAMS = Path(__file__).parents[3] / "hparams"
 FILES = [
@@ -398,7 +398,7 @@ def test_each_layer_has_the_learning_rate_of_the_authors_code(protocol):
         settings = load(FinetuningConfig, find_protocol(protocol, name))
         decay = settings.layerwise_lr_decay
         found = [
-            finetuner.layer_multiplier(depth, 12, decay, settings.layerwise_lr_exponent)
+            optimization.layer_multiplier(depth, 12, decay, settings.layerwise_lr_exponent)
             for depth in range(13)
         ]
         assert found == pytest.approx([decay ** (12 + 1 - depth) for depth in range(13)])

@@ -186,12 +186,14 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
         entity_markers=keep,
     )
     scores = finetuning.finetune(
-        settings,
-        task=tasks.TASKS["ddi"],
-        data_dir=str(tmp_path / "ddi"),
-        init_checkpoint=pretrained,
-        output_dir=str(tmp_path / "out"),
-        strategy=cpu,
+        finetuning.Run(
+            settings,
+            task=tasks.TASKS["ddi"],
+            data_dir=str(tmp_path / "ddi"),
+            init_checkpoint=pretrained,
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
     )
     assert np.isfinite(scores["mean"])
     # The vocabulary of the tests has no tokens without a use, nor has PubMedBERT's.

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.base.cli import UserError
+from tests import task_types
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.runs import finetuner
+from tfbio.runs import finetuner, finetuning_data
 from tfbio.task_types import packing, tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
 from tfbio.text import tokenization
+from tfbio.training import optimization
+from tfbio.training.best_weights import BestWeights
 from tfbio.weights import checkpoints
 
 SETTINGS = FinetuningConfig(
@@ -35,7 +37,7 @@ SETTINGS = FinetuningConfig(
 
 def test_the_papers_learning_rate_of_the_embeddings():
     # BioELECTRA, section 4.2: 1e-4 with decay 0.8 and 12 layers is 5.5e-6 at the embeddings.
-    assert 1e-4 * finetuner.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
+    assert 1e-4 * optimization.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
         5.5e-6, abs=5e-8
     )
 
@@ -43,7 +45,7 @@ def test_the_papers_learning_rate_of_the_embeddings():
 def test_both_conventions_at_the_ends():
     for exponent, embeddings, lowest, top in (("electra", 14, 13, 2), ("bioelectra", 13, 12, 1)):
         for depth, power in ((0, embeddings), (1, lowest), (12, top)):
-            share = finetuner.layer_multiplier(depth, 12, 0.8, exponent)
+            share = optimization.layer_multiplier(depth, 12, 0.8, exponent)
             assert share == pytest.approx(0.8**power)
 
 
@@ -114,18 +116,18 @@ def test_a_step_moves_each_of_twelve_layers_by_its_own_rate(exponent, embeddings
 
 
 def test_every_epoch_is_a_new_order_of_all_examples():
-    order = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    order = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
     first, second = order[:50], order[50:]
     assert sorted(first) == sorted(second) == list(range(50))
     assert first.tolist() != second.tolist()
-    again = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    again = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
     np.testing.assert_array_equal(order, again)
-    other = finetuner.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
+    other = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
     assert order.tolist() != other.tolist()
 
 
 def test_a_part_of_the_examples_is_drawn_by_the_seed():
-    parts = [set(finetuner.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
+    parts = [set(finetuning_data.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
     assert [len(part) for part in parts] == [20, 20, 20]
     assert parts[0] == parts[1] != parts[2]
 
@@ -144,10 +146,8 @@ def learner(pretrained, roles_folder, cpu):
     features = task_type.features(examples, tokenizer, 32)
     made = finetuner.Finetuner(SETTINGS, encoder_config, task_type, 0, 150, cpu)
     made.initialize(0, pretrained)
-    logged = []
-    order = finetuner.training_order(41, 0, 150, 16, seed=0)
-    made.train(features, order, 0, lambda *figures: logged.append(figures))
-    return made, features, logged
+    order = finetuning_data.training_order(41, 0, 150, 16, seed=0)
+    return made, features, task_types.train(made, features, order)
 
 
 def labels_found(made, features):
@@ -156,7 +156,7 @@ def labels_found(made, features):
 
 def test_learns_the_examples_it_is_given(learner):
     made, features, logged = learner
-    assert [step for step, _, _ in logged] == [50, 100, 150]
+    assert [step for step, _, _ in logged] == list(range(10, 151, 10))
     losses = [loss for _, loss, _ in logged]
     assert losses[0] > losses[1] > losses[2] and losses[2] < 0.3
     assert np.mean(np.equal(labels_found(made, features), features.targets)) > 0.9
@@ -183,13 +183,13 @@ def test_predictions_are_in_the_order_of_the_examples(learner):
 def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
     """Where nothing is random, what lies beside a text in a row changes no weight."""
     made, features, _ = learner
-    order = finetuner.training_order(41, 0, 150, 16, seed=0)
+    order = finetuning_data.training_order(41, 0, 150, 16, seed=0)
     learnt = []
     for pack in (True, False):
         run = dataclasses.replace(SETTINGS.run, pack=pack)
         made.config = dataclasses.replace(SETTINGS, run=run)
         made.initialize(0, pretrained)
-        made.train(features, order[: 4 * 16], 0, lambda *figures: None)
+        task_types.train(made, features, order[: 4 * 16])
         learnt.append([variable.numpy() for variable in made.model.trainable_variables])
     made.config = SETTINGS
     for packed, padded in zip(*learnt, strict=True):
@@ -223,24 +223,45 @@ def test_starts_from_the_pretrained_weights(learner, pretrained):
     assert int(made.optimizer.iterations) == 0
 
 
-def test_a_loss_that_is_no_number_stops_the_run(learner, pretrained):
+def test_the_loss_of_weights_that_are_no_numbers_is_none(learner, pretrained):
     made, features, _ = learner
     made.initialize(0, pretrained)
     made.model.head.kernel.assign(made.model.head.kernel * np.nan)
-    order = finetuner.training_order(41, 0, 150, 16, seed=0)
-    with pytest.raises(UserError, match=r"the loss is nan at step 50 of seed 0.*learning_rate"):
-        made.train(features, order, 0, lambda *figures: None)
+    order = finetuning_data.training_order(41, 0, 150, 16, seed=0)
+    made.begin(features, order, 0)
+    assert np.isnan(made.train(3)["loss"])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+def test_accumulation_learns_what_whole_batches_do(devices, reduction, tagged, pretrained, request):
+    """Sentences of other lengths in each part: the mean is over the words of the global batch."""
+    task_type, _, features = tagged
+    strategy = request.getfixturevalue(devices)
+    shape = checkpoints.read_encoder_config(pretrained)
+    order = finetuning_data.training_order(len(features.input_ids), 0, 4, 16, seed=0)
+    learnt, losses = [], []
+    for parts in (1, 4):
+        run = dataclasses.replace(SETTINGS.run, gradient_accumulation_steps=parts)
+        settings = dataclasses.replace(SETTINGS, run=run, loss_reduction=reduction)
+        made = finetuner.Finetuner(settings, shape, task_type, 0, 150, strategy)
+        made.initialize(0, pretrained)
+        losses.append([loss for _, loss, _ in task_types.train(made, features, order)])
+        learnt.append([variable.numpy() for variable in made.model.trainable_variables])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for whole, accumulated in zip(*learnt, strict=True):
+        np.testing.assert_allclose(accumulated, whole, atol=2e-4)
 
 
 def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     """Without dropout the devices of a step see halves of the same batch: the same sum."""
     made, features, _ = learner
-    order = finetuner.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
+    order = finetuning_data.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
     encoder_config = checkpoints.read_encoder_config(pretrained)
     both = finetuner.Finetuner(SETTINGS, encoder_config, made.task_type, 0, 150, two_devices)
     for each in (made, both):
         each.initialize(0, pretrained)
-        each.train(features, order, 0, lambda *figures: None)
+        task_types.train(each, features, order)
     for one, two in zip(
         made.model.trainable_variables, both.model.trainable_variables, strict=True
     ):
@@ -275,7 +296,7 @@ def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, r
     made.config = SETTINGS
     # All are clipped, each by another share.
     assert min(norms) > 0.6 and max(norms) > 1.01 * min(norms)
-    clipping.train(features, chosen, 0, lambda *figures: None)
+    task_types.train(clipping, features, chosen)
     whole = np.sqrt(sum(np.sum(np.square(total)) for total in expected))
     for variable, total in zip(clipping.model.trainable_variables, expected, strict=True):
         average = clipping.optimizer.get_slot(variable, "m").numpy()
@@ -293,25 +314,11 @@ def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrai
     order = np.repeat([np.argmin(features.lengths), np.argmax(features.lengths)] * 6, 16)
     packer = packing.Packer(features, 16, 1, pad_id=0)
     shapes = {packer.batch(chosen)[0].arrays["input_ids"].shape for chosen in order.reshape(-1, 16)}
-    made.train(features, order, 0, lambda *figures: None)
+    task_types.train(made, features, order)
     assert made._train_step.experimental_get_tracing_count() == len(shapes) == 2
 
 
 # --- Choosing the weights ----------------------------------------------------------------------
-
-
-def keep_best(made, features, order, scores):
-    """Trains with these scores on the development set; the step that is kept and those scored."""
-    left = iter(scores)
-    step, evaluations = made.train_to_best(
-        features, order, 0, lambda *figures: None, lambda step: {"f1": next(left), "other": step}
-    )
-    steps = [each["step"] for each in evaluations]
-    assert evaluations == [
-        {"step": step, "f1": score, "other": step}
-        for step, score in zip(steps, scores, strict=False)
-    ]
-    return step, steps
 
 
 @pytest.mark.slow
@@ -320,34 +327,23 @@ def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretraine
     _, features, _ = learner
     strategy = request.getfixturevalue(devices)
     shape = checkpoints.read_encoder_config(pretrained)
-    settings = dataclasses.replace(SETTINGS, eval_every_steps=2, hidden_dropout_prob=0.1)
+    settings = dataclasses.replace(SETTINGS, hidden_dropout_prob=0.1)
     made = finetuner.Finetuner(settings, shape, learner[0].task_type, 0, 7, strategy)
-    order = finetuner.training_order(41, 0, 7, 16, seed=0)
+    order = finetuning_data.training_order(41, 0, 7, 16, seed=0)
     made.initialize(0, pretrained)
-    # The first of equals; and the end is scored, too.
-    assert keep_best(made, features, order, [0.1, 0.5, 0.5, 0.2]) == (4, [2, 4, 6, 7])
+    made.begin(features, order, 0)
+    best = BestWeights(made.model)
+    for score in (0.1, 0.5, 0.5, 0.2):
+        made.train(2 if score > 0.3 or score == 0.1 else 1)
+        best.update(int(made.step), {"f1": score})
+    assert best.step == 4  # the first of equals
+    best.restore()
     kept = made.model.get_weights()
     # Training that is not cut in parts, and is never scored.
     made.initialize(0, pretrained)
-    made.train(features, order[: 4 * 16], 0, lambda *figures: None)
+    task_types.train(made, features, order[: 4 * 16])
     for one, other in zip(kept, made.model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-def test_patience_ends_a_trial(learner, pretrained):
-    made, features, _ = learner
-    order = finetuner.training_order(41, 0, 6, 16, seed=0)
-    for scores, expected in (
-        ([0.4, 0.2, 0.3, 0.9, 0.9, 0.9], (1, [1, 2, 3])),
-        ([0.4, 0.2, 0.5, 0.5, 0.5, 0.9], (3, [1, 2, 3, 4, 5])),  # a better one renews it
-        ([0.4, 0.2, 0.5, 0.3, 0.6, 0.1], (5, [1, 2, 3, 4, 5, 6])),
-    ):
-        made.config = dataclasses.replace(SETTINGS, eval_every_steps=1, early_stopping_patience=2)
-        made.initialize(0, pretrained)
-        found = keep_best(made, features, order, scores)
-        made.config = SETTINGS
-        assert found == expected
 
 
 @pytest.mark.slow
@@ -356,7 +352,7 @@ def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
     _, features, _ = learner
     shape = checkpoints.read_encoder_config(pretrained)
     made = finetuner.Finetuner(SETTINGS, shape, learner[0].task_type, 0, 1, cpu)
-    made.train(features, np.arange(16), 0, lambda *figures: None)
+    task_types.train(made, features, np.arange(16))
     made.predict(features)
     model, slot = weakref.ref(made.model), weakref.ref(made.optimizer.variables()[1])
     del made
@@ -399,8 +395,8 @@ def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, 
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
     made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
     made.initialize(0, pretrained)
-    order = finetuner.training_order(len(features.input_ids), 0, 150, 16, seed=0)
-    made.train(features, order, 0, lambda *figures: None)
+    order = finetuning_data.training_order(len(features.input_ids), 0, 150, 16, seed=0)
+    task_types.train(made, features, order)
     found, gold = tags_found(made, tagged), [sentence.tags for sentence in sentences]
     right = [
         one == other
@@ -421,7 +417,7 @@ def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, 
 def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_devices):
     task_type, _, features = tagged
     shape = checkpoints.read_encoder_config(pretrained)
-    order = finetuner.training_order(len(features.input_ids), 0, 4, 16, seed=0)
+    order = finetuning_data.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     made = [
         finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, strategy)
         for strategy in (cpu, two_devices)
@@ -429,7 +425,7 @@ def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_d
     losses = []
     for each in made:
         each.initialize(0, pretrained)
-        each.train(features, order, 0, lambda step, loss, rate: losses.append(loss))
+        losses += [loss for _, loss, _ in task_types.train(each, features, order)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     for one, two in zip(*(each.model.trainable_variables for each in made), strict=True):
         np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
@@ -444,7 +440,7 @@ def test_heads_learn_the_same_packed_padded_and_on_two_devices(
     _, sentences, features = tagged
     task_type = Tagging(("O", "B", "I"), head=head)
     shape = checkpoints.read_encoder_config(pretrained)
-    order = finetuner.training_order(len(features.input_ids), 0, 4, 16, seed=0)
+    order = finetuning_data.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
     padded = dataclasses.replace(settings, run=dataclasses.replace(settings.run, pack=False))
     ways = (settings, cpu), (padded, cpu), (settings, two_devices)
@@ -452,8 +448,7 @@ def test_heads_learn_the_same_packed_padded_and_on_two_devices(
     for own, strategy in ways:
         made = finetuner.Finetuner(own, shape, task_type, 0, 150, strategy)
         made.initialize(0, pretrained)
-        losses = []
-        made.train(features, order, 0, lambda *figures, losses=losses: losses.append(figures[1]))
+        losses = [loss for _, loss, _ in task_types.train(made, features, order)]
         weights = [variable.numpy() for variable in made.model.trainable_variables]
         tags = task_type.predictions(made.predict(features), features, sentences)
         found.append((losses, weights, tags))

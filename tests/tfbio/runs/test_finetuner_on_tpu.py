@@ -42,7 +42,7 @@ def make(make_finetuner):
 def training_packer(made, features):
     """Returns what makes training batches, and the examples of one."""
     chosen = np.arange(BATCH) % len(features.lengths)
-    return made._training_packer(features, chosen[np.newaxis]), chosen
+    return made._fixed_packer(features, chosen[np.newaxis]), chosen
 
 
 def training_rows(made, features):

@@ -22,7 +22,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.reporting import curves
-from tfbio.runs import finetuner, finetuning, predict, pretraining
+from tfbio.runs import finetuning, finetuning_checks, finetuning_data, predict, pretraining
+from tfbio.runs.trial import DivergedError
 from tfbio.task_types import own_data, packing, tasks, types
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
@@ -52,7 +53,7 @@ def run(roles_folder, pretrained, cpu):
             "output_dir": str(output_dir),
             "strategy": cpu,
         }
-        return finetuning.finetune(settings, **{**arguments, **changes})
+        return finetuning.finetune(finetuning.Run(settings, **{**arguments, **changes}))
 
     return finetune
 
@@ -318,16 +319,18 @@ def test_the_best_weights_are_scored_once_on_the_test_set(
         SETTINGS, num_train_epochs=3.0, num_trials=1, eval_every_steps=2, early_stopping_patience=2
     )
     out = tmp_path / "out"
-    (trial,) = run(out, settings, task=task)["trials"]
+    (scores,) = run(out, settings, task=task)["trials"]
     assert scored == ["dev"] * 5 + ["test"]  # four evaluations, then the weights that were kept
-    assert trial["step"] == 4
-    values = {each["step"]: each["written"] for each in trial["evaluations"]}
+    assert scores["step"] == 4
+    values = {each["step"]: each["written"] for each in scores["evaluations"]}
     assert values == {2: 0.1, 4: 0.5, 6: 0.3, 8: 0.5}
-    assert trial["dev"] == {k: v for k, v in trial["evaluations"][1].items() if k != "step"}
-    assert trial["test"]["accuracy"] == accuracy_of_saved(out / "trial_0", pretrained, test_set)
-    logged = curves.read(out / "logs" / "trial_0")
-    assert dict(logged["dev_written"]) == pytest.approx(values)
-    assert logged["test_written"] == [(4, 0.25)] and logged["loss"][-1][0] == 8
+    assert scores["dev"] == {k: v for k, v in scores["evaluations"][1].items() if k != "step"}
+    assert scores["test"]["accuracy"] == accuracy_of_saved(out / "trial_0", pretrained, test_set)
+    logs = out / "logs" / "trial_0"
+    logged = curves.read(logs / "dev")["written"]
+    assert dict(logged[:4]) == pytest.approx(values)
+    assert curves.read(logs / "test")["written"] == [(4, 0.25)]
+    assert curves.read(logs / "train")["loss"][-1][0] == 8
     assert "seed 0 | step 6 | dev written 0.3000" in capsys.readouterr().out
 
     # The same up to there, without ever looking.
@@ -344,13 +347,13 @@ def test_evaluations_change_nothing_where_the_last_is_the_best(
     test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
     task, _ = scripted([0.1, 0.2, 0.2], test_set)
     settings = dataclasses.replace(SETTINGS, num_trials=1, eval_every_steps=3)
-    (trial,) = run(tmp_path / "out", settings, task=task)["trials"]
-    assert [each["step"] for each in trial["evaluations"]] == [3, 4]
+    (scores,) = run(tmp_path / "out", settings, task=task)["trials"]
+    assert [each["step"] for each in scores["evaluations"]] == [3, 4]
     assert_same_weights(finished / "trial_0", tmp_path / "out" / "trial_0")
     before = json.loads((finished / "trial_0" / "scores.json").read_text())
     assert (before["step"], before["evaluations"]) == (4, [])
     for split in ("dev", "test"):
-        assert before[split].items() <= trial[split].items()
+        assert before[split].items() <= scores[split].items()
 
 
 def test_starts_from_the_encoder_of_a_trial(finished, run, tmp_path):
@@ -399,7 +402,7 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
             strategy=two_devices,
         )
     with pytest.raises(UserError, match=r"tagging_segment 2 needs more than the 2 segment\(s\)"):
-        finetuning.check_settings(
+        finetuning_checks.check_settings(
             dataclasses.replace(SETTINGS, tagging_segment=2),
             EncoderConfig(),
             "folder",
@@ -465,12 +468,11 @@ def test_a_last_update_that_is_not_finite_gives_no_score(run, tmp_path, fixed_sh
         weight_decay_rate=1e30,
     )
     out = tmp_path / "out"
-    with pytest.raises(finetuner.DivergedError, match="is not finite after step 1 of seed 0: try"):
+    with pytest.raises(DivergedError, match="seed 0: .* is not finite at step 1: .*learning_rate"):
         run(out, settings)
-    assert not list(out.rglob("scores.json")) and not list(out.glob("trial_*"))
+    assert not list(out.rglob("scores.json")) and not list(out.rglob("model*"))
     # The loss of the step before it is logged, and finite.
-    (events,) = out.rglob("events.*")
-    (point,) = curves.read(events.parent)["loss"]
+    (point,) = curves.read(out / "logs" / "trial_0" / "train")["loss"]
     assert np.isfinite(point).all()
 
 
@@ -485,7 +487,7 @@ def test_a_checkpoint_of_another_shape_is_named(run, pretrained, tmp_path):
     assert not (tmp_path / "out" / "scores.json").exists()
 
 
-def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
+def test_the_runs_of_a_sweep_share_examples_and_windows(vocab_file, tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n\nNo\tO\n")
     task, read = tasks.find("ner", str(tmp_path)), []
@@ -494,8 +496,8 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
 
     def features(data="0", vocab="0", **settings):
         data_sha256, shape = (data,) * 3, FinetuningConfig(**settings)
-        tokenizer = finetuning._tokenizer(vocab_file, vocab, True, (), 2)
-        return finetuning._features(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
+        tokenizer = finetuning_data._tokenizer(vocab_file, vocab, True, (), 2)
+        return finetuning_data._encoded(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
 
     first = features(sequence_length=32)
     assert features(sequence_length=32) is first and len(read) == 3
@@ -572,12 +574,14 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
         pooling="entity_start" if text == MARKED else "first",
     )
     scores = finetuning.finetune(
-        settings,
-        task=tasks.find(name, str(tmp_path)),
-        data_dir=str(tmp_path),
-        init_checkpoint=model,
-        output_dir=str(tmp_path / "out"),
-        strategy=cpu,
+        finetuning.Run(
+            settings,
+            task=tasks.find(name, str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=model,
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
     )
     assert scores["mean"] == 1.0
     found = {path.name for path in (tmp_path / "out").glob("*") if path.is_file()}
@@ -606,12 +610,14 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
 
     def run(name, settings, start):
         return finetuning.finetune(
-            settings,
-            task=tasks.TASKS["squad_v2"],
-            data_dir=str(tmp_path),
-            init_checkpoint=start,
-            output_dir=str(tmp_path / name),
-            strategy=cpu,
+            finetuning.Run(
+                settings,
+                task=tasks.TASKS["squad_v2"],
+                data_dir=str(tmp_path),
+                init_checkpoint=start,
+                output_dir=str(tmp_path / name),
+                strategy=cpu,
+            )
         )
 
     assert run("electra", settings, pretrained)["mean"] == 1.0
@@ -675,6 +681,6 @@ def test_steps_may_be_counted_in_whole_batches():
     """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
     features = SimpleNamespace(input_ids=range(450))
     settings = FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
-    assert finetuning._num_steps(settings, features) == 281
+    assert finetuning_data.count_steps(settings, features) == 281
     settings = dataclasses.replace(settings, count_whole_batches=True)
-    assert finetuning._num_steps(settings, features) == 300
+    assert finetuning_data.count_steps(settings, features) == 300

@@ -53,12 +53,14 @@ def fine_tuned(pretrained, cpu, tmp_path_factory):
     def run(name, data_dir, **changes):
         folder = str(tmp_path_factory.mktemp(name) / "out")
         finetuning.finetune(
-            FinetuningConfig(**{**vars(SETTINGS), **changes}),
-            task=tasks.find(name, str(data_dir)),
-            data_dir=str(data_dir),
-            init_checkpoint=pretrained,
-            output_dir=folder,
-            strategy=cpu,
+            finetuning.Run(
+                FinetuningConfig(**{**vars(SETTINGS), **changes}),
+                task=tasks.find(name, str(data_dir)),
+                data_dir=str(data_dir),
+                init_checkpoint=pretrained,
+                output_dir=folder,
+                strategy=cpu,
+            )
         )
         return folder
 

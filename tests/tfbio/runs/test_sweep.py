@@ -12,7 +12,8 @@ import pytest
 
 from tfbio.base import run_folders
 from tfbio.base.cli import UserError
-from tfbio.runs import finetuner, sweep
+from tfbio.runs import finetuning, sweep, trial
+from tfbio.task_types import tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
 ROOT = Path(__file__).parents[3]
@@ -53,12 +54,12 @@ TEST = {1e-5: 0.9876, 3e-5: 0.4321, 5e-5: 0.8765, 1e-4: 0.7654}
 
 
 def fake_finetune(calls, diverging=()):
-    def finetune(settings, output_dir, show_test):
-        rate = settings.learning_rate
-        calls.append((rate, show_test))
-        os.makedirs(output_dir, exist_ok=True)
+    def finetune(run):
+        rate = run.config.learning_rate
+        calls.append((rate, run.show_test))
+        os.makedirs(run.output_dir, exist_ok=True)
         if rate in diverging:
-            raise finetuner.DivergedError("the loss is nan")
+            raise trial.DivergedError("the loss is nan")
         trials = [{"dev": {"f1": dev}, "test": {"f1": TEST[rate]}} for dev in DEV[rate]]
         about = {"task": "bc2gm", "metric": "f1", "trials": trials}
         return {**about, "mean": TEST[rate], "std": 0.0, "median": TEST[rate]}
@@ -66,14 +67,29 @@ def fake_finetune(calls, diverging=()):
     return finetune
 
 
+@pytest.fixture
+def run_sweep(monkeypatch, tmp_path):
+    """Runs a sweep with another `finetune`."""
+
+    def run(settings, finetune, name="learning_rate"):
+        monkeypatch.setattr(finetuning, "finetune", finetune)
+        places = {"data_dir": "", "init_checkpoint": "", "output_dir": str(tmp_path)}
+        of = finetuning.Run(FinetuningConfig(), task=tasks.TASKS["bc2gm"], **places)
+        return sweep.run(of, [name], settings)
+
+    return run
+
+
 def settings_of(rates):
     return [FinetuningConfig(learning_rate=rate) for rate in rates]
 
 
-def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(tmp_path, capsys):
+def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(
+    run_sweep, tmp_path, capsys
+):
     # The means are 0.6, 0.7, 0.7 and 0.5: the first of the equals, though it is last on the test.
     calls = []
-    found = sweep.run(["learning_rate"], settings_of(DEV), fake_finetune(calls), str(tmp_path))
+    found = run_sweep(settings_of(DEV), fake_finetune(calls))
     assert found["chosen"] == "learning_rate=3e-05"
     assert found["test"] == {"mean": 0.4321, "std": 0.0, "median": 0.4321}
     assert calls == [*((rate, False) for rate in DEV), (3e-5, True)]
@@ -91,30 +107,30 @@ def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(tmp
             assert str(TEST[rate]) not in shown
 
 
-def test_a_setting_that_diverges_is_out(tmp_path, capsys):
+def test_a_setting_that_diverges_is_out(run_sweep, tmp_path, capsys):
     finetune = fake_finetune([], diverging=[3e-5])
-    found = sweep.run(["learning_rate"], settings_of(DEV), finetune, str(tmp_path))
+    found = run_sweep(settings_of(DEV), finetune)
     assert found["chosen"] == "learning_rate=5e-05"
     assert found["settings"][1]["mean"] is None
     assert "| 3e-05 | diverged |  | 0 |" in (tmp_path / "sweep.md").read_text()
     assert "learning_rate=3e-05 is out: the loss is nan" in capsys.readouterr().out
     with pytest.raises(UserError, match="no setting could be trained"):
-        sweep.run(["learning_rate"], settings_of(DEV), fake_finetune([], DEV), str(tmp_path))
+        run_sweep(settings_of(DEV), fake_finetune([], DEV))
     assert not (tmp_path / "sweep.json").exists()  # it told of runs before
 
 
-def test_other_mistakes_end_it(tmp_path):
-    def finetune(settings, output_dir, show_test):
+def test_other_mistakes_end_it(run_sweep):
+    def finetune(run):
         raise UserError("holds a run with other settings")
 
     with pytest.raises(UserError, match="other settings"):
-        sweep.run(["learning_rate"], settings_of(DEV), finetune, str(tmp_path))
+        run_sweep(settings_of(DEV), finetune)
 
 
 @pytest.mark.parametrize("name", ["seed", "num_trials", "run.pack"])
-def test_what_is_learnt_must_differ(name, tmp_path):
+def test_what_is_learnt_must_differ(name, run_sweep):
     with pytest.raises(UserError, match=f"{name} does not change what is learnt"):
-        sweep.run([name], settings_of([1e-4, 1e-5]), fake_finetune([]), str(tmp_path))
+        run_sweep(settings_of([1e-4, 1e-5]), fake_finetune([]), name)
 
 
 @pytest.mark.slow

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import reference
+from tests import reference, task_types
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
 from tfbio.models.batches import NO_TARGET
-from tfbio.runs import finetuner
+from tfbio.runs import finetuner, finetuning_data
 from tfbio.task_types import fixed_shapes, tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import Shape
@@ -176,9 +176,8 @@ def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
 
 def train_and_predict(made, features, steps=4):
     made.initialize(0, "")
-    losses = []
-    order = finetuner.training_order(len(features.lengths), 0, steps, 8, seed=0)
-    made.train(features, order, 0, lambda step, loss, rate: losses.append((step, loss, rate)))
+    order = finetuning_data.training_order(len(features.lengths), 0, steps, 8, seed=0)
+    losses = task_types.train(made, features, order)
     return losses, made.predict(features)
 
 
@@ -220,30 +219,35 @@ def fixed(make_finetuner, cpu):
     return make_finetuner("tagging", cpu, settings)
 
 
-def test_steps_are_logged_where_others_are(fixed):
-    """Every 50 steps and at the end of each part; each line has the mean loss since the last."""
+def test_loops_have_the_loss_of_their_steps(fixed):
+    """A call takes many steps; it may take fewer, as it does before an evaluation."""
     made, features = fixed
-    order = finetuner.training_order(len(features.lengths), 0, 60, 8, seed=0)
-    logged = {}
+    order = finetuning_data.training_order(len(features.lengths), 0, 24, 8, seed=0)
+    losses = {}
     for choice in ("always", "never"):
         run = dataclasses.replace(SETTINGS.run, fixed_shapes=choice)
         made.config = dataclasses.replace(SETTINGS, run=run)
         made.initialize(0, "")
-        logged[choice] = []
-        for part in np.split(order, [30 * 8]):
-            made.train(features, part, 0, lambda *figures, all=logged[choice]: all.append(figures))
+        made.begin(features, order, 0)
+        losses[choice] = [made.train(steps)["loss"] for steps in (10, 3, 1, 10)]
     made.config = with_fixed_shapes(SETTINGS)
-    assert [step for step, _, _ in logged["always"]] == [30, 50, 60]
-    np.testing.assert_allclose(logged["always"], logged["never"], rtol=1e-3)
+    assert int(made.step) == 24
+    np.testing.assert_allclose(losses["always"], losses["never"], rtol=1e-3)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(fixed):
+def test_training_goes_on_from_its_step(fixed):
+    """As it does in a trial that was stopped: the batches are those of the steps that are left."""
     made, features = fixed
-    made.initialize(0, "")
-    made.model.head.kernel.assign(made.model.head.kernel * np.nan)
-    order = finetuner.training_order(len(features.lengths), 0, 60, 8, seed=0)
-    with pytest.raises(finetuner.DivergedError, match="nan at step 50 of seed 0"):
-        made.train(features, order, 0, lambda *figures: None)
+    order = finetuning_data.training_order(len(features.lengths), 0, 9, 8, seed=0)
+    losses = []
+    for stopped in (False, True):
+        made.initialize(0, "")
+        made.begin(features, order, 0)
+        made.train(4)
+        if stopped:
+            made.begin(features, order, 0)  # as a new process does
+        losses.append(made.train(5)["loss"])
+    assert losses[0] == losses[1]
 
 
 def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, monkeypatch):
@@ -259,17 +263,15 @@ def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, m
 
     for name in ("_replica_train_step", "_replica_outputs"):
         monkeypatch.setattr(finetuner.Finetuner, name, counted(getattr(finetuner.Finetuner, name)))
-    settings = dataclasses.replace(with_fixed_shapes(SETTINGS), eval_every_steps=7)
-    made, features = make_finetuner("tagging", cpu, settings)
+    made, features = make_finetuner("tagging", cpu, with_fixed_shapes(SETTINGS))
     sets = [features, first(features, 1), first(features, 9)]
     for seed in range(2):
         made.initialize(seed, "")
-        order = finetuner.training_order(len(features.lengths), 0, 20, 8, seed)
-
-        def evaluate(step):
-            return {"f1": float(len(made.predict(sets[step % 3])))}
-
-        made.train_to_best(features, order, seed, lambda *figures: None, evaluate)
+        order = finetuning_data.training_order(len(features.lengths), 0, 20, 8, seed)
+        made.begin(features, order, seed)
+        for steps in (7, 7, 6):
+            made.train(steps)
+            assert made.predict(sets[int(made.step) % 3])
     for each in sets:
         assert len(made.predict(each, with_probabilities=True)) == len(each.lengths)
     assert traced.count("_replica_train_step") <= 3
@@ -340,7 +342,7 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
             count = len(features.lengths)
             steps = int(count * settings.num_train_epochs / size)
             orders = [
-                finetuner.training_order(count, 0, steps, size, seed).reshape(-1, size)
+                finetuning_data.training_order(count, 0, steps, size, seed).reshape(-1, size)
                 for seed in range(settings.num_trials)
             ]
             used = [packer.fit(chosen)[1] for order in orders for chosen in order]

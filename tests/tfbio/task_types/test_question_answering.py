@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import reference
+from tests import reference, task_types
 from tfbio.base import config
 from tfbio.base.cli import UserError
 from tfbio.formats import task_files
 from tfbio.formats.task_examples import Question
-from tfbio.runs import finetuner, finetuning
+from tfbio.runs import finetuner, finetuning, finetuning_data
 from tfbio.task_types import answer_scores, answers, packing, question_answering, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.task_types.question_answering import QuestionAnswering, answer_tokens
@@ -367,8 +367,8 @@ def trained(own, pretrained, strategy, steps, pack=True):
     shape = checkpoints.read_encoder_config(pretrained)
     made = finetuner.Finetuner(settings, shape, KIND, 0, 200, strategy)
     made.initialize(0, pretrained)
-    order = finetuner.training_order(len(own[1].input_ids), 0, steps, 16, seed=0)
-    made.train(own[1], order, 0, lambda *figures: None)
+    order = finetuning_data.training_order(len(own[1].input_ids), 0, steps, 16, seed=0)
+    task_types.train(made, own[1], order)
     return made
 
 
@@ -453,12 +453,14 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     squad_file(squad / "dev-v2.0.json", made_up(20, seed=1))
     settings = dataclasses.replace(SETTINGS, num_trials=1, num_train_epochs=40.0)
     scores = finetuning.finetune(
-        settings,
-        task=tasks.find("qa", str(squad)),
-        data_dir=str(squad),
-        init_checkpoint=pretrained,
-        output_dir=str(tmp_path / "qa"),
-        strategy=cpu,
+        finetuning.Run(
+            settings,
+            task=tasks.find("qa", str(squad)),
+            data_dir=str(squad),
+            init_checkpoint=pretrained,
+            output_dir=str(tmp_path / "qa"),
+            strategy=cpu,
+        )
     )
     trial = tmp_path / "qa" / "trial_0"
     # The official script reads what was written, and gives the same scores.
@@ -479,12 +481,14 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     bioasq_file(bioasq / "test.json", answered[30:])
     short = dataclasses.replace(settings, num_train_epochs=1.0, learning_rate=1e-7)
     scores = finetuning.finetune(
-        short,
-        task=tasks.TASKS["bioasq_factoid"],
-        data_dir=str(bioasq),
-        init_checkpoint=str(trial),
-        output_dir=str(tmp_path / "factoid"),
-        strategy=cpu,
+        finetuning.Run(
+            short,
+            task=tasks.TASKS["bioasq_factoid"],
+            data_dir=str(bioasq),
+            init_checkpoint=str(trial),
+            output_dir=str(tmp_path / "factoid"),
+            strategy=cpu,
+        )
     )
     assert "27 of 54 contexts to train on do not have the answer" in capsys.readouterr().out
     # With that learning rate nothing is learnt: what is known is SQuAD's, encoder and head.

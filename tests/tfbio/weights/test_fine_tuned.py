@@ -281,18 +281,20 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(LABELLED)
     finetuning.finetune(
-        FinetuningConfig(
-            sequence_length=16,
-            train_batch_size=2,
-            num_trials=1,
-            learning_rate=1e-2,
-            text_head=text_head,
-        ),
-        task=tasks.find("classification", str(tmp_path)),
-        data_dir=str(tmp_path),
-        init_checkpoint=str(tmp_path / "init"),
-        output_dir=str(tmp_path / "out"),
-        strategy=cpu,
+        finetuning.Run(
+            FinetuningConfig(
+                sequence_length=16,
+                train_batch_size=2,
+                num_trials=1,
+                learning_rate=1e-2,
+                text_head=text_head,
+            ),
+            task=tasks.find("classification", str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=str(tmp_path / "init"),
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
     )
     trial, folder = str(tmp_path / "out" / "trial_0"), str(tmp_path / "converted")
     if architecture is None:

@@ -402,13 +402,15 @@ def test_fine_tuning_starts_from_no_such_files(folder, cpu, tmp_path):
 
     def finetune(**more):
         finetuning.finetune(
-            FinetuningConfig(sequence_length=8, num_trials=1, num_train_epochs=1.0),
-            task=tasks.find("ner", str(tmp_path)),
-            data_dir=str(tmp_path),
-            init_checkpoint=str(folder),
-            output_dir=str(tmp_path / "out"),
-            strategy=cpu,
-            **more,
+            finetuning.Run(
+                FinetuningConfig(sequence_length=8, num_trials=1, num_train_epochs=1.0),
+                task=tasks.find("ner", str(tmp_path)),
+                data_dir=str(tmp_path),
+                init_checkpoint=str(folder),
+                output_dir=str(tmp_path / "out"),
+                strategy=cpu,
+                **more,
+            )
         )
 
     (folder / "vocab.txt").write_text("\n".join(vocabularies.SPECIAL_TOKENS) + "\n")
