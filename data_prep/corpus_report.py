@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command
 from data_prep.selection import articles
 from tfbio.base import cli, paths, storage
 from tfbio.base.document_records import Document, read_documents
@@ -204,7 +204,7 @@ def main(argv: list[str]) -> None:
         path = write_report(
             flag.documents, flag.output, vocab=flag.vocab, lower_case=flag.lower_case
         )
-    pipeline.say(str(path))
+    command.say(str(path))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command
 from tfbio.base import cli, paths, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
@@ -202,7 +202,7 @@ def main(argv: list[str]) -> None:
     if flag.output:
         paths.require_output("output", flag.output, is_folder=False)
     text = report(flag.vocab, flag.lower_case, flag.documents, flag.mentions)
-    pipeline.say(text.rstrip("\n"))
+    command.say(text.rstrip("\n"))
     if flag.output:
         try:
             with storage.only_writer(flag.output):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command, work_folder
 from tfbio.base import cli, storage
 from tfbio.base.document_records import Document, hash_fraction, is_held_out, read_documents
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
@@ -70,12 +70,12 @@ def make_sentence_roles(
         "held_out_fraction": held_out_fraction,
     }
     output = Path(output)
-    manifest = pipeline.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
+    manifest = work_folder.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
     if manifest is not None:
-        pipeline.say(f"{output} is complete and is reused.")
+        command.say(f"{output} is complete and is reused.")
         return manifest
 
-    work = pipeline.open_work(output, settings, overwrite)
+    work = work_folder.open_work(output, settings, overwrite)
     articles: Counter[str] = Counter()
     labels_of: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     with storage.naming(output), ExitStack() as stack:
@@ -101,7 +101,7 @@ def make_sentence_roles(
                 files[split].write(f"{document.id}\t{label}\t{sentence}\n")
     empty = [split for split in SPLITS if not articles[split]]
     if empty:
-        pipeline.close_work(output, None)
+        work_folder.close_work(output, None)
         raise DataError(
             f"the documents in {documents} have no structured abstract for {' and '.join(empty)}: "
             "give more documents, or another --held_out_fraction."
@@ -119,7 +119,7 @@ def make_sentence_roles(
         for split in SPLITS
     }
     manifest = Manifest("sentence_roles", settings, counts, shards)
-    pipeline.close_work(output, manifest)
+    work_folder.close_work(output, manifest)
     return manifest
 
 
@@ -134,7 +134,7 @@ def define_flags() -> None:
         lower_bound=0.0,
         upper_bound=0.5,
     )
-    pipeline.define_common_flags(runs_beam=False)
+    command.define_common_flags(runs_beam=False)
 
 
 def main(argv: list[str]) -> None:
@@ -150,7 +150,7 @@ def main(argv: list[str]) -> None:
         )
     for split, counts in manifest.counts.items():
         text = ", ".join(f"{counts[label]:,} {label}" for label in LABELS)
-        pipeline.say(
+        command.say(
             f"{split}: {counts['sentences']:,} sentences of {counts['articles']:,} articles: {text}"
         )
 

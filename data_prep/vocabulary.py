@@ -31,7 +31,7 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command, work_folder
 from tfbio.base import cli, storage
 from tfbio.base.document_records import hash_fraction, read_documents
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, write_manifest
@@ -253,9 +253,9 @@ def make_vocabulary(
         "sample_documents": sample_documents,
     }
     manifest_path = output.with_name(f"{output.stem}.manifest.json")
-    manifest = pipeline.finished(manifest_path, "vocabulary", settings, overwrite)
+    manifest = work_folder.finished(manifest_path, "vocabulary", settings, overwrite)
     if manifest is not None:
-        pipeline.say(f"{output} is complete and is reused.")
+        command.say(f"{output} is complete and is reused.")
         return manifest
 
     total = source.counts.get("documents", 0)
@@ -338,7 +338,7 @@ def define_flags() -> None:
         "others only what the different words take.",
         lower_bound=0,
     )
-    pipeline.define_common_flags(runs_beam=False)
+    command.define_common_flags(runs_beam=False)
 
 
 def main(argv: list[str]) -> None:
@@ -356,12 +356,12 @@ def main(argv: list[str]) -> None:
             overwrite=flag.overwrite,
         )
     counts = manifest.counts
-    pipeline.say(
+    command.say(
         f"{counts['tokens']:,} tokens in {flag.output}, learnt from {counts['documents']:,} "
         "documents"
     )
     if missing := max(flag.size - counts["tokens"], 0):
-        pipeline.say(
+        command.say(
             f"--size={flag.size} asked for {missing:,} more, but no two tokens that could be "
             "joined stand together twice in these documents. Learn from more documents, or give "
             f"pretraining --set encoder.vocab_size={counts['tokens']}."

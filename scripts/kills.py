@@ -189,10 +189,10 @@ class Failed(Exception):
 def prepare(inputs: Path) -> None:
     """Writes what the first stages read: 300 articles, and a release of one fold."""
     sys.path.insert(0, str(ROOT))
-    from data_prep import documents
+    from data_prep.readers import input_files
 
     (inputs / "pubmed").mkdir(parents=True)
-    for path, articles in zip(documents.shipped_files(".xml.gz"), (100, 200), strict=True):
+    for path, articles in zip(input_files.shipped_files(".xml.gz"), (100, 200), strict=True):
         with (
             gzip.open(path, "rt", encoding="utf-8") as source,
             gzip.open(inputs / "pubmed" / os.path.basename(path), "wt", encoding="utf-8") as cut,

@@ -17,14 +17,14 @@ from typing import Any
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 LABELS = ("yes", "no")
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str, str]]]:
     """The instances of each split; appends the other questions to `left`.
 
@@ -34,20 +34,20 @@ def read_instances(
     left = [] if left is None else left
     rows: dict[str, tuple[str, str, str, str]] = {}
     paths: dict[str, str] = {}
-    for file in corpus.find(source, r"[^/]+\.json").values():
+    for file in released_files.find(source, r"[^/]+\.json").values():
         for row in read_file(file, left):
             paths.setdefault(row[0], file.path)
             if rows.setdefault(row[0], row) != row:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path} has the question {row[0]}, and another file has it otherwise: "
                     "give one year's files only."
                 )
     splits = {}
-    for split in corpus.SPLITS:
-        ids = corpus.read_index(index, f"{split}_id.tsv")
+    for split in corpus_splits.SPLITS:
+        ids = released_files.read_index(index, f"{split}_id.tsv")
         missing = [id_ for id_ in ids if id_ not in rows]
         if missing:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{split}_id.tsv in {index} lists {missing[0]}, which is no yes/no question in "
                 f"{source}: give both the training and the golden files."
             )
@@ -57,11 +57,13 @@ def read_instances(
     return splits
 
 
-def read_file(file: corpus.File, left: corpus.LeftOut) -> Iterator[tuple[str, str, str, str]]:
+def read_file(
+    file: released_files.File, left: corpus_splits.LeftOut
+) -> Iterator[tuple[str, str, str, str]]:
     """Yields the yes/no questions of one file; appends the others to `left`."""
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
-        raise corpus.CorpusError(f"{file.path} has no list of questions.")
+        raise released_files.CorpusError(f"{file.path} has no list of questions.")
     for number, question in enumerate(content["questions"], start=1):
         match question:
             case {"type": str(kind)} if kind != "yesno":
@@ -77,7 +79,7 @@ def read_file(file: corpus.File, left: corpus.LeftOut) -> Iterator[tuple[str, st
             } if label in LABELS and all(_has_text(snippet) for snippet in snippets):
                 yield id_, body, " ".join(snippet["text"] for snippet in snippets), label
             case _:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path}: question {number} lacks a type, or an id, body, snippets of "
                     "text, and an exact_answer of yes or no."
                 )
@@ -91,11 +93,11 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
+    left: corpus_splits.LeftOut = []
     splits = read_instances(flag.input, flag.index, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("BioASQ's two archives", index="BioASQ"))
+    cli.run(main, lambda: corpus_flags.define("BioASQ's two archives", index="BioASQ"))

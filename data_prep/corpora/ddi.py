@@ -24,7 +24,7 @@ import re
 from absl import flags
 from lxml import etree
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
 from tfbio.base import cli
 
 LABELS = ("false", "advise", "effect", "int", "mechanism")
@@ -43,22 +43,22 @@ def read_instances(
     source: str | os.PathLike,
     index: str | os.PathLike,
     entities: str = "dummy",
-    left: corpus.LeftOut | None = None,
+    left: corpus_splits.LeftOut | None = None,
 ) -> dict[str, list[tuple[str, str, str]]]:
     """The instances of each split; appends the files that no list names to `left`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    files = {_listed_name(key): file for key, file in corpus.find(source, FILES).items()}
+    files = {_listed_name(key): file for key, file in released_files.find(source, FILES).items()}
     splits = {}
     listed: set[str] = set()
-    for split in corpus.SPLITS:
-        names = corpus.read_index(index, f"{split}_files.tsv")
+    for split in corpus_splits.SPLITS:
+        names = released_files.read_index(index, f"{split}_files.tsv")
         listed.update(names)
         missing = [name for name in names if name not in files]
         if missing:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{split}_files.tsv in {index} lists {missing[0]}, which {source} does not hold."
             )
         splits[split] = [row for name in names for row in read_file(files[name], entities)]
@@ -73,8 +73,8 @@ def _listed_name(key: str) -> str:
     return f"{FOLDERS[folder]}/{kind}/{name}"
 
 
-def read_file(file: corpus.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
-    """The instances of one document; for `entities` see `corpus.mask`."""
+def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
+    """The instances of one document; for `entities` see `relation_entities.mask`."""
     document = file.xml()
     rows = []
     for sentence in document.iterfind("sentence"):
@@ -88,14 +88,14 @@ def read_file(file: corpus.File, entities: str = "dummy") -> list[tuple[str, str
             # One pair of the makers' release is "true" without a type; BLURB's copy has it false.
             label = pair.get("type", "false") if pair.get("ddi") == "true" else "false"
             if first is None or second is None or label not in LABELS:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path}, line {pair.sourceline}: the pair {pair.get('id')} names no two "
                     "drugs of its sentence, or no type of interaction."
                 )
             if first[0] > second[0]:
                 first, second = second, first
             pair_of_drugs = (*first, "@DRUG$"), (*second, "@DRUG$")
-            masked = corpus.mask(text, *pair_of_drugs, "@DRUG-DRUG$", entities)
+            masked = relation_entities.mask(text, *pair_of_drugs, "@DRUG-DRUG$", entities)
             rows.append((pair.get("id", ""), masked, f"DDI-{label}"))
     return rows
 
@@ -122,7 +122,7 @@ def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
     ends = [end for part in parts for end in part]
     whole = ends == sorted(ends) and (mention in stands if mention else ends[-1] < len(text))
     if not whole:
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{path}, line {drug.sourceline}: the drug {drug.get('id')} has the charOffset "
             f"{said:.40}, but the sentence of {len(text)} characters has {stands[0]!r:.40} there, "
             f"not {mention!r:.40}."
@@ -134,16 +134,16 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
+    left: corpus_splits.LeftOut = []
     splits = read_instances(flag.input, flag.index, flag.entities, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("DDICorpus-2013.zip", index="DDI")
-    corpus.define_entities_flag()
+    corpus_flags.define("DDICorpus-2013.zip", index="DDI")
+    relation_entities.define_flag()
 
 
 if __name__ == "__main__":

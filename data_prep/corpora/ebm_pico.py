@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 # In the order in which they overwrite each other.
@@ -28,30 +28,30 @@ LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
     """The lines of each split; appends the abstracts that no list names to `left`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    found = corpus.find(source, f"{DOCUMENTS}|{LABELS}")
+    found = released_files.find(source, f"{DOCUMENTS}|{LABELS}")
     for element in TAGS:
         for part in ("train", "test/gold"):
             folder = f"aggregated/starting_spans/{element}/{part}/"
             if not any(key.startswith(folder) for key in found):
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{source} holds no labels in {folder}, without which all {element} would be "
                     "taken for none: give the whole of EBM-NLP 2.00."
                 )
     files = {_name(key): f for key, f in found.items()}
     splits: dict[str, list[tuple[str, ...]]] = {}
     listed: set[str] = set()
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         splits[split] = []
-        for pmid in corpus.read_index(index, f"{split}_pmid.tsv"):
+        for pmid in released_files.read_index(index, f"{split}_pmid.tsv"):
             if ("documents", pmid) not in files or not any((e, pmid) in files for e in TAGS):
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{split}_pmid.tsv in {index} lists {pmid}, of which {source} does not hold "
                     "tokens and labels."
                 )
@@ -72,7 +72,7 @@ def _name(key: str) -> tuple[str, str]:
 
 
 def read_abstract(
-    pmid: str, files: Mapping[tuple[str, str], corpus.File]
+    pmid: str, files: Mapping[tuple[str, str], released_files.File]
 ) -> Iterator[tuple[str, ...]]:
     """Yields the lines of an abstract; an element that it has no labels of is not in it."""
     tokens = files["documents", pmid].text().split()
@@ -83,7 +83,7 @@ def read_abstract(
         file = files[element, pmid]
         labels = file.text().split()
         if len(labels) != len(tokens):
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{file.path} has {len(labels)} labels, but the abstract {len(tokens)} tokens: "
                 "give EBM-NLP 2.00."
             )
@@ -105,11 +105,11 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
+    left: corpus_splits.LeftOut = []
     splits = read_instances(flag.input, flag.index, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, tags_of)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, tags_of)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("ebm_nlp_2_00.tar.gz", index="ebmnlp"))
+    cli.run(main, lambda: corpus_flags.define("ebm_nlp_2_00.tar.gz", index="ebmnlp"))

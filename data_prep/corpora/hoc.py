@@ -17,29 +17,29 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 
 
 def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
     """The header and the instances of each split; appends abstracts that no list names to `left`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    files = corpus.find(source, r"(labels|text)/\d+\.txt")
+    files = released_files.find(source, r"(labels|text)/\d+\.txt")
     splits = {}
     listed: set[str] = set()
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         splits[split] = [HOC_HEADER]
-        for name in corpus.read_index(index, f"{split}_pmid.tsv"):
+        for name in released_files.read_index(index, f"{split}_pmid.tsv"):
             listed.add(name)
             if f"labels/{name}" not in files or f"text/{name}" not in files:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{split}_pmid.tsv in {index} lists {name}, of which {source} does not hold "
                     "both labels and text."
                 )
@@ -53,14 +53,17 @@ def read_instances(
 
 
 def read_abstract(
-    pmid: str, labels: corpus.File, text: corpus.File, left: corpus.LeftOut | None = None
+    pmid: str,
+    labels: released_files.File,
+    text: released_files.File,
+    left: corpus_splits.LeftOut | None = None,
 ) -> Iterator[tuple[str, str, str]]:
     """Yields the instances of one abstract; appends labels of no sentence to `left`."""
     sentences = text.text().removesuffix("\n").split("\n")
     # "< A AND B--finer < NULL <": a part for each sentence, without a line end.
     parts = labels.text().partition("\n")[0].split("<")[1:]
     if len(parts) < len(sentences):
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{labels.path} labels {len(parts)} of the {len(sentences)} sentences of {text.path}."
         )
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
@@ -76,7 +79,9 @@ def hallmarks(part: str, path: str) -> set[str]:
     found = {label.partition("--")[0].strip().lower() for label in part.split("AND")}
     found -= {"", "null"}
     if unknown := sorted(found.difference(HALLMARKS)):
-        raise corpus.CorpusError(f"{path} has the label {unknown[0]!r}, which is no hallmark.")
+        raise released_files.CorpusError(
+            f"{path} has the label {unknown[0]!r}, which is no hallmark."
+        )
     return found
 
 
@@ -89,11 +94,11 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
+    left: corpus_splits.LeftOut = []
     splits = read_instances(flag.input, flag.index, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, labels_of)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, labels_of)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("The folders labels and text", index="HoC"))
+    cli.run(main, lambda: corpus_flags.define("The folders labels and text", index="HoC"))

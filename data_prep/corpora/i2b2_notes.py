@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from absl import flags
 from lxml import etree
 
-from data_prep.corpora import corpus, notes
+from data_prep.corpora import corpus_flags, corpus_splits, notes, released_files
 from tfbio.base import cli
 from tfbio.formats import label_sets
 
@@ -60,8 +60,8 @@ NO_KIND = "have no kind: they are not tagged"
 def read_instances(
     source: str | os.PathLike,
     year: str,
-    left: corpus.LeftOut | None = None,
-    dev_fraction: float = corpus.DEV_FRACTION,
+    left: corpus_splits.LeftOut | None = None,
+    dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """The lines of each split, and what did not fit; appends untagged mentions to `left`.
 
@@ -71,38 +71,45 @@ def read_instances(
     left = [] if left is None else left
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
-    for key, file in corpus.find(source, "|".join(FILES[year].values())).items():
+    for key, file in released_files.find(source, "|".join(FILES[year].values())).items():
         split = "train" if re.fullmatch(FILES[year]["train"], key) else "test"
         name = key.rpartition("/")[2].removesuffix(".xml")
         text, mentions = read_note(file, year, counts, left)
         # The notes of a patient, "110-01" and "110-02", stay together.
         rows = made[split].setdefault(name.partition("-")[0], [])
         rows += notes.tagged(name, text, mentions, counts, left=left)
-    splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of, dev_fraction)
+    splits = corpus_splits.with_development(
+        made["train"], made["test"], "", notes.kinds_of, dev_fraction
+    )
     return splits, counts
 
 
 def read_note(
-    file: corpus.File, year: str, counts: Counter[str], left: corpus.LeftOut | None = None
+    file: released_files.File,
+    year: str,
+    counts: Counter[str],
+    left: corpus_splits.LeftOut | None = None,
 ) -> tuple[str, list[notes.Mention]]:
     """A note's text and its mentions; appends those that cannot be tagged to `left`."""
     content = file.text()
     note = TEXT.search(content)
     tags = TAG_LIST.search(content, note.end() if note else 0)
     if not note or not tags:
-        raise corpus.CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
-    root = corpus.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
+        raise released_files.CorpusError(
+            f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>."
+        )
+    root = released_files.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
     left = [] if left is None else left
     return note[1], list(_mentions(file, note[1], root, year, counts, left))
 
 
 def _mentions(
-    file: corpus.File,
+    file: released_files.File,
     text: str,
     root: etree._Element,
     year: str,
     counts: Counter[str],
-    left: corpus.LeftOut,
+    left: corpus_splits.LeftOut,
 ) -> Iterator[notes.Mention]:
     element, attribute = TAGS[year]
     for tag in root.iterfind(element):
@@ -112,8 +119,11 @@ def _mentions(
             counts[NO_KIND] += 1
             left.append((f"{tag.get('id')}", file.path, "no_kind"))
             continue
-        if kind not in KINDS[year] or min(corpus.offset(start), corpus.offset(end)) < 0:
-            raise corpus.CorpusError(
+        if (
+            kind not in KINDS[year]
+            or min(released_files.offset(start), released_files.offset(end)) < 0
+        ):
+            raise released_files.CorpusError(
                 f"{file.path}: the tag {tag.get('id')!r} has no start and end, or its {attribute} "
                 f"{kind!r} is not one of {', '.join(KINDS[year])}."
             )
@@ -142,16 +152,16 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits, counts = read_instances(flag.input, flag.year, left, corpus.dev_fraction())
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, notes.kinds_of)
+    left: corpus_splits.LeftOut = []
+    splits, counts = read_instances(flag.input, flag.year, left, corpus_flags.dev_fraction())
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The folders of that year, or archives of them", held_out="patients")
+    corpus_flags.define("The folders of that year, or archives of them", held_out="patients")
     flags.DEFINE_enum("year", None, list(FILES), "Of the challenge.", required=True)
 
 

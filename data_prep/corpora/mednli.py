@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 HEADER = ("index", "sentence1", "sentence2", "label")
@@ -28,21 +28,23 @@ def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]
     Raises:
       CorpusError: the release cannot be used.
     """
-    files = corpus.find(source, rf"mli_({'|'.join(corpus.SPLITS)})_v1\.jsonl")
+    files = released_files.find(source, rf"mli_({'|'.join(corpus_splits.SPLITS)})_v1\.jsonl")
     splits = {}
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         name = f"mli_{split}_v1.jsonl"
         if name not in files:
-            raise corpus.CorpusError(f"{source} does not hold {name}: give all three files.")
+            raise released_files.CorpusError(
+                f"{source} does not hold {name}: give all three files."
+            )
         splits[split] = [HEADER, *read_file(files[name])]
     return splits
 
 
-def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
+def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
     """Yields the instances of one file."""
     for number, line in enumerate(file.text().removesuffix("\n").split("\n"), start=1):
         where = f"{file.path}, line {number}"
-        match corpus.File(where, line.encode()).json():
+        match released_files.File(where, line.encode()).json():
             case {
                 "pairID": str(id_),
                 "sentence1": str(first),
@@ -51,7 +53,7 @@ def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
             } if label in LABELS:
                 yield id_, first, second, label
             case _:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{where}: expected a pairID, a sentence1, a sentence2, and a gold_label of "
                     f"{', '.join(LABELS)}."
                 )
@@ -62,9 +64,9 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     splits = read_instances(flag.input)
-    corpus.write(flag.output, splits, flag.overwrite)
-    corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
+    corpus_splits.write(flag.output, splits, flag.overwrite)
+    corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("The archive of MedNLI"))
+    cli.run(main, lambda: corpus_flags.define("The archive of MedNLI"))

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data_prep.running import pipeline
+from data_prep.running import command
 
 # A run of letters and digits, or one other character that is no blank.
 WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
@@ -114,7 +114,7 @@ def say(counts: Counter[str]) -> None:
     """Prints how many mentions do not fit, and what was done."""
     for what, count in counts.items():
         if what != MENTIONS and count:
-            pipeline.say(f"{count:,} of {counts[MENTIONS]:,} mentions {what}.")
+            command.say(f"{count:,} of {counts[MENTIONS]:,} mentions {what}.")
 
 
 def kinds_of(row: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 LABELS = ("yes", "no", "maybe")
@@ -35,31 +35,31 @@ def read_instances(
     Raises:
       CorpusError: the file is not the one of the labelled questions.
     """
-    (file,) = corpus.find(source, r"ori_pqal\.json").values()
+    (file,) = released_files.find(source, r"ori_pqal\.json").values()
     rows = {pmid: _instance(pmid, entry, file) for pmid, entry in _entries(file).items()}
     if len(rows) != QUESTIONS:
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{file.path} has {len(rows):,} questions instead of {QUESTIONS:,}, of which the "
             "splits are drawn: give PubMedQA's ori_pqal.json."
         )
     splits = draw_splits({pmid: row[-1] for pmid, row in rows.items()}, fold)
-    return {split: [rows[pmid] for pmid in splits[split]] for split in corpus.SPLITS}
+    return {split: [rows[pmid] for pmid in splits[split]] for split in corpus_splits.SPLITS}
 
 
-def _entries(file: corpus.File) -> dict[str, Any]:
+def _entries(file: released_files.File) -> dict[str, Any]:
     entries = file.json()
     if not isinstance(entries, dict):
-        raise corpus.CorpusError(f"{file.path} is not an object of questions by PMID.")
+        raise released_files.CorpusError(f"{file.path} is not an object of questions by PMID.")
     return entries
 
 
-def _instance(pmid: str, entry: Any, file: corpus.File) -> tuple[str, str, str, str]:
+def _instance(pmid: str, entry: Any, file: released_files.File) -> tuple[str, str, str, str]:
     match entry:
         case {"QUESTION": str(question), "CONTEXTS": [*parts], "final_decision": label} if (
             label in LABELS and all(isinstance(part, str) for part in parts)
         ):
             return pmid, question, " ".join(parts), label
-    raise corpus.CorpusError(
+    raise released_files.CorpusError(
         f"{file.path}: the question {pmid} lacks QUESTION, CONTEXTS, or a final_decision of yes, "
         "no or maybe."
     )
@@ -93,7 +93,7 @@ def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("ori_pqal.json[.gz]")
+    corpus_flags.define("ori_pqal.json[.gz]")
     flags.DEFINE_integer(
         "fold", 0, "The fold for development.", lower_bound=0, upper_bound=FOLDS - 1
     )
@@ -104,8 +104,8 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     splits = read_instances(flag.input, flag.fold)
-    corpus.write(flag.output, splits, flag.overwrite)
-    corpus.say_counts(splits)
+    corpus_splits.write(flag.output, splits, flag.overwrite)
+    corpus_splits.say_counts(splits)
 
 
 if __name__ == "__main__":

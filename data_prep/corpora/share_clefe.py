@@ -25,7 +25,7 @@ from collections import Counter
 
 from absl import flags
 
-from data_prep.corpora import corpus, notes
+from data_prep.corpora import corpus_flags, corpus_splits, notes, released_files
 from tfbio.base import cli
 
 NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
@@ -39,8 +39,8 @@ BLANKED = re.compile(r"\|{4}|___|~~")
 def read_instances(
     source: str | os.PathLike,
     dev_documents: str = "",
-    left: corpus.LeftOut | None = None,
-    dev_fraction: float = corpus.DEV_FRACTION,
+    left: corpus_splits.LeftOut | None = None,
+    dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """The lines of each split, and what did not fit; appends untagged mentions to `left`.
 
@@ -48,18 +48,18 @@ def read_instances(
       CorpusError: the release cannot be used, or a split has no note.
     """
     counts: Counter[str] = Counter()
-    files = {_name(key): file for key, file in corpus.find(source, MENTIONS).items()}
+    files = {_name(key): file for key, file in released_files.find(source, MENTIONS).items()}
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
-    for key, file in corpus.find(source, NOTES).items():
+    for key, file in released_files.find(source, NOTES).items():
         split, name = ("train" if key.startswith("Task1Train") else "test"), _name(key)
         if name not in files:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{source} does not hold the mentions of {file.path}: give all four archives."
             )
         text = blanked(file.text())
         mentions = read_mentions(files[name], len(text))
         made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END, left=left)
-    splits = corpus.with_development(
+    splits = corpus_splits.with_development(
         made["train"], made["test"], dev_documents, notes.kinds_of, dev_fraction
     )
     return splits, counts
@@ -76,16 +76,16 @@ def blanked(text: str) -> str:
     return BLANKED.sub(lambda match: " " * len(match[0]), text)
 
 
-def read_mentions(file: corpus.File, length: int) -> list[notes.Mention]:
+def read_mentions(file: released_files.File, length: int) -> list[notes.Mention]:
     """The mentions of a note of so many characters, in either form."""
     read = _read_knowtator if file.path.endswith(".xml") else _read_lines
     mentions = []
     for where, numbers in read(file):
-        ends = [corpus.offset(number) for number in numbers]
+        ends = [released_files.offset(number) for number in numbers]
         parts = tuple(zip(ends[::2], ends[1::2], strict=False))
         whole = parts and len(ends) % 2 == 0
         if not whole or any(not 0 <= start < end <= length for start, end in parts):
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{where}: expected one START and END or more, within the note's {length:,} "
                 f"characters, found {', '.join(numbers)!r:.100}."
             )
@@ -93,7 +93,7 @@ def read_mentions(file: corpus.File, length: int) -> list[notes.Mention]:
     return mentions
 
 
-def _read_lines(file: corpus.File) -> list[tuple[str, list[str]]]:
+def _read_lines(file: released_files.File) -> list[tuple[str, list[str]]]:
     lines = enumerate(file.text().split("\n"), start=1)
     return [
         (f"{file.path}, line {number}", line.strip().split("||")[3:])
@@ -102,7 +102,7 @@ def _read_lines(file: corpus.File) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _read_knowtator(file: corpus.File) -> list[tuple[str, list[str]]]:
+def _read_knowtator(file: released_files.File) -> list[tuple[str, list[str]]]:
     root = file.xml()
     return [
         (
@@ -121,15 +121,17 @@ def main(argv: list[str]) -> None:
     """The command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits, counts = read_instances(flag.input, flag.dev_documents, left, corpus.dev_fraction())
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, notes.kinds_of)
+    left: corpus_splits.LeftOut = []
+    splits, counts = read_instances(
+        flag.input, flag.dev_documents, left, corpus_flags.dev_fraction()
+    )
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 
 
 if __name__ == "__main__":
     cli.run(
         main,
-        lambda: corpus.define_flags("The four archives", held_out="notes", dev_documents=True),
+        lambda: corpus_flags.define("The four archives", held_out="notes", dev_documents=True),
     )

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from data_prep import documents
-from data_prep.readers import pmc, pubmed
-from data_prep.selection import articles, boilerplate, units
+from data_prep.readers import input_files, pmc, pubmed
+from data_prep.running import pipeline
+from data_prep.selection import articles, boilerplate, document_shards, units
 from tests import reference
 from tfbio.base import cli
 from tfbio.base.document_records import read_documents
@@ -23,6 +24,7 @@ from tfbio.base.shards import DataError
 from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[2]
+ONE_WORKER = pipeline.Runner(workers=1)
 
 
 def article(pmid, title, abstract=None):
@@ -39,9 +41,10 @@ def article_set(path, *parts):
     return str(path)
 
 
-def make(inputs, output, **settings):
-    settings = {"workers": 1, "sentence_splitter": "scispacy"} | settings
-    return documents.make_documents(documents.find_files(inputs), output, **settings)
+def make(inputs, output, strict=False, overwrite=False, **settings):
+    settings = documents.DocumentSettings(**{"sentence_splitter": "scispacy"} | settings)
+    how = {"strict": strict, "overwrite": overwrite, "runner": ONE_WORKER}
+    return documents.make_documents(input_files.find_files(inputs), output, settings, **how)
 
 
 def stop(*_, **__):
@@ -177,18 +180,18 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
 
     assert found() == ({"pmid:6", "pmid:7", "pmid:8"}, {"exact_duplicate": 1})
     ids = {f"pmid:{n}" for n in (6, 7, 8, 9)}
-    assert found(drop_duplicates="keep") == (ids, {})
-    excluded = found(drop_duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
+    assert found(duplicates="keep") == (ids, {})
+    excluded = found(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == (ids - {"pmid:6"}, {"excluded_by_id": 1})
     assert f"--exclude: {tmp_path}/benchmark.txt: 1 id, 0 texts\n" in capsys.readouterr().out
     # The same folder, another benchmark, the same process.
     (tmp_path / "benchmark.txt").write_text(f"{words}\n")
-    excluded = found(drop_duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
+    excluded = found(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == ({"pmid:6"}, {"excluded_by_text": 3})
 
 
 def test_an_abstract_in_pubmed_and_in_a_full_text_is_there_once(tmp_path):
-    source = Path(documents.shipped_files(".nxml")[0])
+    source = Path(input_files.shipped_files(".nxml")[0])
     (full,) = pmc.read_articles(source)
     abstract = " ".join(paragraph.text for paragraph in full.abstract)
     citation = article(full.pmid, full.title, html.escape(abstract))
@@ -216,7 +219,7 @@ def left_out_of(output):
 
 def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path, monkeypatch):
     # Sentences take nine tenths of the time, and are not what is counted here.
-    monkeypatch.setattr(documents, "_splitter", lambda _: lambda texts: ([x] for x in texts))
+    monkeypatch.setattr(document_shards, "_splitter", lambda _: lambda texts: ([x] for x in texts))
     inputs = [*pubmed_slice.iterdir(), *reference.corpus("pubmed_xml").glob("*.xml*")]
     book = "<PubmedBookArticle><BookDocument><PMID>5</PMID></BookDocument></PubmedBookArticle>"
     (tmp_path / "extra.xml").write_text(
@@ -231,7 +234,7 @@ def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path
             for _, element in xml.etree.ElementTree.iterparse(stream):
                 if element.tag == "MedlineCitation":
                     expected[f"pmid:{element.findtext('PMID')}"] += 1
-    full_texts = [*reference.corpus("pmc_nxml").glob("*.gz"), *documents.shipped_files(".nxml")]
+    full_texts = [*reference.corpus("pmc_nxml").glob("*.gz"), *input_files.shipped_files(".nxml")]
     for path in full_texts:
         with markup.open_file(path) as stream:
             given = xml.etree.ElementTree.parse(stream).iterfind("front/article-meta/article-id")
@@ -285,7 +288,7 @@ def test_lines_are_in_the_order_of_the_input_and_duplicates_have_one(tmp_path):
 
 def test_a_list_that_lacks_a_line_is_an_error(tmp_path, monkeypatch):
     source = article_set(tmp_path / "a.xml", article(1, "one"), article(2, "two", ""))
-    monkeypatch.setattr(documents, "_left_out", lambda *_: [])
+    monkeypatch.setattr(document_shards, "_left_out", lambda *_: [])
     with pytest.raises(DataError, match="2 texts were read, 1 written and 0 left out"):
         make([source], tmp_path / "out")
     assert not (tmp_path / "out/manifest.json").exists()
@@ -313,10 +316,10 @@ def test_nothing_left_is_an_error(tmp_path):
 
 def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_path):
     source = article_set(tmp_path / "a.xml", article(1, "one"))
-    paths = documents.find_files([source])
+    paths = input_files.find_files([source])
     with pytest.raises(BaseException, match="stop"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "_write_shard", stop)
-        documents.make_documents(paths, tmp_path / "out", workers=1)
+        patch.setattr(document_shards, "write", stop)
+        documents.make_documents(paths, tmp_path / "out", runner=ONE_WORKER)
     assert list(tmp_path.glob("out/.work/input-*.json"))
     article_set(tmp_path / "a.xml", article(1, "two"))
     os.utime(source, ns=(1, 1))  # as many bytes at another time
@@ -339,14 +342,14 @@ def test_inputs_are_found(tmp_path, capsys):
     for name in ("b/x.xml", "a/y.XML.GZ", "a/notes.txt", "a/y.xml.gz.md5"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    folder, pattern = documents.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
+    folder, pattern = input_files.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
     assert [os.path.basename(path) for path in folder] == ["x.xml", "y.XML.GZ"]
-    assert "files of other kinds are passed over: 1 of .md5, 1 of .txt" in capsys.readouterr().out
-    assert documents.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
+    assert "files of other kinds are skipped: 1 of .md5, 1 of .txt" in capsys.readouterr().out
+    assert input_files.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
     (tmp_path / "empty").mkdir()
     for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
         with pytest.raises(cli.UserError, match=what):
-            documents.find_files([str(tmp_path / missing)])
+            input_files.find_files([str(tmp_path / missing)])
 
 
 def test_finished_output_is_reused_or_defended(tmp_path, capsys):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.readers import pmc
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.shards import DataError
@@ -86,7 +86,7 @@ def counts_all(folder):
     problems = sum(isinstance(x, pmc.Problem) for x in found)
     assert problems + (len(found) - problems) / 2 == len(list(root.iter("{*}article")))
     # Only articles with one number in common have one key.
-    full = [x for x in pmc.read_articles(str(folder / SET)) if isinstance(x, pmc.FullText)]
+    full = [x for x in pmc.read_articles(str(folder / SET)) if isinstance(x, pmc_article.FullText)]
     keys = {x.key for x in found if not isinstance(x, pmc.Problem)}
     assert len(keys) >= len(set(map(_called, full)))
 
@@ -127,7 +127,7 @@ def keeps_titles(folder):
 def _words(folder):
     """The words of the one article of a file, which cannot be refused."""
     (article,) = pmc.read_articles(str(folder / FILE))
-    assert isinstance(article, pmc.FullText), article
+    assert isinstance(article, pmc_article.FullText), article
     parts = [x for paragraph in article.body for x in (paragraph.section, paragraph.text)]
     return set(re.findall(r"[a-z]{3,}", " ".join(parts)))
 
@@ -255,7 +255,11 @@ def keeps_order(folder):
     assert not (words - set(re.findall(r"q[0-9]+q", shown))), (words, shown)
     for paragraph in article.body:
         assert paragraph.text and len(paragraph.text.splitlines()) == 1
-        assert paragraph.kind in (pmc.PARAGRAPH, pmc.CAPTION, pmc.TABLE)
+        assert paragraph.kind in (
+            pmc_paragraphs.PARAGRAPH,
+            pmc_paragraphs.CAPTION,
+            pmc_paragraphs.TABLE,
+        )
     list(articles.read(str(folder / FILE), SELECTION, None))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep.corpora import clinical_sts, corpus
+from data_prep.corpora import clinical_sts, released_files
 from tfbio.task_types import tasks
 
 
@@ -83,12 +83,12 @@ def test_a_fraction_that_leaves_a_part_empty_is_refused(command, tmp_path, asked
 )
 def test_a_line_that_does_not_fit_is_named(train, message, tmp_path):
     release(tmp_path, train)
-    with pytest.raises(corpus.CorpusError, match=message):
+    with pytest.raises(released_files.CorpusError, match=message):
         clinical_sts.read_instances(tmp_path)
 
 
 def test_two_files_for_training_are_named(tmp_path):
     release(tmp_path, "A\tB\t1\n")
     (tmp_path / "train2.txt").write_text("A\tB\t1\n")
-    with pytest.raises(corpus.CorpusError, match=r"train2\.txt may both be for train"):
+    with pytest.raises(released_files.CorpusError, match=r"train2\.txt may both be for train"):
         clinical_sts.read_instances(tmp_path)

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from data_prep.corpora import corpus, i2b2_2010
+from data_prep.corpora import corpus_splits, i2b2_2010, released_files
 from tfbio.task_types import tasks
 
 TEXT = "Made up :\nInventol for made up  fever and ache .\n A scan showed ache .\n"
@@ -91,7 +91,7 @@ def test_relations(command, tmp_path):
 def test_concepts(tmp_path):
     release(tmp_path)
     splits, counts = i2b2_2010.read_instances(tmp_path, concepts=True)
-    corpus.write(tmp_path / "out", splits, False)
+    corpus_splits.write(tmp_path / "out", splits, False)
     sentences = tasks.TASKS["i2b2_2010_ner"].examples(str(tmp_path / "out"))["test"]
     tagged = [" ".join(map("/".join, zip(x.words, x.tags, strict=True))) for x in sentences]
     assert tagged == [
@@ -149,7 +149,7 @@ def test_a_list_of_notes_for_development(tmp_path):
     assert {row[0][0] for row in splits["dev"][1:]} == {"b", "c"}
     assert {row[0][0] for row in splits["train"][1:]} == {"a"}
     (tmp_path / "dev-docids.txt").write_text("b\nz\n")
-    with pytest.raises(corpus.CorpusError, match="lists z, which is no note for training"):
+    with pytest.raises(released_files.CorpusError, match="lists z, which is no note for training"):
         i2b2_2010.read_instances(tmp_path, str(tmp_path / "dev-docids.txt"))
 
 
@@ -168,15 +168,15 @@ def test_a_list_of_notes_for_development(tmp_path):
 )
 def test_a_line_that_does_not_fit_is_named(kind, content, message, tmp_path):
     release(tmp_path, **{kind: content})
-    with pytest.raises(corpus.CorpusError, match=message):
+    with pytest.raises(released_files.CorpusError, match=message):
         i2b2_2010.read_instances(tmp_path)
 
 
 def test_what_is_missing_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "test_data.tar.gz").unlink()
-    with pytest.raises(corpus.CorpusError, match=re.escape("no 0001.txt beside")):
+    with pytest.raises(released_files.CorpusError, match=re.escape("no 0001.txt beside")):
         i2b2_2010.read_instances(tmp_path)
     (tmp_path / "reference_standard_for_test_data.tar.gz").unlink()
-    with pytest.raises(corpus.CorpusError, match="no note of the test set"):
+    with pytest.raises(released_files.CorpusError, match="no note of the test set"):
         i2b2_2010.read_instances(tmp_path)

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from data_prep.corpora import corpus, notes, share_clefe
+from data_prep.corpora import notes, released_files, share_clefe
 from tfbio.task_types import tasks
 
 TEXT = (
@@ -149,16 +149,18 @@ def test_marks_are_blanked_and_nothing_moves(text, expected):
 )
 def test_a_mention_that_does_not_fit_is_named(gold, test_gold, message, tmp_path):
     release(tmp_path, gold=gold, test_gold=test_gold)
-    with pytest.raises(corpus.CorpusError, match=message):
+    with pytest.raises(released_files.CorpusError, match=message):
         share_clefe.read_instances(tmp_path)
 
 
 def test_a_missing_archive_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "Task1TestSetCorpus100.zip").unlink()
-    with pytest.raises(corpus.CorpusError, match="holds no note of the test set"):
+    with pytest.raises(released_files.CorpusError, match="holds no note of the test set"):
         share_clefe.read_instances(tmp_path)
     release(tmp_path)
     (tmp_path / "Task1Gold_SN2012.zip").unlink()
-    with pytest.raises(corpus.CorpusError, match=r"does not hold the mentions of .*00009-Z\.txt"):
+    with pytest.raises(
+        released_files.CorpusError, match=r"does not hold the mentions of .*00009-Z\.txt"
+    ):
         share_clefe.read_instances(tmp_path)

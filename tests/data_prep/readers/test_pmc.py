@@ -17,7 +17,7 @@ import pytest
 from lxml import etree
 from pubmed_parser.pubmed_oa_parser import parse_article_meta
 
-from data_prep.readers import pmc
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 from tests import reference
 from tfbio.formats import markup
 
@@ -53,7 +53,7 @@ def content(path):
 
 def read_one(path):
     (article,) = pmc.read_articles(path)
-    assert isinstance(article, pmc.FullText), article
+    assert isinstance(article, pmc_article.FullText), article
     return article
 
 
@@ -432,7 +432,7 @@ def test_metadata(tmp_path):
         "<trans-abstract><p>Voir.</p></trans-abstract>"
     )
     found = read(tmp_path, more=more, attributes='xml:lang="EN-us" article-type="letter"')
-    assert found.abstract == (pmc.Paragraph("Aim", "paragraph", "To see."),)
+    assert found.abstract == (pmc_paragraphs.Paragraph("Aim", "paragraph", "To see."),)
     assert (found.language, found.article_type, found.retracted) == ("en", "letter", True)
     assert (found.title, found.body) == ("A title", ())
     assert read(tmp_path).retracted is False
@@ -595,8 +595,10 @@ def test_a_package_with_good_and_bad_members(tmp_path, real, monkeypatch, compre
     assert pmc.is_archive(path)
     before = sorted(tmp_path.iterdir())
     found = list(pmc.read_articles(path))
-    assert [a.name for a in found if isinstance(a, pmc.FullText)] == [name for name, _ in members]
-    assert [a.body for a in found if isinstance(a, pmc.FullText)] == [
+    assert [a.name for a in found if isinstance(a, pmc_article.FullText)] == [
+        name for name, _ in members
+    ]
+    assert [a.body for a in found if isinstance(a, pmc_article.FullText)] == [
         read_one(path).body for path in files
     ]
     problems = {p.name: p.sentence for p in found if isinstance(p, pmc.Problem)}
@@ -696,7 +698,7 @@ def test_is_archive_goes_by_content(tmp_path, real):
 # getrusage would count what the parent process held when it started this one.
 MEASURE = """
 import re, sys
-from data_prep.readers import pmc
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
 articles = pmc.read_articles(sys.argv[1])

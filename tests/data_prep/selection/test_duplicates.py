@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.selection import duplicates, fingerprints
 
 
 def read(articles):
     """The first so many abstracts of each shipped file, newest versions only: {pmid: text}."""
     texts = {}
-    for path in documents.shipped_files(".xml.gz"):
+    for path in input_files.shipped_files(".xml.gz"):
         found = (citation for citation in pubmed.read_citations(path) if citation.sections)
         for citation in itertools.islice(found, articles):
             texts[int(citation.pmid)] = " ".join(text for *_, text in citation.sections)

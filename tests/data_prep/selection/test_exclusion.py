@@ -15,9 +15,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from data_prep import documents
-from data_prep.readers import pubmed
-from data_prep.selection import exclusion, fingerprints
+from data_prep.readers import input_files, pubmed
+from data_prep.selection import benchmark_files, exclusion, fingerprints
 from tests import reference
 from tfbio.base import cli
 
@@ -48,7 +47,7 @@ def load(tmp_path):
 def abstracts():
     """3,000 real articles' titles and abstracts together."""
     texts = []
-    for path in documents.shipped_files(".xml.gz"):
+    for path in input_files.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)
         for c in itertools.islice(found, 1500):
             texts.append(" ".join([c.title, *(t for *_, t in c.sections)]))
@@ -317,7 +316,7 @@ def test_real_abstracts_that_all_benchmarks_together_exclude():
     names += "ncbi_disease pubmedqa squad"
     excluded = exclusion.load([str(reference.corpus(name)) for name in names.split()])
     found = {}
-    for path in documents.shipped_files(".xml.gz"):
+    for path in input_files.shipped_files(".xml.gz"):
         for c in pubmed.read_citations(path):
             if c.sections:
                 text = " ".join([c.title, *(t for *_, t in c.sections)])
@@ -411,8 +410,8 @@ def test_a_file_may_repeat_another(tmp_path):
 
 def test_only_plain_numbers_are_ids():
     for text in (b"-5\n+7\n", "\u0665\u0665\n".encode(), b"1e5\n", b"1_000", b'{"pmid": -5}'):
-        assert exclusion.read(text)[0] == set()
-    assert exclusion.read(b"0055\nPMC12\n")[0] == {"0055", "PMC12"}
+        assert benchmark_files.read(text)[0] == set()
+    assert benchmark_files.read(b"0055\nPMC12\n")[0] == {"0055", "PMC12"}
 
 
 def test_entities_are_not_expanded(load, tmp_path):

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep.sentences import segments
+from data_prep.sentences import packing, segments
 from tfbio.base.document_records import read_documents
 from tfbio.text import tokenization
 
@@ -221,7 +221,7 @@ def test_full_sentences_lose_nothing_and_cross_documents(bounds, ids, max_length
 def test_packing_loses_no_text_and_little_room(bounds, ids, max_length, pairs):
     document_of = {end: number for number, own in enumerate(bounds) for end in own[1:]}
     ends = sorted(document_of)
-    examples = list(segments.pack(bounds, max_length, random.Random(0), pairs))
+    examples = list(packing.pack(bounds, max_length, random.Random(0), pairs))
     taken = Counter()
     cuts = singles = several = parted = places = 0
     for pieces in examples:
@@ -239,8 +239,8 @@ def test_packing_loses_no_text_and_little_room(bounds, ids, max_length, pairs):
             singles += bool(inside) and not piece.second
             parted += bool(piece.second)
             whole = any(own[0] == start and own[-1] == end for own in bounds)
-            assert size(piece)[1] >= segments.smallest_piece(max_length) or whole
-        assert len(documents) == len(pieces) <= segments.most_pieces(max_length)
+            assert size(piece)[1] >= packing.smallest_piece(max_length) or whole
+        assert len(documents) == len(pieces) <= packing.most_pieces(max_length)
         assert sum(size(piece)[0] for piece in pieces) <= max_length
         places += sum(size(piece)[0] for piece in pieces)
     assert taken == Counter(range(len(ids) - 2))
@@ -256,7 +256,7 @@ def test_packing_takes_documents_of_any_size():
         ends = list(itertools.accumulate(lengths, initial=0))
         documents = [[a, b] for a, b in itertools.pairwise(ends)]
         for max_length in (8, 64, 128):
-            examples = list(segments.pack(documents, max_length, random.Random(0)))
+            examples = list(packing.pack(documents, max_length, random.Random(0)))
             taken = sorted(span for pieces in examples for p in pieces for span in p.first)
             assert [i for a, b in taken for i in range(a, b)] == list(range(ends[-1]))
             for pieces in examples:

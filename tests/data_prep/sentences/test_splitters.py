@@ -6,8 +6,7 @@ import pytest
 import spacy
 
 from benchmarks import sentences as benchmark
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.sentences import senter, splitters
 from tests import reference
 from tfbio.base import cli
@@ -19,7 +18,7 @@ TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
 def texts():
     """Sections of real abstracts: 200 of the seventies, 200 recent ones."""
     found = []
-    for path in documents.shipped_files(".xml.gz"):
+    for path in input_files.shipped_files(".xml.gz"):
         sections = (text for c in pubmed.read_citations(path) for *_, text in c.sections)
         found += itertools.islice(sections, 200)
     return found

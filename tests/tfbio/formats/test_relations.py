@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.corpora import corpus, ddi
+from data_prep.corpora import corpus_splits, ddi
 from tests import reference
 from tests.tfbio.task_types.test_packing import SHAPE
 from tfbio.base import config
@@ -174,7 +174,7 @@ def marked():
     ("pooling", "keep"), [("first", False), ("mention", False), ("entity_start", True)]
 )
 def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path):
-    corpus.write(tmp_path / "ddi", marked, False)
+    corpus_splits.write(tmp_path / "ddi", marked, False)
     settings = config.load(FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
     settings = dataclasses.replace(
         settings,

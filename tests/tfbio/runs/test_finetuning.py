@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples as pretraining_examples
+from data_prep.running import pipeline
 from tests import reference
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
@@ -520,11 +521,12 @@ def other_run(request, documents_folder, vocabulary_of_kind, cpu, tmp_path_facto
     """A pretraining run with another vocabulary than WordPiece's, with its files' names."""
     kind, folder = request.param, tmp_path_factory.mktemp("other")
     examples, model = folder / "examples", str(folder / "model")
-    made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
-    vocab = str(vocabulary_of_kind[kind])
-    pretraining_examples.make_examples(
-        documents_folder, vocab, examples, shards=1, workers=1, **made
+    made = pretraining_examples.ExampleSettings(
+        "full_sentences", sequence_length=64, held_out_fraction=0.2, shards=1
     )
+    vocab = str(vocabulary_of_kind[kind])
+    runner = pipeline.Runner(workers=1)
+    pretraining_examples.make_examples(documents_folder, vocab, examples, made, runner=runner)
     settings = PretrainingConfig(
         objective="mlm",
         encoder=EncoderConfig(1500, 48, 48, 2, 4, 96, 64),
