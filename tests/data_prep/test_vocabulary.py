@@ -9,6 +9,7 @@ import pytest
 import sentencepiece
 
 from data_prep import vocabulary
+from data_prep.sentences import vocabulary_training
 from tfbio.base import cli
 from tfbio.base.document_records import hash_fraction, read_documents
 from tfbio.base.manifests import load_manifest, read_manifest
@@ -92,15 +93,15 @@ def test_it_is_a_bert_vocabulary(documents_folder, vocab_file):
 
 def test_cased_text_keeps_its_case():
     texts = ["DNA and RNA of Homo sapiens"] * 3
-    cased = vocabulary.train_wordpiece(lambda: texts, 60, lower_case=False)
+    cased = vocabulary_training.train_wordpiece(lambda: texts, 60, lower_case=False)
     assert "DNA" in cased and "dna" not in cased
-    assert "dna" in vocabulary.train_wordpiece(lambda: texts, 60, lower_case=True)
+    assert "dna" in vocabulary_training.train_wordpiece(lambda: texts, 60, lower_case=True)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
 def test_sentencepiece_has_albert_s_numbers(sentences, tmp_path, kind, lower_case):
-    model, text = vocabulary.train_sentencepiece(sentences, kind, 2000, lower_case)
+    model, text = vocabulary_training.train_sentencepiece(sentences, kind, 2000, lower_case)
     path = tmp_path / "a.model"
     path.write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -130,7 +131,7 @@ def test_transformers_loads_a_unigram_model(sentences, tmp_path, monkeypatch, lo
 
     # sentencepiece 0.2.3 wants a newer protobuf than TensorFlow 2.20 takes.
     monkeypatch.setattr(runtime_version, "ValidateProtobufRuntimeVersion", lambda *_: None)
-    model, _ = vocabulary.train_sentencepiece(sentences, "unigram", 2000, lower_case)
+    model, _ = vocabulary_training.train_sentencepiece(sentences, "unigram", 2000, lower_case)
     (tmp_path / "spiece.model").write_bytes(model)
     encoder = load_fast_tokenizer(tmp_path / "spiece.model")
     tokenizer = transformers.AlbertTokenizer.from_pretrained(
@@ -186,7 +187,7 @@ def test_a_sample_depends_on_ids_alone(documents_folder, tmp_path):
     ]
     texts = [text for document in chosen for text in (document.title, *document.sentences)]
     assert len(chosen) == number
-    assert vocabulary.train_wordpiece(lambda: texts, 800) == tokens.splitlines()
+    assert vocabulary_training.train_wordpiece(lambda: texts, 800) == tokens.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -195,8 +196,8 @@ def test_a_sample_depends_on_ids_alone(documents_folder, tmp_path):
         ("unigram", 50, "--size=50 is too small: .* alone are"),
         ("bpe", 50, "--size=50 is too small: .* alone are"),
         ("byte_bpe", 260, "--size=260 is too small: .* alone are 261"),
-        ("unigram", 90_000, r"--size=90000 is too large: .* no more than \d+ pieces"),
-        ("bpe", 90_000, r"--size=90000 is too large: .* no more than \d+ pieces"),
+        ("unigram", 90_000, r"--size=90000 is too large: .* no more than \d+ tokens"),
+        ("bpe", 90_000, r"--size=90000 is too large: .* no more than \d+ tokens"),
     ],
 )
 def test_sizes_that_do_not_suit_the_documents(documents_folder, tmp_path, kind, size, message):

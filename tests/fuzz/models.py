@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 import tf_keras as keras
 
-from data_prep import vocabulary
+from data_prep.sentences import vocabulary_training
 from tfbio import convert
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
@@ -72,7 +72,9 @@ ORIGINALS = ("electra", "tied", "uniform", "own_embeddings")
 def _vocabulary(folder: Path, name: str) -> Path:
     """Writes a vocabulary of the kind that the family has; returns its file."""
     if name == "roberta":
-        vocab, merges = vocabulary.train_byte_bpe(["aspirin and ibuprofen interact"] * 9, BYTES)
+        vocab, merges = vocabulary_training.train_byte_bpe(
+            ["aspirin and ibuprofen interact"] * 9, BYTES
+        )
         tokens = json.loads(vocab)
         # As many as wanted: some merges are never made in so short a text.
         for number in range(len(tokens), BYTES):

@@ -293,27 +293,24 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
     assert files_of(tmp_path / "out") == files_of(undisturbed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["documents", "examples"])
-def test_runs_killed_at_random_moments_end_with_the_same_bytes(
-    stage,
-    command,
-    running,
-    pubmed_slice,
-    undisturbed,
-    documents_folder,
-    vocab_file,
-    examples_folder,
-    files_of,
-    tmp_path,
-):
-    output = tmp_path / "out"
+@pytest.fixture
+def killed_stage(request, pubmed_slice, undisturbed, documents_folder, vocab_file, tmp_path):
+    """Returns a stage, its flags, and the folder with the output that it must end with."""
+    stage, output = request.param, tmp_path / "out"
     if stage == "documents":
-        flags, expected = documents_flags(pubmed_slice, output), undisturbed
-    else:
-        flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", f"--output={output}"]
-        flags += ["--sequence_length=64", "--held_out_fraction=0.2", "--shards=4", "--workers=2"]
-        expected = examples_folder
+        return stage, documents_flags(pubmed_slice, output), undisturbed
+    flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", f"--output={output}"]
+    flags += ["--sequence_length=64", "--held_out_fraction=0.2", "--shards=4", "--workers=2"]
+    return stage, flags, request.getfixturevalue("examples_folder")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_stage", ["documents", "examples"], indirect=True)
+def test_runs_killed_at_random_moments_end_with_the_same_bytes(
+    killed_stage, command, running, files_of, tmp_path
+):
+    stage, flags, expected = killed_stage
+    output = tmp_path / "out"
     line = [sys.executable, "-m", f"data_prep.{stage}", *flags]
     rng = random.Random(0)
     kills = 0
