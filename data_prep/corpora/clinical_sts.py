@@ -1,11 +1,11 @@
-"""MedSTS and ClinicalSTS: two sentences of clinical notes, and how similar they are, from 0 to 5.
+"""Makes the files of MedSTS and ClinicalSTS: two clinical sentences, how similar from 0 to 5.
 
     python -m data_prep.corpora.clinical_sts --input=ClinicalSTS --output=out/clinical_sts
 
-Reads two files of the organisers of which the one has "train" in its name, the other "test", both
-.txt or .tsv: a line is two sentences and their score, tab-separated. An instance, below the header
-`index, sentence1, sentence2, score`, is the number of the line and these. BLUE's files, which have
-more columns, need no command: the task reads them as they are.
+Reads two files of the organisers, .txt or .tsv, one with "train" in its name and one with "test". A
+line is two sentences and their score, tab-separated. An example, below the header `index,
+sentence1, sentence2, score`, is the number of the line and these. BLUE's files, which have more
+columns, need no command: the task reads them as they are.
 
 The release has no split for development. As in BLUE, a tenth of the pairs for training is held out
 (75 of 750 in MedSTS). With `--dev_fraction=0.2` it is a fifth, as in Table 1 of BioELECTRA's paper:
@@ -27,13 +27,20 @@ from tfbio.base import cli
 HEADER = ("index", "sentence1", "sentence2", "score")
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, dev_fraction: float = corpus_splits.DEV_FRACTION
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The header and the instances of each split; `dev_fraction` of "train" become "dev".
+    """Reads the pairs of sentences of the release.
+
+    Args:
+      source: the release.
+      dev_fraction: share of the pairs for training that are for development.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
-      CorpusError: the release cannot be used, or a split has no instance.
+      CorpusError: the release cannot be used, or a split has no example.
     """
     rows = {}
     for split in ("train", "test"):
@@ -57,7 +64,7 @@ def read_instances(
 
 
 def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the instances of one file."""
+    """Yields the examples of one file."""
     for number, (first, second, score) in file.rows(3):
         try:
             fits = 0 <= float(score) <= 5 and first.strip() and second.strip()
@@ -72,10 +79,10 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, corpus_flags.dev_fraction())
+    splits = read_examples(flag.input, corpus_flags.dev_fraction())
     corpus_splits.write(flag.output, splits, flag.overwrite)
     corpus_splits.say_counts(
         {split: rows[1:] for split, rows in splits.items()}, lambda row: ["pairs"]

@@ -1,4 +1,4 @@
-"""EBM-PICO as BLURB has it: words of trial abstracts as participants, interventions or outcomes.
+"""Makes BLURB's files of EBM-PICO: words as participants, interventions or outcomes of trials.
 
     python -m data_prep.corpora.ebm_pico --input=ebm_nlp_2_00.tar.gz \\
         --index=data_generation/indexing/ebmnlp --output=out/ebm_pico
@@ -6,8 +6,8 @@
 Reads EBM-NLP 2.00 (<https://github.com/bepnye/EBM-NLP>): its tokens, and the labels "aggregated",
 "starting_spans", for testing those of medical professionals ("gold"). An abstract is a line
 `-DOCSTART- (PMID)`, a blank line, and a line for each token with its tag: I-PAR, I-INT, I-OUT or O;
-a token that is of several has the last of these three. A blank line follows each token ".". The
-splits are lists of abstracts, BLURB's `indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
+a token of several elements has the last of these three tags. A blank line follows each token ".".
+The splits are lists of abstracts, BLURB's `indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
 """
 
 from __future__ import annotations
@@ -27,24 +27,32 @@ DOCUMENTS = r"documents/\d+\.tokens"
 LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^/]*\.ann"
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The lines of each split; appends the abstracts that no list names to `left`.
+    """Reads the tagged abstracts of the release.
+
+    Args:
+      source: the release.
+      index: the folder of BLURB's lists.
+      left: gets the abstracts that no list names.
+
+    Returns:
+      The lines of each split.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    found = released_files.find(source, f"{DOCUMENTS}|{LABELS}")
+    by_key = released_files.find(source, f"{DOCUMENTS}|{LABELS}")
     for element in TAGS:
         for part in ("train", "test/gold"):
             folder = f"aggregated/starting_spans/{element}/{part}/"
-            if not any(key.startswith(folder) for key in found):
+            if not any(key.startswith(folder) for key in by_key):
                 raise released_files.CorpusError(
                     f"{source} holds no labels in {folder}, without which all {element} would be "
                     "taken for none: give the whole of EBM-NLP 2.00."
                 )
-    files = {_name(key): f for key, f in found.items()}
+    files = {_name(key): f for key, f in by_key.items()}
     splits: dict[str, list[tuple[str, ...]]] = {}
     listed: set[str] = set()
     for split in corpus_splits.SPLITS:
@@ -65,7 +73,7 @@ def read_instances(
 
 
 def _name(key: str) -> tuple[str, str]:
-    """What a file holds ("documents", or the element that it labels), and its PMID."""
+    """Returns "documents" or the element that a file labels, and the file's PMID."""
     parts = key.split("/")
     kind = parts[0] if parts[0] == "documents" else parts[2]
     return kind, parts[-1].partition(".")[0]
@@ -74,7 +82,16 @@ def _name(key: str) -> tuple[str, str]:
 def read_abstract(
     pmid: str, files: Mapping[tuple[str, str], released_files.File]
 ) -> Iterator[tuple[str, ...]]:
-    """Yields the lines of an abstract; an element that it has no labels of is not in it."""
+    """Yields the lines of an abstract.
+
+    Args:
+      pmid: of the abstract.
+      files: the tokens of each abstract, by ("documents", PMID), and its labels, by (element,
+        PMID); without a file it has no words of that element.
+
+    Raises:
+      CorpusError: there are not as many labels as tokens.
+    """
     tokens = files["documents", pmid].text().split()
     tags = ["O"] * len(tokens)
     for element, tag in TAGS.items():
@@ -97,16 +114,16 @@ def read_abstract(
 
 
 def tags_of(row: Sequence[str]) -> Sequence[str]:
-    """The tag of a line, if it has one."""
+    """Returns the tag of a line, if it has one."""
     return row[1:]
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
-    splits = read_instances(flag.input, flag.index, left)
+    splits = read_examples(flag.input, flag.index, left)
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     corpus_splits.say_counts(splits, tags_of)
 

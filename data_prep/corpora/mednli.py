@@ -1,9 +1,9 @@
-"""MedNLI as BLUE has it: two sentences, and whether the second follows from the first.
+"""Makes BLUE's files of MedNLI: two sentences, and whether the second follows from the first.
 
     python -m data_prep.corpora.mednli --input=mednli-1.0.0.zip --output=out/mednli
 
 Reads what credentialed users get from <https://physionet.org/content/mednli/>:
-mli_train_v1.jsonl, mli_dev_v1.jsonl and mli_test_v1.jsonl. An instance, below the header `index,
+mli_train_v1.jsonl, mli_dev_v1.jsonl and mli_test_v1.jsonl. An example, below the header `index,
 sentence1, sentence2, label`, is the pair's id, both sentences, and entailment, contradiction or
 neutral.
 """
@@ -22,8 +22,14 @@ HEADER = ("index", "sentence1", "sentence2", "label")
 LABELS = ("contradiction", "entailment", "neutral")
 
 
-def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
-    """The header and the instances of each split.
+def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
+    """Reads the pairs of sentences of the release.
+
+    Args:
+      source: the release.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
       CorpusError: the release cannot be used.
@@ -41,7 +47,7 @@ def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]
 
 
 def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the instances of one file."""
+    """Yields the examples of one file."""
     for number, line in enumerate(file.text().removesuffix("\n").split("\n"), start=1):
         where = f"{file.path}, line {number}"
         match released_files.File(where, line.encode()).json():
@@ -60,10 +66,10 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input)
+    splits = read_examples(flag.input)
     corpus_splits.write(flag.output, splits, flag.overwrite)
     corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 

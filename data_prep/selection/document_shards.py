@@ -48,7 +48,7 @@ def write(
 
     Args:
       group: the unit; "newest", its `versions.ROW`s with their verdicts, and "duplicates",
-        `duplicates.FOUND` rows, as bytes.
+        `duplicates.DUPLICATE` rows, as bytes.
       problems: of all inputs.
       writer: how to write.
     """
@@ -59,7 +59,7 @@ def write(
     if work_folder.shard_is_done(writer.output, file):
         return
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
-    alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.FOUND)
+    alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.DUPLICATE)
     alike = duplicates.merge([alike])
     texts = set(kept_texts.texts_of(rows[rows["reason"] == 0]).tolist())
     texts -= set(alike["row"].tolist())

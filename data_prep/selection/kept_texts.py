@@ -57,7 +57,7 @@ def duplicate_texts(
       only_exact: only those with the same words, not those that are nearly the same.
 
     Yields:
-      A unit, and `duplicates.FOUND` rows of its texts that repeat a better one.
+      A unit, and `duplicates.DUPLICATE` rows of its texts that repeat a better one.
     """
     repeated = duplicates.find(np.frombuffer(b"".join(group[1]), duplicates.ROW))
     if only_exact:

@@ -93,7 +93,7 @@ def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_
     assert done.returncode == 0, done.stderr
     assert output.read_text() == done.stdout
     table, definition = done.stdout.split("\n\n")
-    assert definition.startswith("A word of documents is what stands between whitespace")
+    assert definition.startswith("A word of documents is a run between whitespace")
     head, _, *rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.split("\n")]
     assert head[0] == "vocabulary" and head[5:] == [
         "tokens per word",

@@ -1,4 +1,4 @@
-"""The readers of released corpora: from the files of a release to the instances of each split."""
+"""The readers of released corpora: from the files of a release to the examples of each split."""
 
 import importlib
 import io

@@ -225,7 +225,7 @@ def test_file(tmp_path_factory):
         folder = tmp_path_factory.mktemp(task)
         if task == "pubmedqa":
             source = reference.corpus("pubmedqa/ori_pqal.json.gz")
-            corpus_splits.write(str(folder), pubmedqa.read_instances(source), True)
+            corpus_splits.write(str(folder), pubmedqa.read_examples(source), True)
         elif task == "bioasq":  # cannot be shared
             rows = [f"{i:024x}\tIs it?\tIt is.\t{'no' if i % 3 else 'yes'}\n" for i in range(140)]
             (folder / "test.tsv").write_text("".join(rows))

@@ -97,7 +97,7 @@ def data_of(tmp_path_factory):
                 (folder / f"{split}.json").write_text(text, encoding="utf-8")
             return str(folder)
         if name == "pubmedqa":
-            splits = pubmedqa.read_instances(reference.corpus("pubmedqa/ori_pqal.json.gz"), 0)
+            splits = pubmedqa.read_examples(reference.corpus("pubmedqa/ori_pqal.json.gz"), 0)
             corpus_splits.write(str(folder), splits, True)
             return str(folder)
         for split in SPLITS:

@@ -42,7 +42,7 @@ def test_a_ninth_is_for_development(name, tmp_path):
     rows = [(f"@GENE$ {i} @DISEASE$", str(i % 2)) for i in range(20)]
     release(tmp_path, 1, rows[:2], rows[:2])
     release(tmp_path, 10, rows[:18], rows[18:])
-    corpus_splits.write(tmp_path / "out", biobert_folds.read_instances(tmp_path, 10), False)
+    corpus_splits.write(tmp_path / "out", biobert_folds.read_examples(tmp_path, 10), False)
     examples = tasks.TASKS[name].examples(str(tmp_path / "out"))
     found = [(x.text, x.label) for split in corpus_splits.SPLITS for x in examples[split]]
     assert found == rows and [len(x) for x in examples.values()] == [16, 2, 2]
@@ -54,14 +54,14 @@ def test_what_does_not_fit_is_named(tmp_path):
     with pytest.raises(
         released_files.CorpusError, match="row 0 of train: expected the label 0 or 1"
     ):
-        biobert_folds.read_instances(tmp_path, 1)
+        biobert_folds.read_examples(tmp_path, 1)
     release(tmp_path, 2, rows[:3], rows)
     with pytest.raises(released_files.CorpusError, match="has 3 lines, of which 0 cannot be"):
-        biobert_folds.read_instances(tmp_path, 2)
+        biobert_folds.read_examples(tmp_path, 2)
     release(tmp_path, 3, rows, rows)
     (tmp_path / "3" / "test.tsv").write_text("A\t1\t0\n")
     with pytest.raises(released_files.CorpusError, match=r"test\.tsv, line 1: expected the header"):
-        biobert_folds.read_instances(tmp_path, 3)
+        biobert_folds.read_examples(tmp_path, 3)
     (tmp_path / "3" / "test.tsv").unlink()
     with pytest.raises(released_files.CorpusError, match=r"lacks 3/train\.tsv or 3/test\.tsv"):
-        biobert_folds.read_instances(tmp_path, 3)
+        biobert_folds.read_examples(tmp_path, 3)

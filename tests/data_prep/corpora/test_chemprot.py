@@ -26,10 +26,10 @@ def test_the_published_files_byte_for_byte(punkt, command, tmp_path):
     for split in corpus_splits.SPLITS:
         published = gzip.decompress((data / f"blurb/{split}.tsv.gz").read_bytes())
         assert (tmp_path / f"{split}.tsv").read_bytes() == published
-    # Table 1 of the BioELECTRA paper: 18,035, 11,268 and 15,745 instances.
+    # Table 1 of the BioELECTRA paper: 18,035, 11,268 and 15,745 examples.
     left, *counts = done.stdout.splitlines()
     assert left == "left out, see left_out.jsonl: repeated 171, not in one sentence 88"
-    # What is in the release is an instance's label, or a line.
+    # What is in the release is an example's label, or a line.
     lines = [json.loads(x) for x in (tmp_path / "left_out.jsonl").read_text().splitlines()]
     for split, relations in {"training": 6437, "development": 3558, "test": 5744}.items():
         own = [x for x in lines if x["file"].startswith(f"chemprot_{split}_relations")]
@@ -66,7 +66,7 @@ def made(text, mentions, relations=()):
     lines = [f"7\t{label}\tY \tNAME\tArg1:{a}\tArg2:{b}\n" for label, a, b in relations]
     texts = {"7": text}
     return list(
-        chemprot.instances(
+        chemprot.examples(
             texts,
             chemprot.read_mentions(released_files.File("e", "".join(entities).encode()), texts),
             chemprot.read_relations(released_files.File("r", "".join(lines).encode()))
@@ -117,7 +117,7 @@ def test_what_stands_where(text, chemical, gene, expected):
 def test_markers_instead_of_dummies(punkt):
     """Every row of the corpus: between the markers is what a dummy stands for."""
     source = reference.corpus("chemprot/original")
-    both = [chemprot.read_instances(source, entities) for entities in ("dummy", "marker")]
+    both = [chemprot.read_examples(source, entities) for entities in ("dummy", "marker")]
     for split in corpus_splits.SPLITS:
         for (id_, masked, label), (own_id, marked, own_label) in zip(
             both[0][split], both[1][split], strict=True
@@ -169,7 +169,7 @@ def release(folder, **tables):
 def test_a_made_up_release(punkt, tmp_path):
     release(tmp_path)
     row = ("7.T1.T2", "@CHEMICAL$ meets @GENE$.", "CPR:4")
-    assert chemprot.read_instances(tmp_path) == dict.fromkeys(corpus_splits.SPLITS, [row])
+    assert chemprot.read_examples(tmp_path) == dict.fromkeys(corpus_splits.SPLITS, [row])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_made_up_release(punkt, tmp_path):
 def test_a_line_that_does_not_fit_is_named(punkt, table, content, message, tmp_path):
     release(tmp_path, **{table: content})
     with pytest.raises(released_files.CorpusError, match=message):
-        chemprot.read_instances(tmp_path)
+        chemprot.read_examples(tmp_path)
 
 
 def test_a_missing_archive_is_named(punkt, command, fails_in_one_sentence, tmp_path):

@@ -49,7 +49,7 @@ def test_development_as_in_table_1_of_bioelectras_paper(command, tmp_path):
     assert held.isdisjoint(x.id for x in examples["train"])
     # The same pair is not on both sides.
     assert all((str(i + 1) in held) == (str(1601 + i) in held) for i in range(41))
-    assert len(clinical_sts.read_instances(tmp_path / "in")["dev"]) == 1 + 165
+    assert len(clinical_sts.read_examples(tmp_path / "in")["dev"]) == 1 + 165
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_fraction_that_leaves_a_part_empty_is_refused(command, tmp_path, asked
 def test_a_line_that_does_not_fit_is_named(train, message, tmp_path):
     release(tmp_path, train)
     with pytest.raises(released_files.CorpusError, match=message):
-        clinical_sts.read_instances(tmp_path)
+        clinical_sts.read_examples(tmp_path)
 
 
 def test_two_files_for_training_are_named(tmp_path):
     release(tmp_path, "A\tB\t1\n")
     (tmp_path / "train2.txt").write_text("A\tB\t1\n")
     with pytest.raises(released_files.CorpusError, match=r"train2\.txt may both be for train"):
-        clinical_sts.read_instances(tmp_path)
+        clinical_sts.read_examples(tmp_path)

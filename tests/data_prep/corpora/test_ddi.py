@@ -27,7 +27,7 @@ def test_the_published_files_but_for_what_the_makers_mended(command, tmp_path):
     done = command("corpora.ddi", *flags)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "left_out.jsonl").read_bytes() == b""  # BLURB's lists name every file
-    # Table 1 of the BioELECTRA paper: 25,296, 2,496 and 5,716 instances.
+    # Table 1 of the BioELECTRA paper: 25,296, 2,496 and 5,716 examples.
     assert done.stdout.splitlines() == [
         "train: 725 DDI-advise, 1,486 DDI-effect, 21,745 DDI-false, 177 DDI-int, "
         "1,163 DDI-mechanism",
@@ -50,7 +50,7 @@ def test_the_published_files_but_for_what_the_makers_mended(command, tmp_path):
 def test_markers_stand_where_the_dummies_do():
     data = reference.corpus("ddi2013")
     both = [
-        ddi.read_instances(data / "original", data / "blurb/index", entities)
+        ddi.read_examples(data / "original", data / "blurb/index", entities)
         for entities in ("dummy", "marker")
     ]
     overlaps = 0
@@ -194,7 +194,7 @@ def test_both_layouts_are_read(tmp_path):
             tmp_path,
             (f"{train}/DrugBank/A acid_ddi.xml", f"{train}/MedLine/2.xml", f"{test}/MedLine/3.xml"),
         )
-        splits = ddi.read_instances(tmp_path, tmp_path)
+        splits = ddi.read_examples(tmp_path, tmp_path)
         assert [len(splits[split]) for split in corpus_splits.SPLITS] == [1, 1, 1]
 
 

@@ -128,7 +128,7 @@ def test_offsets_beyond_the_note_are_counted_and_named(tmp_path):
     tags = event("no such text", 1_000_000) + event("fevers & chills", 15)
     release(tmp_path, "2012", {"1": note(BODY, tags), "2": note(BODY, tags)}, {"3": note(BODY, "")})
     left = []
-    splits, counts = i2b2_notes.read_instances(tmp_path, "2012", left)
+    splits, counts = i2b2_notes.read_examples(tmp_path, "2012", left)
     assert counts[i2b2_notes.OUTSIDE] == 2 and counts[notes.MENTIONS] == 4
     assert [(id_, path[-5:], reason) for id_, path, reason in left] == [
         ("E1000000", "1.xml", "outside"),
@@ -150,7 +150,7 @@ def test_health_information_of_2014_by_patient(tmp_path):
         f"{patient}-0{i}": note(body, PHI, "\n") for patient in range(100, 120) for i in (1, 2)
     }
     release(tmp_path, "2014", train, {"200-01": note(body, PHI, "\n")})
-    splits, counts = i2b2_notes.read_instances(tmp_path, "2014")
+    splits, counts = i2b2_notes.read_examples(tmp_path, "2014")
     corpus_splits.write(tmp_path / "out", splits, False)
     examples = tasks.TASKS["i2b2_2014"].examples(str(tmp_path / "out"))
     expected = "Mr/O ./O Doe/B-PATIENT 2069in/B-DATE Spaceport/B-LOCATION-OTHER ./O"
@@ -179,14 +179,14 @@ def test_health_information_of_2014_by_patient(tmp_path):
 def test_a_note_that_does_not_fit_is_named(content, message, tmp_path):
     release(tmp_path, "2012", {"1": content}, {"2": note(BODY, EVENTS)})
     with pytest.raises(released_files.CorpusError, match=message):
-        i2b2_notes.read_instances(tmp_path, "2012")
+        i2b2_notes.read_examples(tmp_path, "2012")
 
 
 def test_the_other_year_or_half_of_it_is_named(tmp_path):
     release(tmp_path, "2012", {"1": note(BODY, EVENTS)}, {"2": note(BODY, EVENTS)})
     with pytest.raises(released_files.CorpusError, match="holds no file of the corpus"):
-        i2b2_notes.read_instances(tmp_path, "2014")
+        i2b2_notes.read_examples(tmp_path, "2014")
     for split, files in (("train", ({}, "2")), ("test", ("1", {}))):
         release(tmp_path, "2012", *({x: note(BODY, EVENTS) for x in names} for names in files))
         with pytest.raises(released_files.CorpusError, match=f"holds no note of the {split} set"):
-            i2b2_notes.read_instances(tmp_path, "2012")
+            i2b2_notes.read_examples(tmp_path, "2012")

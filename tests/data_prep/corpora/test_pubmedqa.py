@@ -35,7 +35,7 @@ def test_the_published_splits(command, tmp_path):
     truth = json.loads((data / "test_ground_truth.json").read_text())
     assert {row[0]: row[3] for row in rows} == truth
     for fold, ids in known["folds"].items():
-        splits = pubmedqa.read_instances(data, int(fold))
+        splits = pubmedqa.read_examples(data, int(fold))
         assert {split: [row[0] for row in splits[split]] for split in ids} == ids
 
 
@@ -66,7 +66,7 @@ GOOD = {"QUESTION": "Is it?", "CONTEXTS": ["It", "is."], "final_decision": "yes"
 def test_what_does_not_fit_is_named(content, message, tmp_path):
     (tmp_path / "ori_pqal.json").write_text(json.dumps(content))
     with pytest.raises(released_files.CorpusError, match=message):
-        pubmedqa.read_instances(tmp_path)
+        pubmedqa.read_examples(tmp_path)
 
 
 def test_no_json_is_one_sentence(command, fails_in_one_sentence, tmp_path):

@@ -202,13 +202,13 @@ def test_huge_buckets(words):
 
 
 def test_nothing_in_nothing_out():
-    assert duplicates.find(np.zeros(0, duplicates.ROW)).dtype == duplicates.FOUND
+    assert duplicates.find(np.zeros(0, duplicates.ROW)).dtype == duplicates.DUPLICATE
     assert len(duplicates.merge([])) == 0
 
 
 def test_merge_prefers_exact():
     found = np.array(
-        [(0, 1, 0, 9, False), (0, 1, 0, 8, False), (0, 1, 5, 5, True)], duplicates.FOUND
+        [(0, 1, 0, 9, False), (0, 1, 0, 8, False), (0, 1, 5, 5, True)], duplicates.DUPLICATE
     )
     for order in itertools.permutations(range(3)):
         merged = duplicates.merge([found[[i]] for i in order])

@@ -165,7 +165,7 @@ def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
 def marked():
     """The start of each split of DDI, with markers."""
     data = reference.corpus("ddi2013")
-    splits = ddi.read_instances(data / "original", data / "blurb/index", "marker")
+    splits = ddi.read_examples(data / "original", data / "blurb/index", "marker")
     return {name: rows[:64] for name, rows in splits.items()}
 
 
