@@ -342,19 +342,6 @@ def test_a_file_that_goes_away_meanwhile(tmp_path, monkeypatch, module, moment):
     assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:9"]
 
 
-def test_folders_behind_links_are_read_once(tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "deeper").mkdir(parents=True)
-    (elsewhere / "deeper" / "a.xml").touch()
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/first").symlink_to(elsewhere)
-    (tmp_path / "in/second").symlink_to(elsewhere)
-    (elsewhere / "deeper" / "back").symlink_to(tmp_path / "in")
-    assert input_files.find_files([str(tmp_path / "in")]) == [
-        str(tmp_path / "in/first/deeper/a.xml")
-    ]
-
-
 def test_a_folder_that_cannot_be_listed_is_not_passed_over(tmp_path, monkeypatch):
     (tmp_path / "locked").mkdir()
     (tmp_path / "a.xml").touch()

@@ -17,7 +17,6 @@ from data_prep.readers import input_files, pmc, pubmed
 from data_prep.running import pipeline
 from data_prep.selection import articles, boilerplate, document_shards, units
 from tests import reference
-from tfbio.base import cli
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest, verify
 from tfbio.base.shards import DataError
@@ -336,20 +335,6 @@ def test_a_small_file_that_goes_on_and_on_is_bad(tmp_path, monkeypatch):
     assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:1"]
     (problem,) = manifest.problems
     assert problem.startswith("b.xml: its text has more than 100 characters")
-
-
-def test_inputs_are_found(tmp_path, capsys):
-    for name in ("b/x.xml", "a/y.XML.GZ", "a/notes.txt", "a/y.xml.gz.md5"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    folder, pattern = input_files.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
-    assert [os.path.basename(path) for path in folder] == ["x.xml", "y.XML.GZ"]
-    assert "files of other kinds are skipped: 1 of .md5, 1 of .txt" in capsys.readouterr().out
-    assert input_files.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
-    (tmp_path / "empty").mkdir()
-    for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
-        with pytest.raises(cli.UserError, match=what):
-            input_files.find_files([str(tmp_path / missing)])
 
 
 def test_finished_output_is_reused_or_defended(tmp_path, capsys):
