@@ -125,7 +125,7 @@ def make_documents(
     times = _digest_of_times(paths)
     work = work_folder.open_work(output, described | {"times": times}, overwrite)
     if excluded:
-        units.save_exclusion(work, excluded)
+        excluded.save(storage.at(work, units.EXCLUSION))
     inputs = units.divide(paths, sizes)
     add_steps = functools.partial(
         _add_steps,

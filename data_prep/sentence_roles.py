@@ -42,7 +42,14 @@ def split_of(article: str, held_out_fraction: float) -> str:
 
 
 def roles(document: Document) -> list[str] | None:
-    """Returns the label of each sentence, or None if the document does not suit the task."""
+    """Returns the label of each sentence of a document.
+
+    Args:
+      document: an abstract, or a full text.
+
+    Returns:
+      One of `LABELS` for each sentence; None if the document does not suit the task.
+    """
     if document.id != document.article:
         return None  # no abstract: a full text's sections have titles of the authors' own
     labels = [section.lower() for section in document.sections]

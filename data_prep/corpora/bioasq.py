@@ -68,7 +68,15 @@ def read_examples(
 def read_file(
     file: released_files.File, left: corpus_splits.LeftOut
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the yes/no questions of one file; appends the others to `left`."""
+    """Yields the yes/no questions of one file.
+
+    Args:
+      file: of the release.
+      left: gets the other questions.
+
+    Raises:
+      CorpusError: it has no list of questions, or one that lacks a part.
+    """
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
         raise released_files.CorpusError(f"{file.path} has no list of questions.")

@@ -64,7 +64,14 @@ def read_examples(
 
 
 def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the examples of one file."""
+    """Yields the examples of one file.
+
+    Args:
+      file: of the release.
+
+    Raises:
+      CorpusError: a line is not two sentences and a score.
+    """
     for number, (first, second, score) in file.rows(3):
         try:
             fits = 0 <= float(score) <= 5 and first.strip() and second.strip()

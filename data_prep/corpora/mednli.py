@@ -47,7 +47,14 @@ def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]
 
 
 def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the examples of one file."""
+    """Yields the examples of one file.
+
+    Args:
+      file: of the release.
+
+    Raises:
+      CorpusError: a line is no labelled pair.
+    """
     for number, line in enumerate(file.text().removesuffix("\n").split("\n"), start=1):
         where = f"{file.path}, line {number}"
         match released_files.File(where, line.encode()).json():

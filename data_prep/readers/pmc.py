@@ -127,9 +127,11 @@ class _Tape:
         self._position, self._limit, self._last = 0, 0, b""
 
     def allow(self, size: int) -> None:
+        """Allows `size` bytes to be read from here on."""
         self._limit = self._position + size
 
     def read(self, size: int) -> bytes:
+        """Reads up to `size` bytes; refuses where more was read than allowed, or a bomb."""
         if self._position > self._limit:
             raise tarfile.ReadError("a header is too long")
         data = self._stream.read(size)
@@ -140,6 +142,7 @@ class _Tape:
         return data
 
     def check_end(self) -> None:
+        """Checks that the stream ended as archives do."""
         # tarfile takes the end of the data, or a damaged header, for the end of the archive.
         if self._last.strip(b"\0") or len(self._last) < 1024:
             raise tarfile.ReadError("it does not end as archives do")
@@ -208,6 +211,7 @@ class _Source:
         self.position, self.limit = 0, MAX_ARTICLE_BYTES
 
     def peek(self, size: int) -> bytes:
+        """Reads up to `size` bytes that `read` will return again."""
         data = self._stream.read(size)
         self._head += data
         if len(self._head) > MAX_HEADER_BYTES:
@@ -215,6 +219,7 @@ class _Source:
         return data
 
     def read(self, size: int) -> bytes:
+        """Reads up to `size` bytes, or all that was looked at; refuses a too long article."""
         data = bytes(self._head) or self._stream.read(size)
         self._head.clear()
         self.position += len(data)

@@ -90,7 +90,7 @@ class Citation:
       publication_types: NLM's names, such as "Review".
       retracted: it says of itself that it was retracted.
       deleted: the file withdraws this version of the PMID; it says nothing else about it.
-      book: it is a chapter of a book, of which nothing else is read.
+      book: it is a chapter of a book; only its PMID is read.
     """
 
     pmid: str

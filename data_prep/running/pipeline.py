@@ -172,7 +172,7 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
                 deaths.append(arguments.exc_value)
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         elif not deaths and not isinstance(arguments.exc_value, grpc.RpcError):
-            # Such an error is that of a thread which reads what the dead process would have sent.
+            # An RpcError after a death is that of a thread that reads from the dead process.
             before(arguments)
 
     threading.excepthook = hook
@@ -258,6 +258,9 @@ def _silence_libraries(is_local: bool) -> None:
 def check_runner(name: str) -> None:
     """Checks that Beam knows a runner, and that its packages are installed.
 
+    Args:
+      name: of the runner.
+
     Raises:
       UsageError: it does not, or they are not.
     """
@@ -276,6 +279,9 @@ def check_flags(args: Sequence[str]) -> None:
     """Checks that Beam knows some flags; Beam itself would only log a warning.
 
     A job server may know more than Beam, so this is for the local runner.
+
+    Args:
+      args: the flags.
 
     Raises:
       UsageError: one is unknown.

@@ -49,6 +49,7 @@ class _Display:
         self._bar = tqdm(disable=not self.is_bar, unit="step")
 
     def update(self) -> None:
+        """Counts the steps, and shows their number."""
         done = {prefix: len(work_folder.step_files(self._work, prefix)) for prefix in self._steps}
         totals = {
             prefix: len(list(self._work.glob(total))) if isinstance(total, str) else total
@@ -63,4 +64,5 @@ class _Display:
         self._printed = text
 
     def close(self) -> None:
+        """Ends the bar."""
         self._bar.close()

@@ -21,7 +21,7 @@ from tfbio.base.shards import DataError, Shard
 
 WORK = ".work"
 
-# What the stages call their shards.
+# The names of the stages' shards.
 _SHARD = re.compile(r"(documents|train|heldout)-\d{5}(-of)?-\d{5}\.tfrecord")
 
 
@@ -144,7 +144,12 @@ def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> N
 
 
 def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
-    """Returns the note of one step, or None if it is not finished."""
+    """Returns the note of one step, or None if it is not finished.
+
+    Args:
+      work: the working folder.
+      name: of the step.
+    """
     try:
         return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
     except OSError:
@@ -152,7 +157,12 @@ def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
 
 
 def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
-    """Returns the notes of the finished steps whose names begin with `prefix`, in order of name."""
+    """Returns the notes of finished steps, in order of name.
+
+    Args:
+      work: the working folder.
+      prefix: of the steps' names.
+    """
     return [json.loads(path.read_text(encoding="utf-8")) for path in step_files(work, prefix)]
 
 
@@ -173,7 +183,12 @@ def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
 
 
 def step_files(work: str | os.PathLike, prefix: str) -> list[Path]:
-    """Returns the files of the finished steps whose names begin with `prefix`, in order of name."""
+    """Returns the files of the notes of finished steps, in order of name.
+
+    Args:
+      work: the working folder.
+      prefix: of the steps' names.
+    """
     return sorted(storage.at(work).glob(f"{prefix}*.json"))
 
 

@@ -79,6 +79,9 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
 def members(path: str) -> Iterator[tuple[str, bytes]]:
     """Yields the name and content of every text file in a file, folder or archive.
 
+    Args:
+      path: of the file, folder or archive.
+
     Raises:
       UserError: the path does not exist, or a file cannot be read or is too large.
     """

@@ -26,11 +26,12 @@ import hashlib
 import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from data_prep.selection import benchmark_files, fingerprints
-from tfbio.base import cli
+from tfbio.base import cli, storage
 
 RUN = 13
 SHORTEST = 8
@@ -96,6 +97,11 @@ class Exclusion:
             whole.update(array.tobytes())
         return whole.hexdigest()
 
+    def save(self, path: Path) -> None:
+        """Writes the arrays to a file, for `read_saved`."""
+        with storage.naming(path), path.open("wb") as stream:
+            np.savez(stream, **dataclasses.asdict(self))
+
     @functools.cached_property
     def _runs(self) -> _Lookup:
         return _Lookup(self.runs)
@@ -107,6 +113,12 @@ class Exclusion:
     def __getstate__(self) -> dict[str, np.ndarray]:
         # The lookups are quickly made again, and need not travel to the workers.
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+def read_saved(path: Path) -> Exclusion:
+    """Reads what `Exclusion.save` wrote."""
+    with path.open("rb") as stream, np.load(stream) as arrays:
+        return Exclusion(**arrays)
 
 
 def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -> Exclusion:

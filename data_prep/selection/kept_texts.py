@@ -42,9 +42,9 @@ def band_rows(
     """
     unit, blocks = group
     rows = np.frombuffer(b"".join(blocks), versions.ROW)
-    likes = units.load(units.unit_file(work, unit, "likes.npy"))
-    likes = likes[np.isin(likes["row"], texts_of(rows[rows["reason"] == 0]))]
-    yield from units.grouped(likes, likes["key"] % partitions)
+    bands = units.load(units.unit_file(work, unit, "bands.npy"))
+    bands = bands[np.isin(bands["row"], texts_of(rows[rows["reason"] == 0]))]
+    yield from units.grouped(bands, bands["key"] % partitions)
 
 
 def duplicate_texts(

@@ -41,12 +41,19 @@ _INPUTS = 128
 _MOST_HELD = 100_000_000
 # Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
 _UNIT_ROWS = 1 << 16
-# The file in the working folder that `save_exclusion` writes.
-_EXCLUSION = "exclusion.npz"
+# The file in the working folder that says which articles are excluded.
+EXCLUSION = "exclusion.npz"
 
 
 def name_of(path: str) -> str:
-    """Returns the name of a file in messages, settings and documents."""
+    """Returns the name of a file in messages, settings and documents.
+
+    Args:
+      path: of the file.
+
+    Returns:
+      Its base name, with characters that cannot be printed escaped.
+    """
     return markup.printable(os.path.basename(path))
 
 
@@ -132,7 +139,11 @@ def read_input(
 
 
 def sentence_of(problem: Sequence[str]) -> str:
-    """Returns the sentence on a problem, which is (file, the part of it that is bad or "", why)."""
+    """Returns the sentence on a problem.
+
+    Args:
+      problem: the file, the part of it that is bad or "", and why.
+    """
     return ": ".join(filter(None, problem))
 
 
@@ -278,7 +289,7 @@ def _write_unit(
     write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
     keys = np.repeat(rows["key"], rows["texts"]).tolist()
     from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
-    likes = [
+    bands = [
         duplicates.rows(
             fingerprints.words(" ".join(document.sentences)),
             duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
@@ -287,8 +298,8 @@ def _write_unit(
         )
         for text, document in enumerate(documents)
     ]
-    likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
-    for kind, array in (("likes", likes), ("rows", rows)):
+    bands = np.concatenate([np.zeros(0, duplicates.ROW), *bands])
+    for kind, array in (("bands", bands), ("rows", rows)):
         content = io.BytesIO()
         np.save(content, array)  # into a file, NumPy's error does not say that the disk is full
         path = unit_file(work, unit, f"{kind}.npy")
@@ -319,12 +330,19 @@ def numbers_of(index: int, note: dict[str, Any]) -> range:
 
 
 def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
-    """Returns the path of a unit's file: "tfrecord", "rows.npy", "likes.npy" or "names.json"."""
+    """Returns the path of one of a unit's files.
+
+    Args:
+      work: the working folder.
+      unit: its number.
+      kind: "tfrecord" (the texts), "rows.npy" (`versions.ROW`s), "bands.npy" (`duplicates.ROW`s) or
+        "names.json" (the id and the file of each row).
+    """
     return storage.at(work, f"unit-{_place(unit)}.{kind}")
 
 
 def load(path: Path) -> np.ndarray:
-    """Reads an array."""
+    """Reads an array from a `.npy` file."""
     with path.open("rb") as stream:
         return np.load(stream)
 
@@ -344,21 +362,10 @@ def _place(unit: int) -> str:
     return "{:05d}-{:05d}".format(*divmod(unit, _UNITS_OF_INPUT))
 
 
-def save_exclusion(work: str | os.PathLike, excluded: exclusion.Exclusion) -> None:
-    """Writes to the working folder which articles are excluded, for the workers."""
-    path = storage.at(work, _EXCLUSION)
-    with storage.naming(path), path.open("wb") as stream:
-        np.savez(stream, **dataclasses.asdict(excluded))
-
-
 @functools.cache
 def _exclusion(work: str, digest: str) -> exclusion.Exclusion:
     """Loads them once in each worker process; another run may have others in the same folder."""
-    with (
-        storage.at(work, _EXCLUSION).open("rb") as stream,
-        np.load(stream) as arrays,
-    ):
-        return exclusion.Exclusion(**arrays)
+    return exclusion.read_saved(storage.at(work, EXCLUSION))
 
 
 def grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:

@@ -148,7 +148,7 @@ def next_sentence(
             begin = _below(len(other) - 1, rng)
             wanted = other[begin] + target_length - (bounds[middle] - start)
             stop = min(bisect.bisect_left(other, wanted, begin + 1), len(other) - 1)
-            # What the second segment would have been begins the next example.
+            # The true second segment begins the next example.
             segments = (start, bounds[middle]), (other[begin], other[stop])
             last = middle
         else:

@@ -58,7 +58,11 @@ _EDGE = " \0 "
 
 
 def can_read(nlp: spacy.Language) -> bool:
-    """Returns True if a pipeline has the English model that `Senter` knows, and nothing else."""
+    """Returns True if `Senter` can read a pipeline.
+
+    Args:
+      nlp: the pipeline; it must have the English model that `Senter` knows, and nothing else.
+    """
     known = nlp.lang == "en" and nlp.pipe_names == ["senter"]
     return known and bool(_SENTER.fullmatch(nlp.get_pipe("senter").model.name))
 
@@ -108,7 +112,7 @@ class Senter:
         self._forget()
 
     def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Yields the sentences of each text."""
+        """Yields the sentences of each text, as `splitters.load` says."""
         for batch in _batches(texts):
             with self._lock:
                 starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
@@ -235,6 +239,7 @@ class _Table:
         return self._rows[index]
 
     def append(self, rows: np.ndarray) -> None:
+        """Adds rows at the end."""
         while self._used + len(rows) > len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
         self._rows[self._used : self._used + len(rows)] = rows

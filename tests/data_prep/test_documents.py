@@ -455,7 +455,7 @@ def test_a_killed_run_ends_with_the_same_bytes(
 
     # What was finished is not done again: neither the shards, nor the units that were read.
     kept = [output / path.stem for path in finished if "documents" in path.name]
-    kept += list(output.glob(".work/unit-*.likes.npy")) if not kept else []
+    kept += list(output.glob(".work/unit-*.bands.npy")) if not kept else []
     times = {path: path.stat().st_mtime_ns for path in kept}
     (output / "documents-00003-00004.tfrecord.1.tmp").write_bytes(b"half of a shard")
     watched = {}
