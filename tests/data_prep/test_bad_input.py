@@ -49,7 +49,7 @@ def full_text(title="A title", ids=""):
 
 
 def package(*members):
-    """A .tar.gz of (name, content); a content of None makes a link to /etc/passwd."""
+    """Makes a .tar.gz of (name, content); a content of None makes a link to /etc/passwd."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz", format=tarfile.GNU_FORMAT) as archive:
         for name, content in members:
@@ -157,7 +157,7 @@ ODD_NAME = "sp\u00e4t \n\x1b[31m\udce9.xml"
 
 @pytest.fixture(scope="module")
 def good(pubmed_slice, tmp_path_factory):
-    """A folder of files of which nothing may be lost."""
+    """Returns a folder of files of which nothing may be lost."""
     folder = tmp_path_factory.mktemp("good")
     # A real file as it is, with the DOCTYPE that PubMed's have; and one in other encodings.
     old, new = sorted(pubmed_slice.iterdir())
@@ -185,7 +185,7 @@ def good(pubmed_slice, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def everything(good, tmp_path_factory):
-    """The same files, with bad ones and bad members of the package."""
+    """Returns a folder with the same files, with bad ones and bad members of the package."""
     base = tmp_path_factory.mktemp("everything")
     folder = base / "in"
     folder.mkdir()
@@ -215,7 +215,7 @@ def everything(good, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(everything, command, tmp_path_factory):
-    """What the command said, and where it wrote."""
+    """Returns the process of the command, and the folder that it wrote."""
     output = tmp_path_factory.mktemp("out") / "documents"
     done = command(
         "documents",

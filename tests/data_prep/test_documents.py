@@ -397,7 +397,7 @@ def test_all_inputs_of_a_command_line_are_read(
 
 @pytest.fixture(scope="module")
 def undisturbed(command, pubmed_slice, documents_folder, files_of, tmp_path_factory):
-    """The files that one worker made, and two."""
+    """Returns the files that one worker made, and two."""
     output = tmp_path_factory.mktemp("two") / "documents"
     done = command(
         "documents",

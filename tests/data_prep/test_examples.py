@@ -24,7 +24,7 @@ ONE_WORKER = pipeline.Runner(workers=1)
 
 @pytest.fixture(scope="module")
 def encoded(documents_folder, vocab_file):
-    """For each document its id, and the ids of its title and sentences."""
+    """Returns for each document its id, and the ids of its title and sentences."""
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
     return {
         d.id: [tokenizer.encode(text).ids for text in (d.title, *d.sentences)]
@@ -34,7 +34,7 @@ def encoded(documents_folder, vocab_file):
 
 @pytest.fixture(scope="module")
 def examples_folder(documents_folder, vocab_file, tmp_path_factory):
-    """Examples of 128 tokens, made in this process."""
+    """Returns the folder of examples of 128 tokens, made in this process."""
     folder = tmp_path_factory.mktemp("made") / "examples"
     settings = examples.ExampleSettings(held_out_fraction=0.2, shards=3)
     examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
@@ -42,7 +42,7 @@ def examples_folder(documents_folder, vocab_file, tmp_path_factory):
 
 
 def read(folder):
-    """(split, ids, segment lengths, label or None) of each example in a folder."""
+    """Yields (split, ids, segment lengths, label or None) of each example in a folder."""
     for shard in read_manifest(folder, "examples").shards:
         for record in read_shard(folder, shard):
             example = parse_example(record)

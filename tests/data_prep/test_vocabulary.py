@@ -30,7 +30,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def made(documents_folder, tmp_path_factory):
-    """For each kind, a vocabulary of 2000 tokens learnt on the slice."""
+    """Returns for each kind a vocabulary of 2000 tokens learnt on the slice."""
     paths = {}
     for kind, (name, *_) in FILES.items():
         paths[kind] = tmp_path_factory.mktemp(kind) / name
@@ -40,7 +40,7 @@ def made(documents_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sentences(documents_folder):
-    """Every title and sentence that the vocabularies were learnt on."""
+    """Returns every title and sentence that the vocabularies were learnt on."""
     return [
         text
         for document in read_documents(documents_folder)

@@ -15,7 +15,7 @@ def question(id_, answer, **more):
 
 
 def release(folder, train, tests):
-    """The two archives, and BLURB's lists: the last question of training is for development."""
+    """Writes the archives and BLURB's lists: the last question of training is for development."""
     with zipfile.ZipFile(folder / "BioASQ-training7b.zip", "w") as archive:
         archive.writestr("BioASQ-training7b/trainining7b.json", json.dumps({"questions": train}))
         archive.writestr("__MACOSX/BioASQ-training7b/._trainining7b.json", b"\0")

@@ -17,7 +17,7 @@ def release(folder, fold, train, test):
 
 
 def test_blurbs_gad_byte_for_byte(command, tmp_path):
-    """The fold is put together again from BLURB's files: its training lines, then development's."""
+    """Puts the fold together from BLURB's files: its training lines, then development's."""
     blurb = reference.corpus("gad/blurb")
     published = {
         "train": gzip.decompress((blurb / "train.tsv.gz").read_bytes()).decode(),

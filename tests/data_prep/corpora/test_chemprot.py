@@ -50,7 +50,7 @@ BETWEEN_SENTENCES = {"training": 44, "development": 8, "test": 34}
 
 
 def at_periods(text):
-    """A splitter that anyone can follow: a sentence ends after each period."""
+    """Splits after each period, so that anyone can follow it."""
     return [found.span() for found in re.finditer(r"\S[^.]*\.?", text)]
 
 

@@ -174,7 +174,7 @@ def test_entities_are_refused():
 
 
 def release(folder, names):
-    """A made-up release with one pair in each file, and BLURB's lists of them."""
+    """Writes a made-up release with one pair in each file, and BLURB's lists of them."""
     content = file_of(sentence("A B", ["0-0", "2-2"], [("e0", "e1", "int")])).data
     with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
         for name in names:

@@ -18,7 +18,7 @@ FOLDERS = {"train": "train", "dev": "train", "test": "test/gold"}
 
 
 def release(path, splits):
-    """An archive like EBM-NLP's; splits: split -> PMID -> (tokens, element -> labels)."""
+    """Writes an archive like EBM-NLP's; splits: split -> PMID -> (tokens, element -> labels)."""
     with tarfile.open(path, "w:gz") as archive:
 
         def add(name, items):

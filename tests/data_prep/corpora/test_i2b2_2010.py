@@ -31,7 +31,7 @@ TEST = "reference_standard_for_test_data/{folder}/{name}"
 
 
 def release(folder, names=("a", "b", "c"), **changes):
-    """The three archives; changes: extension -> what the notes for training have."""
+    """Writes the three archives; changes: extension -> content of the notes for training."""
     archives = {}
     for name in [*names, "0001"]:
         content = {"txt": TEXT, "con": CON, "rel": REL} | (changes if name in names else {})

@@ -17,7 +17,7 @@ def pair(id_, label="entailment", **more):
 
 
 def release(folder, **lines):
-    """The archive; lines: split -> its pairs."""
+    """Writes the archive; lines: split -> its pairs."""
     with zipfile.ZipFile(folder / "mednli-1.0.0.zip", "w") as archive:
         for split, pairs in lines.items():
             text = "".join(f"{json.dumps(x)}\n" for x in pairs)

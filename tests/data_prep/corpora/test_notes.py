@@ -12,7 +12,7 @@ from tfbio.task_types import tag_schemes
 
 
 def made(text, *mentions, **settings):
-    """The words and tags of a text, | between sentences, and what was counted."""
+    """Returns the words and tags of a text, | between sentences, and the counts."""
     counts = Counter()
     found = [notes.Mention(kind, tuple(parts)) for kind, *parts in mentions]
     rows = notes.tagged("n", text, found, counts, **settings)

@@ -69,7 +69,7 @@ def damaged(data):
 
 
 def locked(data):
-    """A zip archive that says that its only member needs a password."""
+    """Returns a zip archive that says that its only member needs a password."""
     central = data.index(b"PK\1\2") + 8
     return data[:6] + b"\1" + data[7:central] + b"\1" + data[central + 1 :]
 

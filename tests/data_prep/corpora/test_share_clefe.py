@@ -15,7 +15,7 @@ TEXT = (
 
 
 def at(*texts):
-    """START||END of each text in the note."""
+    """Returns START||END of each text in the note."""
     found = []
     for text in texts:
         start = TEXT.index(text)
@@ -52,7 +52,7 @@ def knowtator(name, mentions):
 
 
 def release(folder, train=("00001-A", "00002-B"), gold=None, test_gold=None):
-    """The four archives; gold: what the training notes' annotation is."""
+    """Writes the four archives; gold: the annotation of the training notes."""
     archives = {
         "Task1TrainSetCorpus199.zip": {
             f"Task1TrainSetCorpus199/ALLREPORTS/{name}.txt": TEXT for name in train

@@ -1,4 +1,4 @@
-"""The PMC files that the tests of several readers read."""
+"""Finds the PMC files that the tests of several readers read."""
 
 import importlib.metadata
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.data_prep.readers.pmc_files import KEPT
 
 @pytest.fixture
 def real():
-    """The path of a real PMC file, by its name."""
+    """Returns a function from the name of a real PMC file to its path."""
 
     def find(name):
         if name in KEPT:

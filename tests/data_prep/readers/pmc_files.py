@@ -1,4 +1,4 @@
-"""Real PMC files, and short ones as text."""
+"""Names real PMC files, and makes short ones as text."""
 
 import gzip
 import re
@@ -34,7 +34,7 @@ def words(paragraphs, kind):
 
 
 def read_independently(data):
-    """The words of the body's paragraphs and of its captions, from expat's events."""
+    """Reads the words of the body's paragraphs and of its captions, from expat's events."""
     beside = {"fig", "table-wrap", "supplementary-material", "media"}
     out = {"table", "fn", "table-wrap-foot", "label", "tex-math", "permissions", "object-id"}
     apart = {"p", "list", "list-item", "disp-quote", "boxed-text", "caption", "title", "fig"}

@@ -157,7 +157,7 @@ SEEN |= {0x97: "—"}
 
 
 def words(text):
-    """A text's words, and where they begin in the text without white space."""
+    """Returns a text's words, and where they begin in the text without white space."""
     found = text.split()
     return found, set(itertools.accumulate(map(len, found)))
 

@@ -74,7 +74,7 @@ def test_an_object_store_gets_the_same_bytes(
 
 
 def alive(group):
-    """The processes of a group that run: {process id: command line}."""
+    """Returns the processes of a group that run: {process id: command line}."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ def documents_flags(pubmed_slice, output):
 
 @pytest.fixture(scope="module")
 def undisturbed(pubmed_slice, tmp_path_factory):
-    """The documents that those flags make, made by one process."""
+    """Returns the folder of the documents that those flags make, made by one process."""
     folder = tmp_path_factory.mktemp("undisturbed") / "documents"
     paths = input_files.find_files([str(pubmed_slice)])
     settings = documents.DocumentSettings(sentence_splitter="scispacy", shard_megabytes=0.03)

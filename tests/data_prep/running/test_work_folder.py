@@ -8,7 +8,7 @@ from tfbio.base.shards import DataError, write_shard
 
 
 def finish(folder, settings, shards=("documents-00000-00000.tfrecord",)):
-    """What a finished stage leaves."""
+    """Makes a folder as a finished stage leaves it; returns its manifest."""
     work = work_folder.open_work(folder, settings, overwrite=False)
     written = [write_shard(folder / name, [name.encode()]) for name in shards]
     for shard in written:

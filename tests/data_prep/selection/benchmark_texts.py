@@ -1,4 +1,4 @@
-"""A sentence as benchmarks have it, and what excludes it."""
+"""Gives the tests of exclusion a sentence as benchmarks have it."""
 
 import gzip
 

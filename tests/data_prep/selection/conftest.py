@@ -1,4 +1,4 @@
-"""What the tests of exclusion share."""
+"""Gives the tests of exclusion a way to load a text."""
 
 import pytest
 

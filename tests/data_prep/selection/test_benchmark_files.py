@@ -1,4 +1,4 @@
-"""How benchmarks in their own formats are read."""
+"""Tests how benchmarks in their own formats are read."""
 
 import gzip
 import io

@@ -11,7 +11,7 @@ from data_prep.selection import duplicates, fingerprints
 
 
 def read(articles):
-    """The first so many abstracts of each shipped file, newest versions only: {pmid: text}."""
+    """Returns the first abstracts of each shipped file, newest versions only: {pmid: text}."""
     texts = {}
     for path in input_files.shipped_files(".xml.gz"):
         found = (citation for citation in pubmed.read_citations(path) if citation.sections)
@@ -21,7 +21,7 @@ def read(articles):
 
 
 def rows_of(texts):
-    """The rows of PubMed abstracts, each known by (0, its PMID)."""
+    """Makes the rows of PubMed abstracts, each known by (0, its PMID)."""
     return np.concatenate(
         [
             duplicates.rows(fingerprints.words(text), duplicates.order(True, pmid), 0, pmid)
@@ -32,7 +32,7 @@ def rows_of(texts):
 
 @pytest.fixture(scope="module")
 def citations():
-    """3,000 abstracts."""
+    """Returns 3,000 abstracts."""
     return read(1500)
 
 
@@ -52,20 +52,20 @@ def rows(citations):
 
 
 def jaccard(one, other):
-    """The reference: Python sets of tuples."""
+    """Computes the reference with Python sets of tuples."""
     one, other = ({tuple(w[i : i + 5]) for i in range(len(w) - 4)} for w in map(list, (one, other)))
     return len(one & other) / len(one | other) if one | other else 0.0
 
 
 def found_in(texts):
-    """{index: (index of the better one, exact)} of some texts, the first the best."""
+    """Returns {index: (index of the better one, exact)} of some texts, the first the best."""
     rows = [duplicates.rows(fingerprints.words(t), i, 0, i) for i, t in enumerate(texts)]
     found = duplicates.find(np.concatenate(rows))
     return {int(f["row"]): (int(f["better_row"]), bool(f["exact"])) for f in found}
 
 
 def edited(words, target, rng):
-    """The words with as many replaced, taken out or put in as leaves them similar enough."""
+    """Replaces, removes or inserts words while the text stays similar enough."""
     now = list(words)
     while True:
         place, kind = rng.integers(len(now)), rng.integers(3)
@@ -77,7 +77,7 @@ def edited(words, target, rng):
 
 
 def probability(similarity):
-    """By theory: a band in common, and a sketch that agrees in enough of 128 slots of 2 bits."""
+    """Computes the odds of a band in common and a sketch that agrees in enough of 128 slots."""
     band = 1 - (1 - similarity**3) ** 6
     least = np.ceil(128 * (0.25 + 0.75 * duplicates.THRESHOLD))
     return band * scipy.stats.binom.sf(least - 1, 128, similarity + (1 - similarity) / 4)

@@ -1,4 +1,4 @@
-"""What --exclude reads and drops: real benchmarks in their own formats, and real abstracts."""
+"""Tests what --exclude drops: real benchmarks in their own formats, and real abstracts."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ from tests.data_prep.selection.benchmark_texts import MASKED, SENTENCE, lines_of
 
 @pytest.fixture(scope="module")
 def abstracts():
-    """3,000 real articles' titles and abstracts together."""
+    """Returns 3,000 real articles' titles and abstracts together."""
     texts = []
     for path in input_files.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)
@@ -35,7 +35,7 @@ def printed(tokens):
 
 
 def documents_of(path, sentences=8):
-    """The tokens of a file with a token a line, by every so many sentences."""
+    """Yields the tokens of a file with a token a line, by every so many sentences."""
     found, document = [], [[]]
     for line in lines_of(path):
         if line.startswith("-DOCSTART-"):

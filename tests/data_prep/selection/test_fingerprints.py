@@ -37,7 +37,7 @@ DIFFERENT = [
 
 @pytest.fixture(scope="module")
 def abstracts():
-    """1,500 real abstracts, old and recent."""
+    """Returns 1,500 real abstracts, old and recent."""
     texts = []
     for path in input_files.shipped_files(".xml.gz"):
         found = (c for c in pubmed.read_citations(path) if c.sections)

@@ -1,4 +1,4 @@
-"""The sentences of real documents as token ids."""
+"""Gives the sentences of real documents as token ids."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from tfbio.text import tokenization
 
 @pytest.fixture(scope="module")
 def sentences(documents_folder, vocab_file):
-    """For each document the ids of its title and sentences."""
+    """Returns for each document the ids of its title and sentences."""
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
     return [
         [ids for text in (d.title, *d.sentences) if (ids := tokenizer.encode(text).ids)]
@@ -20,13 +20,13 @@ def sentences(documents_folder, vocab_file):
 
 @pytest.fixture(scope="module")
 def ids(sentences):
-    """All ids in a row, and the two special tokens."""
+    """Returns all ids in a row, and the two special tokens."""
     return [i for document in sentences for sentence in document for i in sentence] + ["C", "S"]
 
 
 @pytest.fixture(scope="module")
 def bounds(sentences):
-    """For each document, where its sentences are in `ids`."""
+    """Returns for each document where its sentences are in `ids`."""
     lengths = (len(sentence) for document in sentences for sentence in document)
     ends = iter(list(itertools.accumulate(lengths, initial=0)))
     last, found = next(ends), []

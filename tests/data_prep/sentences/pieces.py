@@ -1,4 +1,4 @@
-"""What a piece of an example holds."""
+"""Measures the pieces of examples."""
 
 
 def tokens_of(spans, ids):

@@ -1,4 +1,4 @@
-"""What `segments.py` takes from documents, against the rules said again on lists of tokens.
+"""Compares `segments.py` with the same rules on lists of tokens.
 
 The references read the rules of ELECTRA, BERT and ALBERT off their authors' code and say them in
 the plainest way. They know nothing of spans, but draw from `rng` in the same order, so that the
@@ -17,7 +17,7 @@ from tests.data_prep.sentences.pieces import size, tokens_of
 
 
 def until(target, sentences):
-    """The fewest sentences, from the first on, that have so many tokens; all if none do."""
+    """Returns the fewest sentences, from the first on, that have so many tokens; all if none do."""
     totals = itertools.accumulate(map(len, sentences))
     return sentences[: next((n for n, total in enumerate(totals, 1) if total >= target), None)]
 
@@ -27,7 +27,7 @@ def joined(sentences):
 
 
 def electra_examples(sentences, max_length, rng):
-    """The rules of ELECTRA's build_pretraining_dataset.py: [(first segment, second segment)].
+    """Applies ELECTRA's build_pretraining_dataset.py: [(first segment, second segment)].
 
     Its odds: one example of twenty aims at a random length of 5 or more, one of ten has a single
     segment.
@@ -55,7 +55,7 @@ def electra_examples(sentences, max_length, rng):
 
 
 def pair_examples(documents, index, max_length, rng, albert):
-    """The rules of BERT's create_pretraining_data.py, or ALBERT's: [(first, second, label)].
+    """Applies BERT's create_pretraining_data.py, or ALBERT's: [(first, second, label)].
 
     But for what `segments.py` says it does otherwise: BERT's other document is never the same one,
     and ALBERT's lone sentence is cut in two.

@@ -9,7 +9,7 @@ from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 @pytest.fixture(scope="module")
 def sentences(documents_folder):
-    """Every title and sentence that the vocabularies were learnt on."""
+    """Returns every title and sentence that the vocabularies were learnt on."""
     return [
         text
         for document in read_documents(documents_folder)
