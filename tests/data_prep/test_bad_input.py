@@ -257,11 +257,11 @@ def test_nothing_good_is_lost_and_nothing_bad_is_kept(outcome, good, files_of, t
     _, output = outcome
     paths = input_files.find_files([str(good)])
     alone = documents.make_documents(paths, tmp_path / "alone", runner=ONE_WORKER)
-    found = list(read_documents(output))
-    assert sorted(found, key=lambda d: d.id) == sorted(
+    result = list(read_documents(output))
+    assert sorted(result, key=lambda d: d.id) == sorted(
         read_documents(tmp_path / "alone"), key=lambda d: d.id
     )
-    assert len({d.id for d in found}) == len(found)
+    assert len({d.id for d in result}) == len(result)
     manifest = read_manifest(output, "documents")
     for name in ("citation", "abstract", "body", "documents", "left_out"):
         assert manifest.counts[name] == alone.counts[name], name
@@ -272,17 +272,17 @@ def test_nothing_good_is_lost_and_nothing_bad_is_kept(outcome, good, files_of, t
 
 
 def test_encodings_and_names_are_read_right(outcome, pubmed_slice, tmp_path):
-    found = {d.id: d for d in read_documents(outcome[1])}
-    assert found["pmid:801"].title == "M\u00e9ni\u00e8re's disease"
-    assert {f"pmid:{n}" for n in (802, 803, 804)} < found.keys()
-    assert found["pmid:802"].source == "sp\u00e4t \\n\\x1b[31m\\udce9.xml"
+    result = {d.id: d for d in read_documents(outcome[1])}
+    assert result["pmid:801"].title == "M\u00e9ni\u00e8re's disease"
+    assert {f"pmid:{n}" for n in (802, 803, 804)} < result.keys()
+    assert result["pmid:802"].source == "sp\u00e4t \\n\\x1b[31m\\udce9.xml"
     as_utf8 = sorted(pubmed_slice.iterdir())[:1]
     documents.make_documents(list(map(str, as_utf8)), tmp_path / "utf8", runner=ONE_WORKER)
     expected = list(read_documents(tmp_path / "utf8"))
     assert len(expected) > 30
     for document in expected:
-        assert found[document.id].title == document.title
-        assert found[document.id].sentences == document.sentences
+        assert result[document.id].title == document.title
+        assert result[document.id].sentences == document.sentences
 
 
 def test_undeclared_entities_are_marked_and_counted(tmp_path, command):

@@ -53,17 +53,17 @@ def stop(*_, **__):
 def test_documents_of_real_articles(documents_folder, pubmed_slice):
     manifest = read_manifest(documents_folder, "documents")
     verify(documents_folder, manifest, full=True)
-    found = {d.id: d for d in read_documents(documents_folder)}
+    result = {d.id: d for d in read_documents(documents_folder)}
     read = [c for p in sorted(pubmed_slice.iterdir()) for c in pubmed.read_citations(p)]
     # The later one wins.
     expected = {f"pmid:{c.pmid}": c for c in read if c.sections and not c.retracted}
-    assert found.keys() == expected.keys()
-    assert manifest.counts["documents"] == len(found) == sum(s.records for s in manifest.shards)
+    assert result.keys() == expected.keys()
+    assert manifest.counts["documents"] == len(result) == sum(s.records for s in manifest.shards)
     assert manifest.counts["citation"] == len(read) == 300
-    assert sum(manifest.counts["left_out"].values()) == len(read) - len(found)
-    assert manifest.counts["sentences"] == sum(len(d.sentences) for d in found.values())
-    assert {d.source for d in found.values()} == {path.name for path in pubmed_slice.iterdir()}
-    for id_, document in found.items():
+    assert sum(manifest.counts["left_out"].values()) == len(read) - len(result)
+    assert manifest.counts["sentences"] == sum(len(d.sentences) for d in result.values())
+    assert {d.source for d in result.values()} == {path.name for path in pubmed_slice.iterdir()}
+    for id_, document in result.items():
         citation = expected[id_]
         assert document.title == citation.title
         # Sentences keep to their section, and together are its text.
@@ -131,9 +131,9 @@ def test_a_superseded_citation_is_counted_with_its_other_abstracts(tmp_path):
     )
     selection = articles.Selection(other_abstracts="all")
     manifest = make([old, new], tmp_path / "out", selection=selection)
-    found = {d.id: d.sentences for d in read_documents(tmp_path / "out")}
-    assert found.keys() == {"pmid:1", "pmid:1#other_abstract1"}
-    assert found["pmid:1#other_abstract1"] == ["In short, new."]
+    result = {d.id: d.sentences for d in read_documents(tmp_path / "out")}
+    assert result.keys() == {"pmid:1", "pmid:1#other_abstract1"}
+    assert result["pmid:1#other_abstract1"] == ["In short, new."]
     assert manifest.counts["left_out"] == {"superseded": 2}
 
 
@@ -172,20 +172,20 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
     )
     (tmp_path / "benchmark.txt").write_text("6\n")
 
-    def found(**settings):
+    def result(**settings):
         manifest = make([once], tmp_path / "out", overwrite=True, **settings)
         ids = {d.id for d in read_documents(tmp_path / "out")}
         return ids, manifest.counts["left_out"]
 
-    assert found() == ({"pmid:6", "pmid:7", "pmid:8"}, {"exact_duplicate": 1})
+    assert result() == ({"pmid:6", "pmid:7", "pmid:8"}, {"exact_duplicate": 1})
     ids = {f"pmid:{n}" for n in (6, 7, 8, 9)}
-    assert found(duplicates="keep") == (ids, {})
-    excluded = found(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
+    assert result(duplicates="keep") == (ids, {})
+    excluded = result(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == (ids - {"pmid:6"}, {"excluded_by_id": 1})
     assert f"--exclude: {tmp_path}/benchmark.txt: 1 id, 0 texts\n" in capsys.readouterr().out
     # The same folder, another benchmark, the same process.
     (tmp_path / "benchmark.txt").write_text(f"{words}\n")
-    excluded = found(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
+    excluded = result(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == ({"pmid:6"}, {"excluded_by_text": 3})
 
 
@@ -196,10 +196,10 @@ def test_an_abstract_in_pubmed_and_in_a_full_text_is_there_once(tmp_path):
     citation = article(full.pmid, full.title, html.escape(abstract))
     inputs = [article_set(tmp_path / "a.xml", citation), str(source)]
     manifest = make(inputs, tmp_path / "out")
-    found = {d.id: d for d in read_documents(tmp_path / "out")}
-    assert found.keys() == {f"pmid:{full.pmid}", f"pmid:{full.pmid}#body"}
-    assert {d.article for d in found.values()} == {f"pmid:{full.pmid}"}
-    assert found[f"pmid:{full.pmid}"].source == "a.xml"
+    result = {d.id: d for d in read_documents(tmp_path / "out")}
+    assert result.keys() == {f"pmid:{full.pmid}", f"pmid:{full.pmid}#body"}
+    assert {d.article for d in result.values()} == {f"pmid:{full.pmid}"}
+    assert result[f"pmid:{full.pmid}"].source == "a.xml"
     assert manifest.counts["left_out"] == {"in_pubmed": 1}
 
     # Without its PMID the article is another; the abstract's text is not.
@@ -246,9 +246,9 @@ def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path
     inputs = [str(path) for path in (*inputs, *full_texts)]
     manifest = make(inputs, tmp_path / "out", exclude=[str(tmp_path / "benchmark.txt")])
     lines = left_out_of(tmp_path / "out")
-    found = Counter(d.id for d in read_documents(tmp_path / "out"))
-    assert found + Counter(line["id"] for line in lines) == expected
-    assert all(count == 1 for count in found.values())
+    result = Counter(d.id for d in read_documents(tmp_path / "out"))
+    assert result + Counter(line["id"] for line in lines) == expected
+    assert all(count == 1 for count in result.values())
     reasons = Counter(line["reason"] for line in lines)
     assert reasons.pop("bad_input_file") == 1
     assert reasons == manifest.counts["left_out"]

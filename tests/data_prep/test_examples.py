@@ -159,10 +159,10 @@ def test_the_examples_are_those_of_the_builder(
                     sum((ids[a:b] for a, b in spans), []) for spans in (piece.first, piece.second)
                 )
                 expected[split, tuple(first), tuple(second)] += 1
-    found = Counter()
+    result = Counter()
     for split, ids, (first, second), _ in read(examples_folder):
-        found[split, tuple(ids[1 : first - 1]), tuple(ids[first : first + second][:-1])] += 1
-    assert found == expected
+        result[split, tuple(ids[1 : first - 1]), tuple(ids[first : first + second][:-1])] += 1
+    assert result == expected
     assert (examples_folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
 
 

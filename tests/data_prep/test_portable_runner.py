@@ -45,12 +45,12 @@ class Cluster(NamedTuple):
 
     def files_by_pool(self, folder):
         """Returns the files that workers finished in `folder`: {process id of the pool: names}."""
-        found = defaultdict(set)
+        result = defaultdict(set)
         for notes in self.renamed.iterdir():
             for path in map(Path, notes.read_text().splitlines()):
                 if path.parent == Path(folder):
-                    found[int(notes.name.split("-")[0])].add(path.name)
-        return found
+                    result[int(notes.name.split("-")[0])].add(path.name)
+        return result
 
 
 def free_port():

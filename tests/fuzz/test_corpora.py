@@ -43,8 +43,8 @@ def reads(folder):
     """A release gives rows of three splits, or is refused; its folder says which it is."""
     (inner,) = folder.iterdir()
     left = []
-    found = RELEASES[inner.name][1](inner, left)
-    splits = found[0] if isinstance(found, tuple) else found
+    result = RELEASES[inner.name][1](inner, left)
+    splits = result[0] if isinstance(result, tuple) else result
     assert splits.keys() == set(corpus_splits.SPLITS)
     for rows in splits.values():
         for row in rows:
@@ -52,10 +52,10 @@ def reads(folder):
             tags = [tag for tag in row[1:] if len(row) == 2]
             assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in tags)
     _is_written(folder / "out", splits, left)
-    if isinstance(found, tuple):
-        notes.say(found[1])
+    if isinstance(result, tuple):
+        notes.say(result[1])
     # The rows are the same where nobody asks for what is left out.
-    assert RELEASES[inner.name][1](inner, None) == found
+    assert RELEASES[inner.name][1](inner, None) == result
     return splits, left
 
 
@@ -169,8 +169,8 @@ def releases(draw, name):
     edits = EDITS.get(name, [])
     if edits and draw(st.integers(0, 3)) == 0:
         old, new = draw(st.sampled_from(edits))
-        found = [path for path in sorted(files) if old.encode() in files[path]]
-        path = draw(st.sampled_from(found))
+        result = [path for path in sorted(files) if old.encode() in files[path]]
+        path = draw(st.sampled_from(result))
         files[path] = files[path].replace(old.encode(), new.encode(), 1)
         return {f"{name}/{path}": data for path, data in files.items()}
     path = draw(st.sampled_from(sorted(files)))
@@ -325,8 +325,8 @@ def test_odd_members(kind, name, data):
     )
 )
 @harness.few
-def test_damaged_archives(found):
-    kind, data = found
+def test_damaged_archives(result):
+    kind, data = result
     harness.judge(reads, {f"mednli/mednli.{kind}": data})
 
 

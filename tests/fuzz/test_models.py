@@ -205,12 +205,12 @@ def mutated(draw, form, check):
             break
     if check is continues and draw(st.booleans()):  # what TensorFlow leaves when it is killed
         files |= {"ckpt-3_temp/part-00000-of-00001": b"x", "checkpoint.tmp01": b""}
-    found = {f"{name}/{path}": data for path, data in files.items()}
+    result = {f"{name}/{path}": data for path, data in files.items()}
     if check is pretrains:
-        found["wanted.json"] = _wanted(draw, name)
+        result["wanted.json"] = _wanted(draw, name)
     if within := draw(st.sampled_from(WITHIN[form])):
-        found["within"] = within.encode()
-    return found
+        result["within"] = within.encode()
+    return result
 
 
 def _change(draw, form, files, path, whole):

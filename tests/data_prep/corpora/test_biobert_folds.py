@@ -44,8 +44,8 @@ def test_a_ninth_is_for_development(name, tmp_path):
     release(tmp_path, 10, rows[:18], rows[18:])
     corpus_splits.write(tmp_path / "out", biobert_folds.read_examples(tmp_path, 10), False)
     examples = tasks.TASKS[name].examples(str(tmp_path / "out"))
-    found = [(x.text, x.label) for split in corpus_splits.SPLITS for x in examples[split]]
-    assert found == rows and [len(x) for x in examples.values()] == [16, 2, 2]
+    result = [(x.text, x.label) for split in corpus_splits.SPLITS for x in examples[split]]
+    assert result == rows and [len(x) for x in examples.values()] == [16, 2, 2]
 
 
 def test_what_does_not_fit_is_named(tmp_path):

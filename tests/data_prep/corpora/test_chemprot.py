@@ -51,7 +51,7 @@ BETWEEN_SENTENCES = {"training": 44, "development": 8, "test": 34}
 
 def at_periods(text):
     """Splits after each period, so that anyone can follow it."""
-    return [found.span() for found in re.finditer(r"\S[^.]*\.?", text)]
+    return [result.span() for result in re.finditer(r"\S[^.]*\.?", text)]
 
 
 def made(text, mentions, relations=()):
@@ -61,7 +61,7 @@ def made(text, mentions, relations=()):
     """
     entities = []
     for id_, kind, content, nth in mentions:
-        start = [found.start() for found in re.finditer(re.escape(content), text)][nth]
+        start = [result.start() for result in re.finditer(re.escape(content), text)][nth]
         entities.append(f"7\t{id_}\t{kind}\t{start}\t{start + len(content)}\t{content}\n")
     lines = [f"7\t{label}\tY \tNAME\tArg1:{a}\tArg2:{b}\n" for label, a, b in relations]
     texts = {"7": text}

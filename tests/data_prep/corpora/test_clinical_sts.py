@@ -18,11 +18,13 @@ def test_a_tenth_is_for_development(command, tmp_path):
     done = command("corpora.clinical_sts", f"--input={tmp_path}", f"--output={tmp_path}/out")
     assert done.returncode == 0, done.stderr
     examples = tasks.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
-    sizes = {split: len(found) for split, found in examples.items()}
+    sizes = {split: len(result) for split, result in examples.items()}
     assert sizes == {"train": 27, "dev": 3, "test": 1}
     assert done.stdout.splitlines() == [f"{split}: {n} pairs" for split, n in sizes.items()]
-    found = {x.id: (x.text, x.pair, x.label) for split in ("train", "dev") for x in examples[split]}
-    assert found["8"] == ("The pt 7.", "Patient 7.", 1.0) and len(found) == 30
+    result = {
+        x.id: (x.text, x.pair, x.label) for split in ("train", "dev") for x in examples[split]
+    }
+    assert result["8"] == ("The pt 7.", "Patient 7.", 1.0) and len(result) == 30
     dev = {frozenset((x.text, x.pair)) for x in examples["dev"]}
     assert not dev & {frozenset((x.text, x.pair)) for x in examples["train"]}
 

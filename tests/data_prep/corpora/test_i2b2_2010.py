@@ -78,8 +78,8 @@ def test_relations(command, tmp_path):
     names = ["a.rel", "b.rel", "c.rel", "0001.rel"]
     assert sorted(line["file"] for line in lines) == sorted(names)
     examples = tasks.TASKS["i2b2_2010_re"].examples(str(tmp_path / "out"))
-    found = [(x.id, x.text, x.label) for x in examples["test"]]
-    assert found == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]
+    result = [(x.id, x.text, x.label) for x in examples["test"]]
+    assert result == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]
     names = {split: {x.id.partition(".")[0] for x in examples[split]} for split in examples}
     assert names["train"] | names["dev"] == {"a", "b", "c"}
     assert len(names["dev"]) == 1 and not names["train"] & names["dev"]

@@ -162,7 +162,7 @@ def test_health_information_of_2014_by_patient(tmp_path):
         for split, rows in splits.items()
     }
     assert len(names["dev"]) == 4 and len(names["train"]) == 36
-    patients = {split: {name[12:15] for name in found} for split, found in names.items()}
+    patients = {split: {name[12:15] for name in result} for split, result in names.items()}
     assert len(patients["dev"]) == 2 and not patients["dev"] & patients["train"]
 
 

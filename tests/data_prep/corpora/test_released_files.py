@@ -54,14 +54,14 @@ def test_a_release_is_found_in_folders_and_archives(files, tmp_path):
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    found = released_files.find(tmp_path, PATTERN)
-    assert {key: file.text() for key, file in found.items()} == {
+    result = released_files.find(tmp_path, PATTERN)
+    assert {key: file.text() for key, file in result.items()} == {
         "a/1.txt": "one\n",
         "b.txt": "two\n",
     }
     if len(files) == 1:
         (name,) = files
-        assert released_files.find(tmp_path / name, PATTERN).keys() == found.keys()
+        assert released_files.find(tmp_path / name, PATTERN).keys() == result.keys()
 
 
 def damaged(data):

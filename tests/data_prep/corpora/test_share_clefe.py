@@ -16,11 +16,11 @@ TEXT = (
 
 def at(*texts):
     """Returns START||END of each text in the note."""
-    found = []
+    result = []
     for text in texts:
         start = TEXT.index(text)
-        found += [start, start + len(text)]
-    return found
+        result += [start, start + len(text)]
+    return result
 
 
 MENTIONS = [at("left", "atrium"), at("fever"), at("right\natrium")]

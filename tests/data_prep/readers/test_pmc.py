@@ -171,14 +171,14 @@ def test_a_package_with_good_and_bad_members(tmp_path, real, monkeypatch, compre
     path = archive(tmp_path / "package.bin", mixed, compressed)
     assert pmc.is_archive(path)
     before = sorted(tmp_path.iterdir())
-    found = list(pmc.read_articles(path))
-    assert [a.name for a in found if isinstance(a, pmc_article.FullText)] == [
+    result = list(pmc.read_articles(path))
+    assert [a.name for a in result if isinstance(a, pmc_article.FullText)] == [
         name for name, _ in members
     ]
-    assert [a.body for a in found if isinstance(a, pmc_article.FullText)] == [
+    assert [a.body for a in result if isinstance(a, pmc_article.FullText)] == [
         read_one(path).body for path in files
     ]
-    problems = {p.name: p.sentence for p in found if isinstance(p, pmc.Problem)}
+    problems = {p.name: p.sentence for p in result if isinstance(p, pmc.Problem)}
     assert problems.keys() == {name for name, _ in bad}
     assert all(s.endswith(".") and "\n" not in s for s in problems.values())
     assert sorted(tmp_path.iterdir()) == before  # nothing was unpacked
@@ -200,14 +200,14 @@ def test_a_package_cut_short_gives_what_came_before(tmp_path, real, compressed):
             cuts += [tar.getmembers()[4].offset + extra for extra in (0, 10, -10)]
     for cut in cuts:
         path.write_bytes(whole[:cut])
-        found = []
+        result = []
         with pytest.raises(markup.BadFile, match="archive|gzip") as caught:
             for article in pmc.read_articles(path):
-                found.append(article)
+                result.append(article)
         assert "\n" not in str(caught.value)
-        assert [a.name for a in found] == list(SHIPPED[: len(found)])
+        assert [a.name for a in result] == list(SHIPPED[: len(result)])
         if cut == length - 1:
-            assert len(found) == 8 if compressed else len(found) >= 7
+            assert len(result) == 8 if compressed else len(result) >= 7
 
 
 def test_a_damaged_package_is_never_read_in_silence(tmp_path):
@@ -223,16 +223,16 @@ def test_a_damaged_package_is_never_read_in_silence(tmp_path):
             position = draw.randrange(len(whole.rstrip(b"\0")))
             data[position] = draw.randrange(256)
         path.write_bytes(data)
-        found = []
+        result = []
         try:
             for article in pmc.read_articles(path):
-                found.append(article)
+                result.append(article)
         except markup.BadFile:
             damaged += 1
             continue
-        problems = sum(isinstance(article, pmc.Problem) for article in found)
+        problems = sum(isinstance(article, pmc.Problem) for article in result)
         damaged += problems > 0
-        assert len(found) == len(expected) or problems
+        assert len(result) == len(expected) or problems
     assert damaged > 30
 
 

@@ -66,10 +66,10 @@ def test_metadata(tmp_path):
         "</sec></abstract><abstract abstract-type='summary'><p>Simply.</p></abstract>"
         "<trans-abstract><p>Voir.</p></trans-abstract>"
     )
-    found = read(tmp_path, more=more, attributes='xml:lang="EN-us" article-type="letter"')
-    assert found.abstract == (pmc_paragraphs.Paragraph("Aim", "paragraph", "To see."),)
-    assert (found.language, found.article_type, found.retracted) == ("en", "letter", True)
-    assert (found.title, found.body) == ("A title", ())
+    result = read(tmp_path, more=more, attributes='xml:lang="EN-us" article-type="letter"')
+    assert result.abstract == (pmc_paragraphs.Paragraph("Aim", "paragraph", "To see."),)
+    assert (result.language, result.article_type, result.retracted) == ("en", "letter", True)
+    assert (result.title, result.body) == ("A title", ())
     assert read(tmp_path).retracted is False
     # A notice of a retraction is not itself retracted.
     notice = "<related-article related-article-type='retracted-article'/>"

@@ -26,21 +26,21 @@ def test_every_word_of_the_body_is_there_once_and_in_order(tmp_path, real, name)
     expected = read_independently(data)
     article = read_one(tmp_path / name)
     for kind in ("paragraph", "caption"):
-        found = words(article.body, kind)
-        matcher = difflib.SequenceMatcher(None, expected[kind], found, autojunk=False)
+        result = words(article.body, kind)
+        matcher = difflib.SequenceMatcher(None, expected[kind], result, autojunk=False)
         matched = sum(block.size for block in matcher.get_matching_blocks())
         missing = [
-            (" ".join(expected[kind][a:b]), " ".join(found[c:d]))
+            (" ".join(expected[kind][a:b]), " ".join(result[c:d]))
             for tag, a, b, c, d in matcher.get_opcodes()
             if tag != "equal"
         ]
         print(
             f"{name}: {matched} of {len(expected[kind])} {kind} words "
-            f"({matched / max(1, len(expected[kind])):.2%}), {len(found) - matched} others; "
+            f"({matched / max(1, len(expected[kind])):.2%}), {len(result) - matched} others; "
             f"differences (expected, found): {missing}"
         )
         assert matched >= 0.995 * len(expected[kind])
-        assert len(found) - matched <= 0.005 * len(found)
+        assert len(result) - matched <= 0.005 * len(result)
     assert len(words(article.body, "paragraph")) > 1500
     texts = Counter(p.text for p in article.body if p.kind == "paragraph" and len(p.text) > 100)
     assert set(texts.values()) == {1}
@@ -51,9 +51,9 @@ def test_what_pubmed_parser_loses_and_repeats(tmp_path):
     nested += "<p>an item</p></list-item></list></p><fig id='f'><caption><p>A caption.</p>"
     nested += "</caption></fig></sec>"
     ids = '<article-id pub-id-type="pmcid">PMC7</article-id>'
-    found = read(tmp_path, nested, ids=ids)
-    assert found.id == "pmcid:PMC7"
-    assert [(p.kind, p.text) for p in found.body] == [
+    result = read(tmp_path, nested, ids=ids)
+    assert result.id == "pmcid:PMC7"
+    assert [(p.kind, p.text) for p in result.body] == [
         ("paragraph", "No p0 cited."),
         ("paragraph", "A list:"),
         ("paragraph", "an item"),
@@ -161,9 +161,9 @@ def test_what_pubmed_parser_loses_and_repeats(tmp_path):
     ],
 )
 def test_awkward_structures(tmp_path, body, expected):
-    found = read(tmp_path, f"<sec>{body}</sec>").body
+    result = read(tmp_path, f"<sec>{body}</sec>").body
     short = {"paragraph": "", "caption": "c:", "table": "t:"}
-    assert [short[p.kind] + p.text for p in found] == expected
+    assert [short[p.kind] + p.text for p in result] == expected
 
 
 def test_sections(tmp_path):
@@ -209,9 +209,9 @@ def test_the_title_of_a_section_without_paragraphs_is_one(tmp_path):
 def test_text_behind_a_title_is_kept(tmp_path):
     body = "<sec><title>S</title> behind it<p>a</p></sec>"
     more = "<abstract><title>Abstract</title> in short<p>b</p></abstract>"
-    found = read(tmp_path, body, more=more)
-    assert [(p.section, p.text) for p in found.body] == [("S", "behind it"), ("S", "a")]
-    assert [p.text for p in found.abstract] == ["in short", "b"]
+    result = read(tmp_path, body, more=more)
+    assert [(p.section, p.text) for p in result.body] == [("S", "behind it"), ("S", "a")]
+    assert [p.text for p in result.abstract] == ["in short", "b"]
 
 
 def test_titles_of_sections_in_a_cell_or_a_term_are_kept(tmp_path):

@@ -158,8 +158,8 @@ SEEN |= {0x97: "—"}
 
 def words(text):
     """Returns a text's words, and where they begin in the text without white space."""
-    found = text.split()
-    return found, set(itertools.accumulate(map(len, found)))
+    result = text.split()
+    return result, set(itertools.accumulate(map(len, result)))
 
 
 def compare(ours, element):

@@ -75,13 +75,13 @@ def test_an_object_store_gets_the_same_bytes(
 
 def alive(group):
     """Returns the processes of a group that run: {process id: command line}."""
-    found = {}
+    result = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state, _, its_group = (path / "stat").read_text().rpartition(")")[2].split()[:3]
             if int(its_group) == group and state != "Z":
-                found[int(path.name)] = (path / "cmdline").read_text()
-    return found
+                result[int(path.name)] = (path / "cmdline").read_text()
+    return result
 
 
 def documents_flags(pubmed_slice, output):

@@ -124,8 +124,8 @@ def test_what_the_shipped_files_have():
 def test_most_copyright_lines_are_known():
     """Lines that stand where PubMed wants them, which are many, in place of those that do not."""
     with gzip.open(input_files.shipped_files(".xml.gz")[1], "rt", encoding="utf-8") as stream:
-        found = re.findall("<CopyrightInformation>(.*?)</Copy", stream.read())
-    lines = [" ".join(html.unescape(line).split()) for line in found]
+        result = re.findall("<CopyrightInformation>(.*?)</Copy", stream.read())
+    lines = [" ".join(html.unescape(line).split()) for line in result]
     known = sum(boilerplate.without_boilerplate(f"{SCIENCE} {x}")[0] == SCIENCE for x in lines)
     assert len(lines) == 13_299
     assert known / len(lines) > 0.97

@@ -21,8 +21,8 @@ def abstracts():
     """Returns 3,000 real articles' titles and abstracts together."""
     texts = []
     for path in input_files.shipped_files(".xml.gz"):
-        found = (c for c in pubmed.read_citations(path) if c.sections)
-        for c in itertools.islice(found, 1500):
+        result = (c for c in pubmed.read_citations(path) if c.sections)
+        for c in itertools.islice(result, 1500):
             texts.append(" ".join([c.title, *(t for *_, t in c.sections)]))
     return texts
 
@@ -36,7 +36,7 @@ def printed(tokens):
 
 def documents_of(path, sentences=8):
     """Yields the tokens of a file with a token a line, by every so many sentences."""
-    found, document = [], [[]]
+    result, document = [], [[]]
     for line in lines_of(path):
         if line.startswith("-DOCSTART-"):
             continue
@@ -45,9 +45,9 @@ def documents_of(path, sentences=8):
         elif document[-1]:
             document.append([])
         if len(document) > sentences:
-            found.append(list(itertools.chain(*document)))
+            result.append(list(itertools.chain(*document)))
             document = [[]]
-    return found
+    return result
 
 
 # --- Texts -------------------------------------------------------------------------------------
@@ -106,11 +106,11 @@ def test_masked_relations_find_the_abstracts_that_they_were_made_of():
     with zipfile.ZipFile(data / "original/chemprot_test_gs.zip") as archive:
         table = archive.read("chemprot_test_gs/chemprot_test_abstracts_gs.tsv").decode()
     rows = [line.split("\t") for line in table.splitlines()]
-    found = [reason(excluded, f"{t} {a}") == "text" for pmid, t, a in rows if pmid in used]
-    print(f"ChemProt: {sum(found)} of {len(found)} abstracts")
+    result = [reason(excluded, f"{t} {a}") == "text" for pmid, t, a in rows if pmid in used]
+    print(f"ChemProt: {sum(result)} of {len(result)} abstracts")
     # Of the 8 others the file has a single short sentence, such as "@CHEMICAL$, the first
     # prostate-selective @GENE$ antagonist." Their ids are in the file, and find them.
-    assert len(found) > 700 and np.mean(found) >= 0.985
+    assert len(result) > 700 and np.mean(result) >= 0.985
     assert all(reason(excluded, "", pmid=int(pmid)) == "id" for pmid, _, _ in rows if pmid in used)
 
 
@@ -118,16 +118,16 @@ def test_masked_interactions_find_the_documents_that_they_were_made_of():
     data = reference.corpus("ddi2013")
     excluded = exclusion.load([str(data / "blurb/test.tsv.gz")])
     used = {".".join(line.split(".")[:2]) for line in lines_of(data / "blurb/test.tsv.gz")}
-    found = []
+    result = []
     with zipfile.ZipFile(data / "original/DDICorpus-2013.zip") as archive:
         for name in archive.namelist():
             if "Test" in name and "DDI" in name.split("/")[2] and name.endswith(".xml"):
                 root = ElementTree.fromstring(archive.read(name))
                 if root.get("id") in used:
                     text = " ".join(s.get("text") for s in root.iter("sentence"))
-                    found.append(reason(excluded, text) == "text")
-    print(f"DDI: {sum(found)} of {len(found)} documents")
-    assert len(found) > 100 and np.mean(found) >= 0.97
+                    result.append(reason(excluded, text) == "text")
+    print(f"DDI: {sum(result)} of {len(result)} documents")
+    assert len(result) > 100 and np.mean(result) >= 0.97
 
 
 def test_a_tokenised_file_finds_the_abstracts_as_pubmed_has_them():
@@ -155,8 +155,8 @@ def test_a_tokenised_file_finds_the_abstracts_as_pubmed_has_them():
 def test_tokenised_files_find_the_abstracts_as_printed(name):
     path = reference.corpus(name)
     excluded = exclusion.load([str(path)])
-    found = [reason(excluded, printed(d)) == "text" for d in documents_of(path)]
-    assert len(found) > 100 and all(found)
+    result = [reason(excluded, printed(d)) == "text" for d in documents_of(path)]
+    assert len(result) > 100 and all(result)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def test_sentences_planted_in_other_abstracts(name, column, edit, share, abstrac
     excluded = exclusion.load([str(path)])
     sentences = [line.split("\t")[column] for line in lines_of(path)[1:]]
     sentences = [s for s in sentences if len(s.split()) >= 12]
-    found = [
+    result = [
         reason(excluded, f"{a[:300]} {edit(s)} {a[300:]}") == "text"
         for a, s in zip(itertools.cycle(abstracts), sentences, strict=False)
     ]
-    assert np.mean(found) >= share
+    assert np.mean(result) >= share
     assert np.mean([reason(excluded, a) == "text" for a in abstracts]) < 0.002
 
 
@@ -208,14 +208,14 @@ def test_real_abstracts_that_all_benchmarks_together_exclude():
     names = "bc2gm bc5cdr_chem bc5cdr_disease biosses chemprot ddi2013 ebm_pico gad hoc jnlpba "
     names += "ncbi_disease pubmedqa squad"
     excluded = exclusion.load([str(reference.corpus(name)) for name in names.split()])
-    found = {}
+    result = {}
     for path in input_files.shipped_files(".xml.gz"):
         for c in pubmed.read_citations(path):
             if c.sections:
                 text = " ".join([c.title, *(t for *_, t in c.sections)])
-                found[int(c.pmid)] = reason(excluded, text, pmid=int(c.pmid))
-    by_id = {pmid for pmid, why in found.items() if why == "id"}
-    by_text = {pmid for pmid, why in found.items() if why == "text"}
+                result[int(c.pmid)] = reason(excluded, text, pmid=int(c.pmid))
+    by_id = {pmid for pmid, why in result.items() if why == "id"}
+    by_text = {pmid for pmid, why in result.items() if why == "text"}
     print(by_id, sorted(by_text))
     assert by_id == {404962, 409732, 417361, 418433}
     # Read: sentences of BC2GM and BC5CDR are theirs, for one.
@@ -282,5 +282,5 @@ def test_lookup_finds_what_a_set_finds():
     for size in (0, 1, 1000, 100_000):
         hashes = np.unique(rng.integers(0, 2**64, size, dtype=np.uint64))
         asked = np.concatenate([rng.integers(0, 2**64, 500, dtype=np.uint64), hashes[::3]])
-        found = exclusion._Lookup(hashes).find(asked)
-        assert set(found.tolist()) == set(hashes.tolist()) & set(asked.tolist())
+        result = exclusion._Lookup(hashes).find(asked)
+        assert set(result.tolist()) == set(hashes.tolist()) & set(asked.tolist())

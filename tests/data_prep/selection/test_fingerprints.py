@@ -40,8 +40,8 @@ def abstracts():
     """Returns 1,500 real abstracts, old and recent."""
     texts = []
     for path in input_files.shipped_files(".xml.gz"):
-        found = (c for c in pubmed.read_citations(path) if c.sections)
-        texts += [" ".join(t for *_, t in c.sections) for c in itertools.islice(found, 750)]
+        result = (c for c in pubmed.read_citations(path) if c.sections)
+        texts += [" ".join(t for *_, t in c.sections) for c in itertools.islice(result, 750)]
     return texts
 
 

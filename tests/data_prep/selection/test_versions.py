@@ -26,8 +26,8 @@ def full_text(key, reason="", abstract_reason=""):
 def verdicts(*rows):
     """Returns the verdicts on rows, in their order (None: a deletion)."""
     decided = versions.newest(np.array(list(rows), versions.ROW))
-    found = {int(r["row"]): versions.VERDICTS[r["reason"]] for r in decided}
-    return [found.get(r[6]) for r in rows]
+    result = {int(r["row"]): versions.VERDICTS[r["reason"]] for r in decided}
+    return [result.get(r[6]) for r in rows]
 
 
 def test_the_file_with_the_higher_number_wins_and_the_year_before_it():

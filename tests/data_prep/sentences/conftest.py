@@ -29,8 +29,8 @@ def bounds(sentences):
     """Returns for each document where its sentences are in `ids`."""
     lengths = (len(sentence) for document in sentences for sentence in document)
     ends = iter(list(itertools.accumulate(lengths, initial=0)))
-    last, found = next(ends), []
+    last, result = next(ends), []
     for document in sentences:
-        found.append([last, *itertools.islice(ends, len(document))])
-        last = found[-1][-1]
-    return found
+        result.append([last, *itertools.islice(ends, len(document))])
+        last = result[-1][-1]
+    return result
