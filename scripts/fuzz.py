@@ -27,7 +27,7 @@ READERS = [
     "data_prep/selection/articles.py",
     "tfbio/formats/bioc.py",
     "tfbio/formats/markup.py",
-    "data_prep/readers/pmc.py",
+    *(path.as_posix() for path in sorted(Path("data_prep/readers").glob("pmc*.py"))),
     "data_prep/readers/pubmed.py",
     *(path.as_posix() for path in sorted(Path("data_prep/corpora").glob("[a-z]*.py"))),
     "tfbio/formats/annotation_formats.py",

@@ -189,10 +189,10 @@ class Failed(Exception):
 def prepare(inputs: Path) -> None:
     """Writes what the first stages read: 300 articles, and a release of one fold."""
     sys.path.insert(0, str(ROOT))
-    from data_prep import documents
+    from data_prep.readers import input_files
 
     (inputs / "pubmed").mkdir(parents=True)
-    for path, articles in zip(documents.shipped_files(".xml.gz"), (100, 200), strict=True):
+    for path, articles in zip(input_files.shipped_files(".xml.gz"), (100, 200), strict=True):
         with (
             gzip.open(path, "rt", encoding="utf-8") as source,
             gzip.open(inputs / "pubmed" / os.path.basename(path), "wt", encoding="utf-8") as cut,
@@ -467,50 +467,64 @@ class Stages:
     def fill(
         self, name: str, folder: Path, size: int, share: str, expected: dict[str, object]
     ) -> bool:
-        """Runs a stage on a disk of so many bytes, the stage after it, and it again with room."""
-        stage = STAGES[name]
+        """Runs a stage on a disk that is too small, the stage after it, and it again with room.
+
+        Args:
+          name: of the stage.
+          folder: of its output, where the disk is mounted.
+          size: of the disk, in bytes.
+          share: of what the output takes, as text; at "50%" the stage runs again with room.
+          expected: the content of the output's files.
+
+        Returns:
+          True if each did what it should.
+        """
+        stage, what = STAGES[name], f"{size:,} bytes ({share})"
         command = self.typed(stage.command, folder)
+
+        def says() -> None:
+            line = sentence(done)
+            if os.strerror(28) not in line or str(folder) not in line:
+                raise Failed(f"it does not name the file and the reason: {line}")
+            print(f"{name}, {what}: {line}", flush=True)
+
+        def again() -> None:
+            subprocess.run(["mount", "-o", "remount,size=50%", folder], check=True)
+            last = run(command, folder)
+            if last.code:
+                raise Failed(f"with room, exit code {last.code}: {last.stderr[-300:]}")
+            compare(files(folder), expected)
+
         _mount(folder, size)
         try:
             done = run(command, folder)
-
-            def says() -> None:
-                line = sentence(done)
-                if os.strerror(28) not in line or str(folder) not in line:
-                    raise Failed(f"it does not name the file and the reason: {line}")
-                print(f"{name}, {size:,} bytes ({share}): {line}", flush=True)
-
-            def refused() -> None:
-                if not stage.after:
-                    if (folder / stage.done).exists():
-                        raise Failed(f"{stage.done} is there")
-                    return
-                complete = stage.usable and sorted(folder.glob(stage.usable))
-                after = run(self.typed(stage.after, folder), folder)
-                if complete:
-                    print(f"the next stage takes {complete[-1]}", flush=True)
-                    if after.code:
-                        raise Failed(
-                            f"the next stage refused {complete[-1]}: {after.stderr[-300:]}"
-                        )
-                    _remove(self.inputs / "no")
-                    return
-                line = sentence(after)
-                if str(folder) not in line:
-                    raise Failed(f"the next stage did not refuse it: {line}")
-
-            def again() -> None:
-                subprocess.run(["mount", "-o", "remount,size=50%", folder], check=True)
-                last = run(command, folder)
-                if last.code:
-                    raise Failed(f"with room, exit code {last.code}: {last.stderr[-300:]}")
-                compare(files(folder), expected)
-
-            what = f"{size:,} bytes ({share})"
-            checks = [says, refused, *([again] if share == "50%" else [])]
+            checks = [says, lambda: self.refuses_incomplete(stage, folder)]
+            checks += [again] if share == "50%" else []
             return all([self.check(name, what, work) for work in checks])
         finally:
             subprocess.run(["umount", folder], check=True)
+
+    def refuses_incomplete(self, stage: Stage, folder: Path) -> None:
+        """Checks that the next stage refuses an incomplete output, or takes its complete part.
+
+        Raises:
+          Failed: it does not.
+        """
+        if not stage.after:
+            if (folder / stage.done).exists():
+                raise Failed(f"{stage.done} is there")
+            return
+        complete = stage.usable and sorted(folder.glob(stage.usable))
+        after = run(self.typed(stage.after, folder), folder)
+        if not complete:
+            line = sentence(after)
+            if str(folder) not in line:
+                raise Failed(f"the next stage did not refuse it: {line}")
+            return
+        print(f"the next stage takes {complete[-1]}", flush=True)
+        if after.code:
+            raise Failed(f"the next stage refused {complete[-1]}: {after.stderr[-300:]}")
+        _remove(self.inputs / "no")
 
 
 def _mount(folder: Path, size: int) -> None:

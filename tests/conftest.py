@@ -18,10 +18,13 @@ with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
 from data_prep import documents, examples, vocabulary
+from data_prep.readers import input_files
+from data_prep.running import pipeline
 from tests import reference
 from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[1]
+ONE_WORKER = pipeline.Runner(workers=1)
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -64,7 +67,7 @@ def cut(path, articles):
 def pubmed_slice(tmp_path_factory):
     """A folder with the first articles of both shipped files: 100 old ones, 200 recent ones."""
     folder = tmp_path_factory.mktemp("pubmed")
-    files = documents.shipped_files(".xml.gz")
+    files = input_files.shipped_files(".xml.gz")
     for path, articles in zip(files, (100, 200), strict=True):
         with gzip.open(folder / os.path.basename(path), "wt", encoding="utf-8") as stream:
             stream.write(cut(path, articles))
@@ -75,8 +78,9 @@ def pubmed_slice(tmp_path_factory):
 def documents_folder(pubmed_slice, tmp_path_factory):
     """Documents of the slice, made in this process."""
     folder = tmp_path_factory.mktemp("made") / "documents"
-    paths = documents.find_files([str(pubmed_slice)])
-    documents.make_documents(paths, folder, shard_megabytes=0.07, workers=1)
+    paths = input_files.find_files([str(pubmed_slice)])
+    settings = documents.DocumentSettings(shard_megabytes=0.07)
+    documents.make_documents(paths, folder, settings, runner=ONE_WORKER)
     return folder
 
 
@@ -92,8 +96,8 @@ def vocab_file(documents_folder, tmp_path_factory):
 def examples_folder(documents_folder, vocab_file, tmp_path_factory):
     """Pretraining examples of the slice, of 64 tokens."""
     folder = tmp_path_factory.mktemp("examples") / "examples_64"
-    settings = {"sequence_length": 64, "held_out_fraction": 0.2, "shards": 4, "workers": 1}
-    examples.make_examples(documents_folder, vocab_file, folder, **settings)
+    settings = examples.ExampleSettings(sequence_length=64, held_out_fraction=0.2, shards=4)
+    examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
     return folder
 
 

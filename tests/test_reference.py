@@ -29,7 +29,7 @@ def test_cases_are_counted_by_what_they_lack():
 @pytest.mark.parametrize("processes", [[], ["--numprocesses=2"]], ids=["alone", "xdist"])
 def test_a_run_ends_with_what_it_left_out(processes, tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    case = "tests/data_prep/selection/test_exclusion.py::test_ids_of_real_benchmarks"
+    case = "tests/data_prep/selection/test_benchmark_files.py::test_ids_of_real_benchmarks"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *processes, case],
         cwd=reference.ROOT,

@@ -1,73 +1,18 @@
 """`run_pretraining.py --strategy=multi_worker`: two processes that meet on loopback."""
 
-import json
-import os
-import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scripts.kill_and_resume import saved
+from tests.workers import Workers
 from tfbio.base.manifests import read_manifest
 
 ROOT = Path(__file__).parents[1]
-
-
-class Workers:
-    """Two processes of one command; the first is the chief."""
-
-    def __init__(self, command, folder):
-        sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
-        addresses = [f"localhost:{found.getsockname()[1]}" for found in sockets]
-        for found in sockets:
-            found.close()
-        self.outputs = [folder.with_name(f"{folder.name}-{number}.txt") for number in range(4)]
-        self.processes = []
-        for index in range(2):
-            cluster = {"worker": addresses}
-            task = {"type": "worker", "index": index}
-            out, error = self.outputs[2 * index : 2 * index + 2]
-            with out.open("w") as stdout, error.open("w") as stderr:
-                self.processes.append(
-                    subprocess.Popen(
-                        [*command, "--strategy=multi_worker", f"--model_dir={folder}"],
-                        cwd=ROOT,
-                        env=os.environ
-                        | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})},
-                        stdout=stdout,
-                        stderr=stderr,
-                    )
-                )
-
-    def send_after_step(self, step, sent):
-        """Sends the second one a signal when the chief has said that it did so many steps."""
-        steps = []
-        end = time.monotonic() + 200
-        while not steps or steps[-1] < step:
-            if time.monotonic() > end or self.processes[0].poll() is not None:
-                break  # what it says is in what `end` returns
-            time.sleep(0.05)
-            found = re.findall(r"^step (\d+)/", self.outputs[0].read_text(), re.MULTILINE)
-            steps = [int(number) for number in found]
-        self.processes[1].send_signal(sent)
-
-    def end(self):
-        """(exit code, stdout, stderr) of both, which are killed where they do not end."""
-        try:
-            for process in self.processes:
-                process.wait(timeout=240)
-        finally:
-            for process in self.processes:
-                process.kill()
-        codes = [process.wait() for process in self.processes]
-        texts = [path.read_text() for path in self.outputs]
-        return [(codes[0], *texts[:2]), (codes[1], *texts[2:])]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +31,7 @@ def command(examples_folder):
 @pytest.fixture(scope="module")
 def undisturbed(command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("two") / "undisturbed"
-    (code, _, error), (other_code, *_) = Workers(command, folder).end()
+    (code, _, error), (other_code, *_) = Workers([*command, f"--model_dir={folder}"], folder).end()
     assert (code, other_code) == (0, 0), error
     return folder
 
@@ -131,7 +76,7 @@ def test_two_workers_train_as_one(command, alone, tmp_path, devices):
 def test_a_run_that_loses_a_worker_continues(command, undisturbed, tmp_path, sent):
     """Killed: the other ends with what to do. Preempted: both save. Then all continue the same."""
     folder = tmp_path / "model"
-    workers = Workers(command, folder)
+    workers = Workers([*command, f"--model_dir={folder}"], folder)
     workers.send_after_step(30 if sent == signal.SIGKILL else 10, sent)
     (code, said, error), (other_code, _, _) = workers.end()
     if sent == signal.SIGKILL:
@@ -139,7 +84,9 @@ def test_a_run_that_loses_a_worker_continues(command, undisturbed, tmp_path, sen
     else:
         assert (code, other_code) == (128 + signal.SIGTERM,) * 2, error
         assert "stopped by SIGTERM at step" in said
-    (code, said, error), (_, _, other_error) = Workers(command, folder).end()
+    (code, said, error), (_, _, other_error) = Workers(
+        [*command, f"--model_dir={folder}"], folder
+    ).end()
     assert code == 0 and "continuing at step" in said, error + other_error
     expected, found = saved(undisturbed, 60), saved(folder, 60)
     assert expected

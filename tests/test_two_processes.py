@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_splits
 from tfbio.base import cli, storage
 
 ROOT = Path(__file__).parents[1]
@@ -55,9 +55,9 @@ def test_the_files_of_a_corpus_have_one_writer(tmp_path):
     splits = {split: [("1", "text", "label")] for split in ("train", "dev", "test")}
     with storage.only_writer(tmp_path / "out"):
         with pytest.raises(cli.UserError, match=f"written by process {os.getpid()} "):
-            corpus.write(tmp_path / "out", splits, overwrite=False)
+            corpus_splits.write(tmp_path / "out", splits, overwrite=False)
         assert not (tmp_path / "out").exists()
-    corpus.write(tmp_path / "out", splits, overwrite=False)
+    corpus_splits.write(tmp_path / "out", splits, overwrite=False)
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
         "dev.tsv",
         "left_out.jsonl",

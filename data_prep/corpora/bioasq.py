@@ -1,10 +1,10 @@
-"""BioASQ 7b yes/no as BLURB has it: a question and the snippets that answer it: yes or no.
+"""Makes BLURB's files of BioASQ 7b: a question and the snippets that answer it, yes or no.
 
     python -m data_prep.corpora.bioasq --input=bioasq --index=data_generation/indexing/BioASQ \\
         --output=out/bioasq
 
 Reads what registered users get from <http://bioasq.org>: BioASQ-training7b.zip and
-Task7BGoldenEnriched.zip in one folder, or what they unpack to. An instance is the question's id,
+Task7BGoldenEnriched.zip in one folder, or what they unpack to. An example is the question's id,
 the question, all of its snippets joined by a blank, and the label. Questions of other types are
 left out. The splits are lists of ids, BLURB's `indexing/BioASQ/{train,dev,test}_id.tsv`.
 """
@@ -17,16 +17,24 @@ from typing import Any
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 LABELS = ("yes", "no")
 
 
-def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
+def read_examples(
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """The instances of each split; appends the other questions to `left`.
+    """Reads the yes/no questions of the release.
+
+    Args:
+      source: the release.
+      index: the folder of BLURB's lists.
+      left: gets the other questions, and those that no list names.
+
+    Returns:
+      The examples of each split.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -34,20 +42,20 @@ def read_instances(
     left = [] if left is None else left
     rows: dict[str, tuple[str, str, str, str]] = {}
     paths: dict[str, str] = {}
-    for file in corpus.find(source, r"[^/]+\.json").values():
+    for file in released_files.find(source, r"[^/]+\.json").values():
         for row in read_file(file, left):
             paths.setdefault(row[0], file.path)
             if rows.setdefault(row[0], row) != row:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path} has the question {row[0]}, and another file has it otherwise: "
                     "give one year's files only."
                 )
     splits = {}
-    for split in corpus.SPLITS:
-        ids = corpus.read_index(index, f"{split}_id.tsv")
+    for split in corpus_splits.SPLITS:
+        ids = released_files.read_index(index, f"{split}_id.tsv")
         missing = [id_ for id_ in ids if id_ not in rows]
         if missing:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{split}_id.tsv in {index} lists {missing[0]}, which is no yes/no question in "
                 f"{source}: give both the training and the golden files."
             )
@@ -57,11 +65,21 @@ def read_instances(
     return splits
 
 
-def read_file(file: corpus.File, left: corpus.LeftOut) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the yes/no questions of one file; appends the others to `left`."""
+def read_file(
+    file: released_files.File, left: corpus_splits.LeftOut
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the yes/no questions of one file.
+
+    Args:
+      file: of the release.
+      left: gets the other questions.
+
+    Raises:
+      CorpusError: it has no list of questions, or one that lacks a part.
+    """
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
-        raise corpus.CorpusError(f"{file.path} has no list of questions.")
+        raise released_files.CorpusError(f"{file.path} has no list of questions.")
     for number, question in enumerate(content["questions"], start=1):
         match question:
             case {"type": str(kind)} if kind != "yesno":
@@ -77,7 +95,7 @@ def read_file(file: corpus.File, left: corpus.LeftOut) -> Iterator[tuple[str, st
             } if label in LABELS and all(_has_text(snippet) for snippet in snippets):
                 yield id_, body, " ".join(snippet["text"] for snippet in snippets), label
             case _:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path}: question {number} lacks a type, or an id, body, snippets of "
                     "text, and an exact_answer of yes or no."
                 )
@@ -88,14 +106,14 @@ def _has_text(snippet: Any) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits = read_instances(flag.input, flag.index, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits)
+    left: corpus_splits.LeftOut = []
+    splits = read_examples(flag.input, flag.index, left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("BioASQ's two archives", index="BioASQ"))
+    cli.run(main, lambda: corpus_flags.define("BioASQ's two archives", index="BioASQ"))

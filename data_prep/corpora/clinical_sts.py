@@ -1,11 +1,11 @@
-"""MedSTS and ClinicalSTS: two sentences of clinical notes, and how similar they are, from 0 to 5.
+"""Makes the files of MedSTS and ClinicalSTS: two clinical sentences, how similar from 0 to 5.
 
     python -m data_prep.corpora.clinical_sts --input=ClinicalSTS --output=out/clinical_sts
 
-Reads two files of the organisers of which the one has "train" in its name, the other "test", both
-.txt or .tsv: a line is two sentences and their score, tab-separated. An instance, below the header
-`index, sentence1, sentence2, score`, is the number of the line and these. BLUE's files, which have
-more columns, need no command: the task reads them as they are.
+Reads two files of the organisers, .txt or .tsv, one with "train" in its name and one with "test". A
+line is two sentences and their score, tab-separated. An example, below the header `index,
+sentence1, sentence2, score`, is the number of the line and these. BLUE's files, which have more
+columns, need no command: the task reads them as they are.
 
 The release has no split for development. As in BLUE, a tenth of the pairs for training is held out
 (75 of 750 in MedSTS). With `--dev_fraction=0.2` it is a fifth, as in Table 1 of BioELECTRA's paper:
@@ -21,33 +21,40 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 HEADER = ("index", "sentence1", "sentence2", "score")
 
 
-def read_instances(
-    source: str | os.PathLike, dev_fraction: float = corpus.DEV_FRACTION
+def read_examples(
+    source: str | os.PathLike, dev_fraction: float = corpus_splits.DEV_FRACTION
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The header and the instances of each split; `dev_fraction` of "train" become "dev".
+    """Reads the pairs of sentences of the release.
+
+    Args:
+      source: the release.
+      dev_fraction: share of the pairs for training that are for development.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
-      CorpusError: the release cannot be used, or a split has no instance.
+      CorpusError: the release cannot be used, or a split has no example.
     """
     rows = {}
     for split in ("train", "test"):
-        files = list(corpus.find(source, rf"[^/]*(?i:{split})[^/]*\.(txt|tsv)").values())
+        files = list(released_files.find(source, rf"[^/]*(?i:{split})[^/]*\.(txt|tsv)").values())
         if len(files) > 1:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{files[0].path} and {files[1].path} may both be for {split}: give one of them."
             )
         rows[split] = list(read_file(files[0]))
     # The same pair once more, with its sentences exchanged or not, would be on the same side.
     pairs = {row: "\t".join(sorted(row[1:3])) for row in rows["train"]}
     sizes = Counter(pairs.values())
-    held = corpus.hold_out(dict.fromkeys(sizes, ()), dev_fraction, sizes)
-    corpus.check_parts(sizes, held, f"--dev_fraction={dev_fraction}")
+    held = corpus_splits.hold_out(dict.fromkeys(sizes, ()), dev_fraction, sizes)
+    corpus_splits.check_parts(sizes, held, f"--dev_fraction={dev_fraction}")
     splits = {
         "train": [row for row, pair in pairs.items() if pair not in held],
         "dev": [row for row, pair in pairs.items() if pair in held],
@@ -56,15 +63,22 @@ def read_instances(
     return {split: [HEADER, *of_split] for split, of_split in splits.items()}
 
 
-def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the instances of one file."""
+def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the examples of one file.
+
+    Args:
+      file: of the release.
+
+    Raises:
+      CorpusError: a line is not two sentences and a score.
+    """
     for number, (first, second, score) in file.rows(3):
         try:
             fits = 0 <= float(score) <= 5 and first.strip() and second.strip()
         except ValueError:
             fits = False
         if not fits:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{file.path}, line {number}: expected two sentences and a score from 0 to 5, "
                 f"found {score!r:.60} as the score."
             )
@@ -72,14 +86,16 @@ def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, corpus.dev_fraction())
-    corpus.write(flag.output, splits, flag.overwrite)
-    corpus.say_counts({split: rows[1:] for split, rows in splits.items()}, lambda row: ["pairs"])
+    splits = read_examples(flag.input, corpus_flags.dev_fraction())
+    corpus_splits.write(flag.output, splits, flag.overwrite)
+    corpus_splits.say_counts(
+        {split: rows[1:] for split, rows in splits.items()}, lambda row: ["pairs"]
+    )
 
 
 if __name__ == "__main__":
     release = "The files for training and for testing"
-    cli.run(main, lambda: corpus.define_flags(release, held_out="pairs"))
+    cli.run(main, lambda: corpus_flags.define(release, held_out="pairs"))

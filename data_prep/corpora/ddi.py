@@ -1,17 +1,17 @@
-"""DDI 2013 as BLURB has it: two drugs of a sentence, and what their interaction is.
+"""Makes BLURB's files of DDI 2013: two drugs of a sentence, and their interaction.
 
     python -m data_prep.corpora.ddi --input=DDICorpus-2013.zip \\
         --index=data_generation/indexing/DDI --output=out/ddi
 
-Each `<pair>` of the XML is an instance: the pair's id; the sentence, in which both drugs are
+Each `<pair>` of the XML is an example: the pair's id; the sentence, in which both drugs are
 `@DRUG$` (one `@DRUG-DRUG$` where they overlap), or with `--entities=marker` stand between markers;
 and `DDI-advise`, `-effect`, `-int`, `-mechanism` or `-false`. The splits are lists of files,
 BLURB's `indexing/DDI/{train,dev,test}_files.tsv`.
 
 Reads the release of the corpus's makers (<https://github.com/isegura/DDICorpus>), or the older copy
-that BLURB fetches, DDIextraction_2013.tar.gz. The makers' mends what that copy has wrong: in six
+that BLURB fetches, DDIextraction_2013.tar.gz. The makers' release corrects that copy, where in six
 abstracts the mentions after the title stand one character too late, and two pairs have each
-other's label. So 66 instances for training and 21 for development are not BLURB's; all others,
+other's label. So 66 examples for training and 21 for development are not BLURB's; all others,
 and all for testing, are. A mention whose text stands neither at its place nor one character beside
 it is an error.
 """
@@ -24,7 +24,7 @@ import re
 from absl import flags
 from lxml import etree
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
 from tfbio.base import cli
 
 LABELS = ("false", "advise", "effect", "int", "mechanism")
@@ -39,26 +39,35 @@ FOLDERS = {
 FILES = rf"({'|'.join(FOLDERS)})/(DrugBank|MedLine)/[^/]+\.xml"
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike,
     index: str | os.PathLike,
     entities: str = "dummy",
-    left: corpus.LeftOut | None = None,
+    left: corpus_splits.LeftOut | None = None,
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """The instances of each split; appends the files that no list names to `left`.
+    """Reads the pairs of drugs of the release.
+
+    Args:
+      source: the release.
+      index: the folder of BLURB's lists.
+      entities: as in `relation_entities.mask`.
+      left: gets the files that no list names.
+
+    Returns:
+      The examples of each split.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    files = {_listed_name(key): file for key, file in corpus.find(source, FILES).items()}
+    files = {_listed_name(key): file for key, file in released_files.find(source, FILES).items()}
     splits = {}
     listed: set[str] = set()
-    for split in corpus.SPLITS:
-        names = corpus.read_index(index, f"{split}_files.tsv")
+    for split in corpus_splits.SPLITS:
+        names = released_files.read_index(index, f"{split}_files.tsv")
         listed.update(names)
         missing = [name for name in names if name not in files]
         if missing:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{split}_files.tsv in {index} lists {missing[0]}, which {source} does not hold."
             )
         splits[split] = [row for name in names for row in read_file(files[name], entities)]
@@ -68,13 +77,21 @@ def read_instances(
 
 
 def _listed_name(key: str) -> str:
-    """What BLURB's lists call a file: "test_dataset/DrugBank/Oxacillin.xml"."""
+    """Returns a file's name in BLURB's lists, such as "test_dataset/DrugBank/Oxacillin.xml"."""
     folder, kind, name = key.rsplit("/", 2)
     return f"{FOLDERS[folder]}/{kind}/{name}"
 
 
-def read_file(file: corpus.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
-    """The instances of one document; for `entities` see `corpus.mask`."""
+def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
+    """Reads the examples of one document.
+
+    Args:
+      file: the document.
+      entities: as in `relation_entities.mask`.
+
+    Raises:
+      CorpusError: a pair has no two drugs, or no type of interaction.
+    """
     document = file.xml()
     rows = []
     for sentence in document.iterfind("sentence"):
@@ -88,23 +105,31 @@ def read_file(file: corpus.File, entities: str = "dummy") -> list[tuple[str, str
             # One pair of the makers' release is "true" without a type; BLURB's copy has it false.
             label = pair.get("type", "false") if pair.get("ddi") == "true" else "false"
             if first is None or second is None or label not in LABELS:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path}, line {pair.sourceline}: the pair {pair.get('id')} names no two "
                     "drugs of its sentence, or no type of interaction."
                 )
             if first[0] > second[0]:
                 first, second = second, first
             pair_of_drugs = (*first, "@DRUG$"), (*second, "@DRUG$")
-            masked = corpus.mask(text, *pair_of_drugs, "@DRUG-DRUG$", entities)
+            masked = relation_entities.mask(text, *pair_of_drugs, "@DRUG-DRUG$", entities)
             rows.append((pair.get("id", ""), masked, f"DDI-{label}"))
     return rows
 
 
 def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
-    """Where a mention begins in its sentence, and where it has ended; None if it does not say so.
+    """Returns the character range of a mention in its sentence.
 
     The corpus gives the last character, not the one after it: "0-3", or "0-3;10-12" for a mention
     in parts, which BLURB takes for one from the first part to the last.
+
+    Args:
+      drug: the mention's element.
+      text: the sentence.
+      path: of the file, for errors.
+
+    Returns:
+      `(start, end)`; None if the element gives no offsets.
 
     Raises:
       CorpusError: the mention's text is not there.
@@ -122,7 +147,7 @@ def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
     ends = [end for part in parts for end in part]
     whole = ends == sorted(ends) and (mention in stands if mention else ends[-1] < len(text))
     if not whole:
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{path}, line {drug.sourceline}: the drug {drug.get('id')} has the charOffset "
             f"{said:.40}, but the sentence of {len(text)} characters has {stands[0]!r:.40} there, "
             f"not {mention!r:.40}."
@@ -131,19 +156,19 @@ def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits = read_instances(flag.input, flag.index, flag.entities, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits)
+    left: corpus_splits.LeftOut = []
+    splits = read_examples(flag.input, flag.index, flag.entities, left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("DDICorpus-2013.zip", index="DDI")
-    corpus.define_entities_flag()
+    corpus_flags.define("DDICorpus-2013.zip", index="DDI")
+    relation_entities.define_flag()
 
 
 if __name__ == "__main__":

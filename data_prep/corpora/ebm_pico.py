@@ -1,4 +1,4 @@
-"""EBM-PICO as BLURB has it: words of trial abstracts as participants, interventions or outcomes.
+"""Makes BLURB's files of EBM-PICO: words as participants, interventions or outcomes of trials.
 
     python -m data_prep.corpora.ebm_pico --input=ebm_nlp_2_00.tar.gz \\
         --index=data_generation/indexing/ebmnlp --output=out/ebm_pico
@@ -6,8 +6,8 @@
 Reads EBM-NLP 2.00 (<https://github.com/bepnye/EBM-NLP>): its tokens, and the labels "aggregated",
 "starting_spans", for testing those of medical professionals ("gold"). An abstract is a line
 `-DOCSTART- (PMID)`, a blank line, and a line for each token with its tag: I-PAR, I-INT, I-OUT or O;
-a token that is of several has the last of these three. A blank line follows each token ".". The
-splits are lists of abstracts, BLURB's `indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
+a token of several elements has the last of these three tags. A blank line follows each token ".".
+The splits are lists of abstracts, BLURB's `indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 # In the order in which they overwrite each other.
@@ -27,31 +27,39 @@ DOCUMENTS = r"documents/\d+\.tokens"
 LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^/]*\.ann"
 
 
-def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
+def read_examples(
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
-    """The lines of each split; appends the abstracts that no list names to `left`.
+    """Reads the tagged abstracts of the release.
+
+    Args:
+      source: the release.
+      index: the folder of BLURB's lists.
+      left: gets the abstracts that no list names.
+
+    Returns:
+      The lines of each split.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    found = corpus.find(source, f"{DOCUMENTS}|{LABELS}")
+    by_key = released_files.find(source, f"{DOCUMENTS}|{LABELS}")
     for element in TAGS:
         for part in ("train", "test/gold"):
             folder = f"aggregated/starting_spans/{element}/{part}/"
-            if not any(key.startswith(folder) for key in found):
-                raise corpus.CorpusError(
+            if not any(key.startswith(folder) for key in by_key):
+                raise released_files.CorpusError(
                     f"{source} holds no labels in {folder}, without which all {element} would be "
                     "taken for none: give the whole of EBM-NLP 2.00."
                 )
-    files = {_name(key): f for key, f in found.items()}
+    files = {_name(key): f for key, f in by_key.items()}
     splits: dict[str, list[tuple[str, ...]]] = {}
     listed: set[str] = set()
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         splits[split] = []
-        for pmid in corpus.read_index(index, f"{split}_pmid.tsv"):
+        for pmid in released_files.read_index(index, f"{split}_pmid.tsv"):
             if ("documents", pmid) not in files or not any((e, pmid) in files for e in TAGS):
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{split}_pmid.tsv in {index} lists {pmid}, of which {source} does not hold "
                     "tokens and labels."
                 )
@@ -65,16 +73,25 @@ def read_instances(
 
 
 def _name(key: str) -> tuple[str, str]:
-    """What a file holds ("documents", or the element that it labels), and its PMID."""
+    """Returns "documents" or the element that a file labels, and the file's PMID."""
     parts = key.split("/")
     kind = parts[0] if parts[0] == "documents" else parts[2]
     return kind, parts[-1].partition(".")[0]
 
 
 def read_abstract(
-    pmid: str, files: Mapping[tuple[str, str], corpus.File]
+    pmid: str, files: Mapping[tuple[str, str], released_files.File]
 ) -> Iterator[tuple[str, ...]]:
-    """Yields the lines of an abstract; an element that it has no labels of is not in it."""
+    """Yields the lines of an abstract.
+
+    Args:
+      pmid: of the abstract.
+      files: the tokens of each abstract, by ("documents", PMID), and its labels, by (element,
+        PMID); without a file it has no words of that element.
+
+    Raises:
+      CorpusError: there are not as many labels as tokens.
+    """
     tokens = files["documents", pmid].text().split()
     tags = ["O"] * len(tokens)
     for element, tag in TAGS.items():
@@ -83,7 +100,7 @@ def read_abstract(
         file = files[element, pmid]
         labels = file.text().split()
         if len(labels) != len(tokens):
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{file.path} has {len(labels)} labels, but the abstract {len(tokens)} tokens: "
                 "give EBM-NLP 2.00."
             )
@@ -97,19 +114,19 @@ def read_abstract(
 
 
 def tags_of(row: Sequence[str]) -> Sequence[str]:
-    """The tag of a line, if it has one."""
+    """Returns the tag of a line, if it has one."""
     return row[1:]
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits = read_instances(flag.input, flag.index, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, tags_of)
+    left: corpus_splits.LeftOut = []
+    splits = read_examples(flag.input, flag.index, left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, tags_of)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("ebm_nlp_2_00.tar.gz", index="ebmnlp"))
+    cli.run(main, lambda: corpus_flags.define("ebm_nlp_2_00.tar.gz", index="ebmnlp"))

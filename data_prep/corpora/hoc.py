@@ -1,10 +1,10 @@
-"""Hallmarks of Cancer as BLURB has it: a sentence, and which of ten hallmarks it speaks of.
+"""Makes BLURB's files of Hallmarks of Cancer: which of ten hallmarks a sentence speaks of.
 
     python -m data_prep.corpora.hoc --input=Hallmarks-of-Cancer \\
         --index=data_generation/indexing/HoC --output=out/hoc
 
 Reads the folders `labels` and `text` of <https://github.com/sb895/Hallmarks-of-Cancer>, or an
-archive of them. An instance, below the header `labels, sentence, index`, is the ten labels in
+archive of them. An example, below the header `labels, sentence, index`, is the ten labels in
 alphabetical order (`0_0,1_1,...`: the second is there), the sentence, and `PMID_sN` with N from 0.
 The annotators' finer classes count as the hallmark above them. The splits are lists of abstracts,
 BLURB's `indexing/HoC/{train,dev,test}_pmid.tsv`.
@@ -17,29 +17,37 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 
 
-def read_instances(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus.LeftOut | None = None
+def read_examples(
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """The header and the instances of each split; appends abstracts that no list names to `left`.
+    """Reads the labelled sentences of the release.
+
+    Args:
+      source: the release.
+      index: the folder of BLURB's lists.
+      left: gets the abstracts that no list names, and labels without a sentence.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
     """
-    files = corpus.find(source, r"(labels|text)/\d+\.txt")
+    files = released_files.find(source, r"(labels|text)/\d+\.txt")
     splits = {}
     listed: set[str] = set()
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         splits[split] = [HOC_HEADER]
-        for name in corpus.read_index(index, f"{split}_pmid.tsv"):
+        for name in released_files.read_index(index, f"{split}_pmid.tsv"):
             listed.add(name)
             if f"labels/{name}" not in files or f"text/{name}" not in files:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{split}_pmid.tsv in {index} lists {name}, of which {source} does not hold "
                     "both labels and text."
                 )
@@ -53,47 +61,69 @@ def read_instances(
 
 
 def read_abstract(
-    pmid: str, labels: corpus.File, text: corpus.File, left: corpus.LeftOut | None = None
+    pmid: str,
+    labels: released_files.File,
+    text: released_files.File,
+    left: corpus_splits.LeftOut | None = None,
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the instances of one abstract; appends labels of no sentence to `left`."""
+    """Yields the examples of one abstract.
+
+    Args:
+      pmid: of the abstract.
+      labels: the file of its labels.
+      text: the file of its sentences, one a line.
+      left: gets labels without a sentence.
+
+    Raises:
+      CorpusError: a sentence has no labels, or a label is unknown.
+    """
     sentences = text.text().removesuffix("\n").split("\n")
     # "< A AND B--finer < NULL <": a part for each sentence, without a line end.
     parts = labels.text().partition("\n")[0].split("<")[1:]
     if len(parts) < len(sentences):
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{labels.path} labels {len(parts)} of the {len(sentences)} sentences of {text.path}."
         )
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
-        found = hallmarks(part, labels.path)
-        yield hoc_labels(found), sentence.strip(), f"{pmid}_s{number}"
+        yield hoc_labels(hallmarks(part, labels.path)), sentence.strip(), f"{pmid}_s{number}"
     if left is not None:
         beyond = range(len(sentences), len(parts))
         left += [(f"{pmid}_s{number}", labels.path, "no_sentence") for number in beyond]
 
 
 def hallmarks(part: str, path: str) -> set[str]:
-    """The hallmarks of one sentence: " Inducing angiogenesis--finer AND ..." or " NULL "."""
-    found = {label.partition("--")[0].strip().lower() for label in part.split("AND")}
-    found -= {"", "null"}
-    if unknown := sorted(found.difference(HALLMARKS)):
-        raise corpus.CorpusError(f"{path} has the label {unknown[0]!r}, which is no hallmark.")
-    return found
+    """Reads the hallmarks of one sentence.
+
+    Args:
+      part: such as " Inducing angiogenesis--finer AND ..." or " NULL ".
+      path: of the file, for errors.
+
+    Raises:
+      CorpusError: one is unknown.
+    """
+    names = {label.partition("--")[0].strip().lower() for label in part.split("AND")}
+    names -= {"", "null"}
+    if unknown := sorted(names.difference(HALLMARKS)):
+        raise released_files.CorpusError(
+            f"{path} has the label {unknown[0]!r}, which is no hallmark."
+        )
+    return names
 
 
 def labels_of(row: Sequence[str]) -> list[str]:
-    """The names of the hallmarks of an instance; none of the header."""
+    """Returns the names of an example's hallmarks; none for the header."""
     return [name for i, name in enumerate(HALLMARKS) if f"{i}_1" in row[0].split(",")]
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits = read_instances(flag.input, flag.index, left)
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, labels_of)
+    left: corpus_splits.LeftOut = []
+    splits = read_examples(flag.input, flag.index, left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, labels_of)
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("The folders labels and text", index="HoC"))
+    cli.run(main, lambda: corpus_flags.define("The folders labels and text", index="HoC"))

@@ -1,4 +1,4 @@
-"""i2b2/VA 2010: relations between concepts of clinical notes as BLUE has them, or the concepts.
+"""Makes BLUE's files of i2b2/VA 2010: relations between concepts of notes, or the concepts.
 
     python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_re
     python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_ner --concepts
@@ -8,10 +8,10 @@ concept_assertion_relation_training_data.tar.gz, reference_standard_for_test_dat
 test_data.tar.gz. A line of a note is a sentence, its words stand between blanks.
 
 Relations, below the header `index, sentence, label` (BLUE's create_i2b2_bert.py): each two concepts
-of a line are an instance, as `@problem$`, `@test$` and `@treatment$` (both in one, such as
+of a line are an example, as `@problem$`, `@test$` and `@treatment$` (both in one, such as
 `@problem-test$`, where they overlap), or with `--entities=marker` between markers; with their
-relation or `false`; of two that have several relations, there is a row for each. Concepts: words
-and their tags, see `notes`.
+relation or `false`. Two concepts with several relations have a row for each. Concepts: words and
+their tags, see `notes`.
 
 The release has no split for development. `--dev_documents` takes BLUE's list, dev-docids.txt, of
 which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes, or
@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.corpora import corpus, notes
+from data_prep.corpora import corpus_flags, corpus_splits, notes, relation_entities, released_files
 from tfbio.base import cli
 from tfbio.formats import label_sets
 
@@ -50,7 +50,7 @@ Span = tuple[int, int]
 
 
 class Concept(NamedTuple):
-    """A concept of a note, from one character to before another; lines count from 0."""
+    """Holds a concept of a note, with its character range `[start, end)`; lines count from 0."""
 
     id: str
     kind: str
@@ -60,13 +60,16 @@ class Concept(NamedTuple):
 
 
 class Note:
-    """A note's text, and where its words stand.
+    """Holds a note's text, the places of its words, and its concepts.
 
     Args:
-      files: "txt", "con" and perhaps "rel" -> file.
+      files: of the note: "txt", "con" and perhaps "rel".
+
+    Raises:
+      CorpusError: a line of the concepts cannot be read, or does not suit the text.
     """
 
-    def __init__(self, files: Mapping[str, corpus.File]):
+    def __init__(self, files: Mapping[str, released_files.File]):
         self.text = files["txt"].text()
         self.line_starts, self._words = [], []
         start = 0
@@ -80,33 +83,43 @@ class Note:
         self.concepts = []
         for number, match in _matches(files["con"], CONCEPT):
             if match[6] not in label_sets.I2B2_CONCEPTS:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{files['con'].path}, line {number}: unknown kind {match[6]!r}; the kinds are "
                     f"{', '.join(label_sets.I2B2_CONCEPTS)}."
                 )
             place = self._find(files["con"], number, match.groups()[:5])
             self.concepts.append(Concept(f"l{number - 1}", match[6], *place, int(match[2]) - 1))
 
-    def relations(self, file: corpus.File) -> dict[tuple[str, str], list[str]]:
-        """The labels of two concepts: their ids, in the order of the file of concepts -> labels."""
+    def relations(self, file: released_files.File) -> dict[tuple[str, str], list[str]]:
+        """Reads the relations between concepts.
+
+        Args:
+          file: of the relations.
+
+        Returns:
+          The labels of each two concepts, by their ids in the order of the file of concepts.
+
+        Raises:
+          CorpusError: a line cannot be read, or names no two concepts.
+        """
         ids: dict[Span, str] = {}
         for concept in self.concepts:
             ids.setdefault((concept.start, concept.end), concept.id)
         order = {concept.id: place for place, concept in enumerate(self.concepts)}
-        found = defaultdict(list)
+        labels = defaultdict(list)
         for number, match in _matches(file, RELATION):
             spans = [self._find(file, number, match.groups()[i : i + 5]) for i in (0, 6)]
             if match[6] not in RELATIONS or any(span not in ids for span in spans):
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path}, line {number}: expected a relation of {', '.join(RELATIONS)} "
                     "between two concepts of the note's .con file."
                 )
             first, second = sorted((ids[span] for span in spans), key=order.__getitem__)
-            found[first, second].append(match[6])
-        return found
+            labels[first, second].append(match[6])
+        return labels
 
-    def _find(self, file: corpus.File, number: int, place: Iterable[str]) -> Span:
-        """Where in the text something stands, by lines from 1 and words from 0."""
+    def _find(self, file: released_files.File, number: int, place: Iterable[str]) -> Span:
+        """Returns the character range of annotated text, from its lines from 1 and words from 0."""
         said, *numbers = place
         line, word, end_line, end_word = map(int, numbers)
         try:
@@ -117,7 +130,7 @@ class Note:
             span = 0, 0
         stands = self.text[slice(*span)]
         if not stands or _plain(stands) != _plain(said):
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{file.path}, line {number}: expected {said!r} at {line}:{word} of the note, "
                 f"found {stands!r}."
             )
@@ -128,8 +141,11 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _matches(file: corpus.File, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
-    found = []
+def _matches(
+    file: released_files.File, pattern: re.Pattern[str]
+) -> list[tuple[int, re.Match[str]]]:
+    """Matches each line that is not blank; returns the lines' numbers and matches."""
+    matches = []
     for number, line in enumerate(file.text().split("\n"), start=1):
         if line.strip():
             match = pattern.fullmatch(line.strip())
@@ -137,35 +153,46 @@ def _matches(file: corpus.File, pattern: re.Pattern[str]) -> list[tuple[int, re.
                 example = 'c="fever" 12:3 12:5||t="problem"'
                 if pattern is RELATION:
                     example = 'c="inventol" 12:0 12:0||r="TrAP"||c="fever" 12:3 12:5'
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{file.path}, line {number}: expected a line such as {example}."
                 )
-            found.append((number, match))
-    return found
+            matches.append((number, match))
+    return matches
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike,
     dev_documents: str = "",
     concepts: bool = False,
     entities: str = "dummy",
-    left: corpus.LeftOut | None = None,
-    dev_fraction: float = corpus.DEV_FRACTION,
+    left: corpus_splits.LeftOut | None = None,
+    dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The rows of each split, and what did not fit, which is appended to `left`, too.
+    """Reads the relations or the concepts of the release.
 
-    For `entities` see `corpus.mask`, for `dev_fraction` `corpus.hold_out`.
+    Args:
+      source: the release.
+      dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
+      concepts: read the concepts, not the relations.
+      entities: as in `relation_entities.mask`.
+      left: gets the relations and concepts that are in no example.
+      dev_fraction: as in `corpus_splits.hold_out`.
+
+    Returns:
+      The rows of each split, and the counts of concepts that did not fit, see `notes.say`.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
     """
-    documents: dict[str, dict[str, dict[str, corpus.File]]] = {"train": {}, "test": {}}
-    for key, file in corpus.find(source, FILES).items():
+    documents: dict[str, dict[str, dict[str, released_files.File]]] = {"train": {}, "test": {}}
+    for key, file in released_files.find(source, FILES).items():
         split = "train" if key.startswith("concept_assertion") else "test"
         name, _, kind = key.rpartition("/")[2].rpartition(".")
         files = documents[split].setdefault(name, {})
         if files.setdefault(kind, file).data != file.data:
-            raise corpus.CorpusError(f"{files[kind].path} and {file.path} differ: give one.")
+            raise released_files.CorpusError(
+                f"{files[kind].path} and {file.path} differ: give one."
+            )
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {}
     for split, by_name in documents.items():
@@ -174,7 +201,7 @@ def read_instances(
             missing = {"txt", "con", "con" if concepts else "rel"} - files.keys()
             if missing:
                 path = next(iter(files.values())).path
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{source} holds no {name}.{min(missing)} beside {path}: give all archives."
                 )
             note = Note(files)
@@ -192,7 +219,7 @@ def read_instances(
                     ]
             made[split][name] = rows
     labels_of = notes.kinds_of if concepts else lambda row: row[-1:]
-    splits = corpus.with_development(
+    splits = corpus_splits.with_development(
         made["train"], made["test"], dev_documents, labels_of, dev_fraction
     )
     if not concepts:
@@ -206,9 +233,13 @@ def pairs(
     labels: dict[tuple[str, str], list[str]],
     entities: str = "dummy",
 ) -> list[tuple[str, ...]]:
-    """The instances of a note, whose labels are taken from `labels`.
+    """Makes the examples of a note.
 
-    For `entities` see `corpus.mask`.
+    Args:
+      name: of the note.
+      note: the note.
+      labels: of each two concepts; those of examples are removed.
+      entities: as in `relation_entities.mask`.
     """
     rows = []
     for one, other in itertools.combinations(note.concepts, 2):
@@ -216,7 +247,7 @@ def pairs(
             continue
         start = note.line_starts[one.line]
         end = note.text.find("\n", max(one.end, other.end))
-        masked = corpus.mask(
+        masked = relation_entities.mask(
             note.text[start : end if end >= 0 else None],
             *(
                 (x.start - start, x.end - start, f"@{x.kind}$")
@@ -232,28 +263,28 @@ def pairs(
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.concepts and flag.entities != "dummy":
         raise cli.UsageError("--entities does not go with --concepts: it is for relations.")
-    left: corpus.LeftOut = []
-    fraction = corpus.dev_fraction()
-    splits, counts = read_instances(
+    left: corpus_splits.LeftOut = []
+    fraction = corpus_flags.dev_fraction()
+    splits, counts = read_examples(
         flag.input, flag.dev_documents, flag.concepts, flag.entities, left, fraction
     )
-    corpus.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
     if flag.concepts:
-        corpus.say_counts(splits, notes.kinds_of)
+        corpus_splits.say_counts(splits, notes.kinds_of)
         notes.say(counts)
         return
-    corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
+    corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The three archives", held_out="notes", dev_documents=True)
-    corpus.define_entities_flag()
+    corpus_flags.define("The three archives", held_out="notes", dev_documents=True)
+    relation_entities.define_flag()
     flags.DEFINE_bool("concepts", False, "Write the concepts, not the relations between them.")
 
 

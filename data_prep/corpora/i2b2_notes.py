@@ -1,4 +1,4 @@
-"""i2b2 2012 events and i2b2 2014 de-identification: words of clinical notes and their tags.
+"""Makes the files of i2b2 2012 events and i2b2 2014 de-identification: words and their tags.
 
     python -m data_prep.corpora.i2b2_notes --year=2012 --input=i2b2-2012 --output=out/i2b2_2012
     python -m data_prep.corpora.i2b2_notes --year=2014 --input=i2b2-2014 --output=out/i2b2_2014
@@ -10,8 +10,8 @@ training-PHI-Gold-Set1, -Set2 and testing-PHI-Gold-fixed, as bio-lm does. The ta
 sentence; see `notes` for words and for mentions that do not fit.
 
 Offsets count the characters of the note's CDATA from 0. A 2012 note begins with a line end there,
-so that they count its own text from 1. Where the annotated text stands elsewhere, the mention is at
-the nearest place that has it; their number is said.
+so that they count its text from 1. Where the annotated text stands elsewhere, the mention is at the
+nearest place that has it; the command prints how many there are.
 
 The releases have no split for development. bio-lm draws a tenth of the patients; here a tenth of
 them, or `--dev_fraction`, is chosen by hashes of their numbers.
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from absl import flags
 from lxml import etree
 
-from data_prep.corpora import corpus, notes
+from data_prep.corpora import corpus_flags, corpus_splits, notes, released_files
 from tfbio.base import cli
 from tfbio.formats import label_sets
 
@@ -42,7 +42,7 @@ FILES = {
         "test": r"testing-PHI-Gold-fixed/\d+-\d+\.xml",
     },
 }
-# The elements of mentions, and the attribute that has their kind; and the kinds.
+# The elements of mentions, and the attribute with the mention's type; and the types.
 TAGS = {"2012": ("EVENT", "type"), "2014": ("*", "TYPE")}
 KINDS = {"2012": label_sets.I2B2_EVENTS, "2014": label_sets.I2B2_PHI}
 
@@ -52,18 +52,27 @@ TAG_LIST = re.compile(r"<TAGS>.*</TAGS>", re.DOTALL)
 STRAY_AMPERSAND = re.compile(r"&(?!(#\d+|#x[\da-fA-F]+|\w+);)")
 
 MOVED = "do not stand at their offsets: they are tagged where the nearest such text is"
-OTHER_TEXT = "have a text that the note does not have: what stands at their offsets is tagged"
+OTHER_TEXT = "have a text that the note does not have: the words at their offsets are tagged"
 OUTSIDE = "have offsets beyond the note, which has no such text: they are not tagged"
-NO_KIND = "have no kind: they are not tagged"
+NO_KIND = "have no type: they are not tagged"
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike,
     year: str,
-    left: corpus.LeftOut | None = None,
-    dev_fraction: float = corpus.DEV_FRACTION,
+    left: corpus_splits.LeftOut | None = None,
+    dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The lines of each split, and what did not fit; appends untagged mentions to `left`.
+    """Reads the tagged notes of the release.
+
+    Args:
+      source: the release.
+      year: of the challenge, "2012" or "2014".
+      left: gets the mentions that are not tagged.
+      dev_fraction: as in `corpus_splits.hold_out`.
+
+    Returns:
+      The lines of each split, and the counts of mentions that did not fit, see `notes.say`.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
@@ -71,38 +80,58 @@ def read_instances(
     left = [] if left is None else left
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
-    for key, file in corpus.find(source, "|".join(FILES[year].values())).items():
+    for key, file in released_files.find(source, "|".join(FILES[year].values())).items():
         split = "train" if re.fullmatch(FILES[year]["train"], key) else "test"
         name = key.rpartition("/")[2].removesuffix(".xml")
         text, mentions = read_note(file, year, counts, left)
         # The notes of a patient, "110-01" and "110-02", stay together.
         rows = made[split].setdefault(name.partition("-")[0], [])
         rows += notes.tagged(name, text, mentions, counts, left=left)
-    splits = corpus.with_development(made["train"], made["test"], "", notes.kinds_of, dev_fraction)
+    splits = corpus_splits.with_development(
+        made["train"], made["test"], "", notes.kinds_of, dev_fraction
+    )
     return splits, counts
 
 
 def read_note(
-    file: corpus.File, year: str, counts: Counter[str], left: corpus.LeftOut | None = None
+    file: released_files.File,
+    year: str,
+    counts: Counter[str],
+    left: corpus_splits.LeftOut | None = None,
 ) -> tuple[str, list[notes.Mention]]:
-    """A note's text and its mentions; appends those that cannot be tagged to `left`."""
+    """Reads a note.
+
+    Args:
+      file: the note.
+      year: of the challenge.
+      counts: gets the numbers of mentions that did not fit added.
+      left: gets the mentions that cannot be tagged.
+
+    Returns:
+      The text and the mentions.
+
+    Raises:
+      CorpusError: it is no note of that year.
+    """
     content = file.text()
     note = TEXT.search(content)
     tags = TAG_LIST.search(content, note.end() if note else 0)
     if not note or not tags:
-        raise corpus.CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
-    root = corpus.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
+        raise released_files.CorpusError(
+            f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>."
+        )
+    root = released_files.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
     left = [] if left is None else left
     return note[1], list(_mentions(file, note[1], root, year, counts, left))
 
 
 def _mentions(
-    file: corpus.File,
+    file: released_files.File,
     text: str,
     root: etree._Element,
     year: str,
     counts: Counter[str],
-    left: corpus.LeftOut,
+    left: corpus_splits.LeftOut,
 ) -> Iterator[notes.Mention]:
     element, attribute = TAGS[year]
     for tag in root.iterfind(element):
@@ -112,8 +141,11 @@ def _mentions(
             counts[NO_KIND] += 1
             left.append((f"{tag.get('id')}", file.path, "no_kind"))
             continue
-        if kind not in KINDS[year] or min(corpus.offset(start), corpus.offset(end)) < 0:
-            raise corpus.CorpusError(
+        if (
+            kind not in KINDS[year]
+            or min(released_files.offset(start), released_files.offset(end)) < 0
+        ):
+            raise released_files.CorpusError(
                 f"{file.path}: the tag {tag.get('id')!r} has no start and end, or its {attribute} "
                 f"{kind!r} is not one of {', '.join(KINDS[year])}."
             )
@@ -127,31 +159,38 @@ def _mentions(
 
 
 def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> tuple[int, int]:
-    """Where in a text an annotated text stands: at its offsets, or as near as can be."""
+    """Returns the character range of an annotated text: its offsets, or the nearest place of it.
+
+    Args:
+      text: of the note.
+      start, end: the annotation's offsets.
+      said: the annotated text.
+      counts: gets the annotations that do not stand at their offsets added.
+    """
     words = said.split()
     if not words or html.unescape(text[start:end]).split() == html.unescape(said).split():
         return start, end
-    found = list(re.finditer(r"\s+".join(map(re.escape, words)), text))
-    counts[MOVED if found else OTHER_TEXT] += 1
-    if not found:
+    matches = list(re.finditer(r"\s+".join(map(re.escape, words)), text))
+    counts[MOVED if matches else OTHER_TEXT] += 1
+    if not matches:
         return start, end
-    return min((match.span() for match in found), key=lambda span: abs(span[0] - start))
+    return min((match.span() for match in matches), key=lambda span: abs(span[0] - start))
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits, counts = read_instances(flag.input, flag.year, left, corpus.dev_fraction())
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, notes.kinds_of)
+    left: corpus_splits.LeftOut = []
+    splits, counts = read_examples(flag.input, flag.year, left, corpus_flags.dev_fraction())
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("The folders of that year, or archives of them", held_out="patients")
+    corpus_flags.define("The folders of that year, or archives of them", held_out="patients")
     flags.DEFINE_enum("year", None, list(FILES), "Of the challenge.", required=True)
 
 

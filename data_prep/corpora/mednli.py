@@ -1,9 +1,9 @@
-"""MedNLI as BLUE has it: two sentences, and whether the second follows from the first.
+"""Makes BLUE's files of MedNLI: two sentences, and whether the second follows from the first.
 
     python -m data_prep.corpora.mednli --input=mednli-1.0.0.zip --output=out/mednli
 
 Reads what credentialed users get from <https://physionet.org/content/mednli/>:
-mli_train_v1.jsonl, mli_dev_v1.jsonl and mli_test_v1.jsonl. An instance, below the header `index,
+mli_train_v1.jsonl, mli_dev_v1.jsonl and mli_test_v1.jsonl. An example, below the header `index,
 sentence1, sentence2, label`, is the pair's id, both sentences, and entailment, contradiction or
 neutral.
 """
@@ -15,34 +15,49 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 HEADER = ("index", "sentence1", "sentence2", "label")
 LABELS = ("contradiction", "entailment", "neutral")
 
 
-def read_instances(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
-    """The header and the instances of each split.
+def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
+    """Reads the pairs of sentences of the release.
+
+    Args:
+      source: the release.
+
+    Returns:
+      The header and the examples of each split.
 
     Raises:
       CorpusError: the release cannot be used.
     """
-    files = corpus.find(source, rf"mli_({'|'.join(corpus.SPLITS)})_v1\.jsonl")
+    files = released_files.find(source, rf"mli_({'|'.join(corpus_splits.SPLITS)})_v1\.jsonl")
     splits = {}
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         name = f"mli_{split}_v1.jsonl"
         if name not in files:
-            raise corpus.CorpusError(f"{source} does not hold {name}: give all three files.")
+            raise released_files.CorpusError(
+                f"{source} does not hold {name}: give all three files."
+            )
         splits[split] = [HEADER, *read_file(files[name])]
     return splits
 
 
-def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the instances of one file."""
+def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the examples of one file.
+
+    Args:
+      file: of the release.
+
+    Raises:
+      CorpusError: a line is no labelled pair.
+    """
     for number, line in enumerate(file.text().removesuffix("\n").split("\n"), start=1):
         where = f"{file.path}, line {number}"
-        match corpus.File(where, line.encode()).json():
+        match released_files.File(where, line.encode()).json():
             case {
                 "pairID": str(id_),
                 "sentence1": str(first),
@@ -51,20 +66,20 @@ def read_file(file: corpus.File) -> Iterator[tuple[str, str, str, str]]:
             } if label in LABELS:
                 yield id_, first, second, label
             case _:
-                raise corpus.CorpusError(
+                raise released_files.CorpusError(
                     f"{where}: expected a pairID, a sentence1, a sentence2, and a gold_label of "
                     f"{', '.join(LABELS)}."
                 )
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input)
-    corpus.write(flag.output, splits, flag.overwrite)
-    corpus.say_counts({split: rows[1:] for split, rows in splits.items()})
+    splits = read_examples(flag.input)
+    corpus_splits.write(flag.output, splits, flag.overwrite)
+    corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 
 
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus.define_flags("The archive of MedNLI"))
+    cli.run(main, lambda: corpus_flags.define("The archive of MedNLI"))

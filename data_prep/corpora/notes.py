@@ -1,17 +1,17 @@
-"""Mentions that a release places at characters of a note, made tags of its words.
+"""Turns the mentions of a note, given by character offsets, into tags of its words.
 
-Written are, for each note, a line `-DOCSTART- (NAME)`, a blank line, a line for each word with its
-tag (O, B-KIND, I-KIND), and a blank line after each sentence. Where a mention does not fit:
+A note becomes a line `-DOCSTART- (NAME)`, a blank line, a line for each word with its tag (O,
+B-TYPE, I-TYPE), and a blank line after each sentence. Mentions that do not fit:
 
-- one that begins or ends within a word has the whole word;
-- one that goes over the end of a sentence joins the two;
-- of mentions that overlap, the later one has the words of both (BLUE's create_clefe_bert.py,
+- a mention that begins or ends within a word has the whole word;
+- a mention that goes over the end of a sentence joins the two;
+- the later one of two mentions that overlap has the words of both (BLUE's create_clefe_bert.py,
   bio-lm's preprocess_i2b2_2012_ner.py);
-- each part of one in parts is an entity of its own. BLUE goes on with I after the gap, which is
-  scored as the same by the rule of `conlleval`;
-- one in which there is no word has no tag.
+- each part of a mention in parts is an entity. BLUE goes on with I after the gap, which is scored
+  as the same by the rule of `conlleval`;
+- a mention without a word has no tag.
 
-`say` tells how many there were of each; those that are left without a word are lines of
+`say` prints how many there are of each; mentions that are left without a word are lines of
 `left_out.jsonl`: NOTE.START-END, and the reason.
 """
 
@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data_prep.running import pipeline
+from data_prep.running import command
 
 # A run of letters and digits, or one other character that is no blank.
 WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
@@ -38,7 +38,7 @@ WORDLESS = "hold no word: they are not tagged"
 
 
 class Mention(NamedTuple):
-    """Its kind ("" if there is but one), and its parts: from a character to before another."""
+    """Holds a mention's type ("" if there is only one), and the character ranges of its parts."""
 
     kind: str
     parts: tuple[tuple[int, int], ...]
@@ -53,16 +53,19 @@ def tagged(
     word: re.Pattern[str] = WORD,
     left: list[tuple[str, str, str]] | None = None,
 ) -> list[tuple[str, ...]]:
-    """The lines of a note.
+    """Tags the words of a note.
 
     Args:
       name: of the note.
       text: of the note.
       mentions: in the order of the release.
-      counts: where mentions, and those that do not fit, are counted.
-      sentence_end: stands between sentences.
-      word: stands for one word.
-      left: where the mentions that have no word are appended.
+      counts: gets the numbers of mentions, and of those that do not fit, added.
+      sentence_end: matches between sentences.
+      word: matches a word.
+      left: gets the mentions that have no word.
+
+    Returns:
+      The lines of the note, as columns.
     """
     words = [match.span() for match in word.finditer(text)]
     starts, ends = [start for start, _ in words], [end for _, end in words]
@@ -111,12 +114,16 @@ def tagged(
 
 
 def say(counts: Counter[str]) -> None:
-    """Prints how many mentions do not fit, and what was done."""
+    """Prints how many mentions do not fit, and what was done with them.
+
+    Args:
+      counts: from `tagged`.
+    """
     for what, count in counts.items():
         if what != MENTIONS and count:
-            pipeline.say(f"{count:,} of {counts[MENTIONS]:,} mentions {what}.")
+            command.say(f"{count:,} of {counts[MENTIONS]:,} mentions {what}.")
 
 
 def kinds_of(row: Sequence[str]) -> list[str]:
-    """The kind of the entity that begins in a line, if one does."""
+    """Returns the type of the entity that begins in a line, if one does."""
     return [tag[2:] or "mentions" for tag in row[1:] if tag[0] == "B"]

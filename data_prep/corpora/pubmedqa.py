@@ -1,13 +1,13 @@
-"""PubMedQA as BLURB has it: a question and the abstract that answers it: yes, no or maybe.
+"""Makes BLURB's files of PubMedQA: a question and the abstract that answers yes, no or maybe.
 
     python -m data_prep.corpora.pubmedqa --input=ori_pqal.json --output=out/pubmedqa
 
 Reads the 1,000 questions that experts labelled (<https://github.com/pubmedqa/pubmedqa>). An
-instance is the PMID, the question, the abstract's parts (CONTEXTS) joined by a blank, and the
-label. The abstract's conclusion (LONG_ANSWER) is the answer in words, and no part of it.
+example is the PMID, the question, the abstract's parts (CONTEXTS) joined by a blank, and the
+label. The abstract's conclusion (LONG_ANSWER) is the answer in words, and not in the example.
 
 BLURB takes the splits that the corpus's makers draw, each label by itself: half of the questions
-for testing, and of the others ten folds, of which one is for development and nine for training.
+for testing, and the others in ten folds, one for development and nine for training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import flags
 
-from data_prep.corpora import corpus
+from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
 LABELS = ("yes", "no", "maybe")
@@ -27,46 +27,61 @@ QUESTIONS = 1000
 FOLDS = 10
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike, fold: int = 0
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """The instances of each split.
+    """Reads the labelled questions.
+
+    Args:
+      source: the release.
+      fold: which fold is for development, from 0 to 9.
+
+    Returns:
+      The examples of each split.
 
     Raises:
       CorpusError: the file is not the one of the labelled questions.
     """
-    (file,) = corpus.find(source, r"ori_pqal\.json").values()
-    rows = {pmid: _instance(pmid, entry, file) for pmid, entry in _entries(file).items()}
+    (file,) = released_files.find(source, r"ori_pqal\.json").values()
+    rows = {pmid: _example(pmid, entry, file) for pmid, entry in _entries(file).items()}
     if len(rows) != QUESTIONS:
-        raise corpus.CorpusError(
+        raise released_files.CorpusError(
             f"{file.path} has {len(rows):,} questions instead of {QUESTIONS:,}, of which the "
             "splits are drawn: give PubMedQA's ori_pqal.json."
         )
     splits = draw_splits({pmid: row[-1] for pmid, row in rows.items()}, fold)
-    return {split: [rows[pmid] for pmid in splits[split]] for split in corpus.SPLITS}
+    return {split: [rows[pmid] for pmid in splits[split]] for split in corpus_splits.SPLITS}
 
 
-def _entries(file: corpus.File) -> dict[str, Any]:
+def _entries(file: released_files.File) -> dict[str, Any]:
     entries = file.json()
     if not isinstance(entries, dict):
-        raise corpus.CorpusError(f"{file.path} is not an object of questions by PMID.")
+        raise released_files.CorpusError(f"{file.path} is not an object of questions by PMID.")
     return entries
 
 
-def _instance(pmid: str, entry: Any, file: corpus.File) -> tuple[str, str, str, str]:
+def _example(pmid: str, entry: Any, file: released_files.File) -> tuple[str, str, str, str]:
     match entry:
         case {"QUESTION": str(question), "CONTEXTS": [*parts], "final_decision": label} if (
             label in LABELS and all(isinstance(part, str) for part in parts)
         ):
             return pmid, question, " ".join(parts), label
-    raise corpus.CorpusError(
+    raise released_files.CorpusError(
         f"{file.path}: the question {pmid} lacks QUESTION, CONTEXTS, or a final_decision of yes, "
         "no or maybe."
     )
 
 
 def draw_splits(labels: Mapping[str, str], fold: int = 0) -> dict[str, list[str]]:
-    """The PMIDs of each split, in the makers' order; the random numbers are theirs, too."""
+    """Draws the splits as the corpus's makers do, with their random numbers.
+
+    Args:
+      labels: the label of each question, by PMID.
+      fold: which fold is for development, from 0 to 9.
+
+    Returns:
+      The PMIDs of each split, in the makers' order.
+    """
     numbers = random.Random(0)
     rest, test = _draw_folds(labels, 2, numbers)
     folds = _draw_folds({pmid: labels[pmid] for pmid in rest}, FOLDS, numbers)
@@ -75,7 +90,7 @@ def draw_splits(labels: Mapping[str, str], fold: int = 0) -> dict[str, list[str]
 
 
 def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -> list[list[str]]:
-    """Folds with the same share of each label."""
+    """Draws folds with the same share of each label."""
     folds: list[list[str]] = [[] for _ in range(count)]
     for label in LABELS:
         pmids = [pmid for pmid, own in labels.items() if own == label]
@@ -83,7 +98,7 @@ def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -
         size = -(-len(pmids) // count)
         for number, part in enumerate(folds):
             part += pmids[number * size : (number + 1) * size]
-    if len(folds[-1]) != len(folds[0]):  # what was left for the last is too little
+    if len(folds[-1]) != len(folds[0]):  # too few were left for the last one
         for part in folds[:-1]:
             picked = numbers.choice(part)
             part.remove(picked)
@@ -93,19 +108,19 @@ def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    corpus.define_flags("ori_pqal.json[.gz]")
+    corpus_flags.define("ori_pqal.json[.gz]")
     flags.DEFINE_integer(
         "fold", 0, "The fold for development.", lower_bound=0, upper_bound=FOLDS - 1
     )
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    splits = read_instances(flag.input, flag.fold)
-    corpus.write(flag.output, splits, flag.overwrite)
-    corpus.say_counts(splits)
+    splits = read_examples(flag.input, flag.fold)
+    corpus_splits.write(flag.output, splits, flag.overwrite)
+    corpus_splits.say_counts(splits)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""ShARe/CLEF eHealth 2013, task 1, as BLUE has it: disorders in clinical notes.
+"""Makes BLUE's files of ShARe/CLEF eHealth 2013, task 1: disorders in clinical notes.
 
     python -m data_prep.corpora.share_clefe --input=shareclefehealth2013 --output=out/share_clefe
 
@@ -9,9 +9,9 @@ Task1Gold_SN2012.zip (a line `NOTE.txt||KIND||CUI||START||END` for each mention;
 more than one START||END).
 
 As in BLUE's create_clefe_bert.py, the marks of de-identification, [** ... **], become the word
-PATTERN; ||||, ___ and ~~ become blanks; nothing moves by that. Sentences here end at an empty line,
-or at a mark behind a small letter or bracket and before a capital; BLUE's are spaCy's. See `notes`
-for mentions that do not fit.
+PATTERN; ||||, ___ and ~~ become blanks; no other character moves. Sentences here end at an empty
+line, or at a mark behind a small letter or bracket and before a capital; BLUE's are spaCy's. See
+`notes` for mentions that do not fit.
 
 The release has no split for development. `--dev_documents` takes a list of notes, such as BLUE's;
 without it a tenth of them, or `--dev_fraction`, is held out, chosen by hashes of their names.
@@ -25,7 +25,7 @@ from collections import Counter
 
 from absl import flags
 
-from data_prep.corpora import corpus, notes
+from data_prep.corpora import corpus_flags, corpus_splits, notes, released_files
 from tfbio.base import cli
 
 NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
@@ -36,56 +36,73 @@ MASK = re.compile(r"\[\*\*.*?\*\*\]")
 BLANKED = re.compile(r"\|{4}|___|~~")
 
 
-def read_instances(
+def read_examples(
     source: str | os.PathLike,
     dev_documents: str = "",
-    left: corpus.LeftOut | None = None,
-    dev_fraction: float = corpus.DEV_FRACTION,
+    left: corpus_splits.LeftOut | None = None,
+    dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """The lines of each split, and what did not fit; appends untagged mentions to `left`.
+    """Reads the tagged notes of the release.
+
+    Args:
+      source: the release.
+      dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
+      left: gets the mentions that are not tagged.
+      dev_fraction: as in `corpus_splits.hold_out`.
+
+    Returns:
+      The lines of each split, and the counts of mentions that did not fit, see `notes.say`.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
     """
     counts: Counter[str] = Counter()
-    files = {_name(key): file for key, file in corpus.find(source, MENTIONS).items()}
+    files = {_name(key): file for key, file in released_files.find(source, MENTIONS).items()}
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
-    for key, file in corpus.find(source, NOTES).items():
+    for key, file in released_files.find(source, NOTES).items():
         split, name = ("train" if key.startswith("Task1Train") else "test"), _name(key)
         if name not in files:
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{source} does not hold the mentions of {file.path}: give all four archives."
             )
         text = blanked(file.text())
         mentions = read_mentions(files[name], len(text))
         made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END, left=left)
-    splits = corpus.with_development(
+    splits = corpus_splits.with_development(
         made["train"], made["test"], dev_documents, notes.kinds_of, dev_fraction
     )
     return splits, counts
 
 
 def _name(key: str) -> str:
-    """What a note is called: "NOTE" of NOTE.txt and NOTE.txt.knowtator.xml."""
+    """Returns the name of a note: "NOTE" for NOTE.txt and NOTE.txt.knowtator.xml."""
     return key.rpartition("/")[2].partition(".")[0]
 
 
 def blanked(text: str) -> str:
-    """The text without marks of de-identification; what is left stands where it stood."""
+    """Replaces marks of de-identification; every other character stays at its offset."""
     text = MASK.sub(lambda match: "PATTERN".rjust(len(match[0]))[-len(match[0]) :], text)
     return BLANKED.sub(lambda match: " " * len(match[0]), text)
 
 
-def read_mentions(file: corpus.File, length: int) -> list[notes.Mention]:
-    """The mentions of a note of so many characters, in either form."""
+def read_mentions(file: released_files.File, length: int) -> list[notes.Mention]:
+    """Reads the mentions of a note, in either form.
+
+    Args:
+      file: of the mentions.
+      length: of the note, in characters.
+
+    Raises:
+      CorpusError: a mention has no offsets, or they are beyond the note.
+    """
     read = _read_knowtator if file.path.endswith(".xml") else _read_lines
     mentions = []
     for where, numbers in read(file):
-        ends = [corpus.offset(number) for number in numbers]
+        ends = [released_files.offset(number) for number in numbers]
         parts = tuple(zip(ends[::2], ends[1::2], strict=False))
         whole = parts and len(ends) % 2 == 0
         if not whole or any(not 0 <= start < end <= length for start, end in parts):
-            raise corpus.CorpusError(
+            raise released_files.CorpusError(
                 f"{where}: expected one START and END or more, within the note's {length:,} "
                 f"characters, found {', '.join(numbers)!r:.100}."
             )
@@ -93,7 +110,7 @@ def read_mentions(file: corpus.File, length: int) -> list[notes.Mention]:
     return mentions
 
 
-def _read_lines(file: corpus.File) -> list[tuple[str, list[str]]]:
+def _read_lines(file: released_files.File) -> list[tuple[str, list[str]]]:
     lines = enumerate(file.text().split("\n"), start=1)
     return [
         (f"{file.path}, line {number}", line.strip().split("||")[3:])
@@ -102,7 +119,7 @@ def _read_lines(file: corpus.File) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _read_knowtator(file: corpus.File) -> list[tuple[str, list[str]]]:
+def _read_knowtator(file: released_files.File) -> list[tuple[str, list[str]]]:
     root = file.xml()
     return [
         (
@@ -118,18 +135,20 @@ def _read_knowtator(file: corpus.File) -> list[tuple[str, list[str]]]:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    left: corpus.LeftOut = []
-    splits, counts = read_instances(flag.input, flag.dev_documents, left, corpus.dev_fraction())
-    corpus.write(flag.output, splits, flag.overwrite, left)
-    corpus.say_counts(splits, notes.kinds_of)
+    left: corpus_splits.LeftOut = []
+    splits, counts = read_examples(
+        flag.input, flag.dev_documents, left, corpus_flags.dev_fraction()
+    )
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    corpus_splits.say_counts(splits, notes.kinds_of)
     notes.say(counts)
 
 
 if __name__ == "__main__":
     cli.run(
         main,
-        lambda: corpus.define_flags("The four archives", held_out="notes", dev_documents=True),
+        lambda: corpus_flags.define("The four archives", held_out="notes", dev_documents=True),
     )

@@ -1,1 +1,1 @@
-"""Readers of PubMed's and PMC's XML."""
+"""Reads PubMed's and PMC's XML."""

@@ -1,8 +1,8 @@
-"""Citations from one PubMed XML file, streamed.
+"""Reads the citations of one PubMed XML file, streamed.
 
-`pubmed_parser` finds the PMID of an article. Its other functions lose part of what is asked for,
-so that it is read here; `tests/data_prep/readers/test_pubmed.py` shows the losses, and that the
-rest is the same:
+`pubmed_parser` reads the PMID of an article. Its other functions lose text or metadata, so the rest
+is read here; `tests/data_prep/readers/test_pubmed.py` shows the losses, and that everything else is
+the same:
 
 - `stringify_children`, its reader of titles and abstracts, loses what is nested two tags deep
   (`<i>p<sub>0</sub></i>` becomes `p`): 3,401 letters of 158 texts in pubmed21n1298.xml.gz.
@@ -46,13 +46,13 @@ RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="Retraction
 
 
 class Section(NamedTuple):
-    """A part of an abstract.
+    """Holds a part of an abstract.
 
     Attributes:
       label: its heading as printed, such as "METHODS AND MATERIALS"; "" where it has none.
       category: NLM's category for it, in upper case (BACKGROUND, OBJECTIVE, METHODS, RESULTS,
         CONCLUSIONS, UNASSIGNED); "" where NLM gave none.
-      text: what it says, in one line, never empty.
+      text: its text, in one line, never empty.
     """
 
     label: str
@@ -61,7 +61,7 @@ class Section(NamedTuple):
 
 
 class OtherAbstract(NamedTuple):
-    """A further abstract: a translation, a summary in plain language, another data base's.
+    """Holds a further abstract: a translation, a summary in plain language, another data base's.
 
     Attributes:
       kind: NLM's Type, such as "Publisher", "plain-language-summary" or "PIP".
@@ -76,7 +76,7 @@ class OtherAbstract(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Citation:
-    """What one file says about one version of one PMID.
+    """Holds the record of one version of one PMID in one file.
 
     Attributes:
       pmid: PubMed's number for the article.
@@ -90,7 +90,7 @@ class Citation:
       publication_types: NLM's names, such as "Review".
       retracted: it says of itself that it was retracted.
       deleted: the file withdraws this version of the PMID; it says nothing else about it.
-      book: it is a chapter of a book, of which nothing else is read.
+      book: it is a chapter of a book; only its PMID is read.
     """
 
     pmid: str
@@ -107,13 +107,19 @@ class Citation:
 
 
 def edition(name: str | os.PathLike) -> tuple[int, int] | None:
-    """(year, number) of a file that is named as NLM does, which puts NLM's files in order.
+    """Returns the year and the number in the name of one of NLM's files, which put them in order.
 
     Baseline and update files of a year are numbered through: `pubmed21n1298.xml.gz` is
-    (2021, 1298), and older than (2021, 1299). Any other name gives None.
+    (2021, 1298), and older than (2021, 1299).
+
+    Args:
+      name: of the file.
+
+    Returns:
+      (year, number); None for a file of any other name.
     """
-    found = re.match(r"(?:pubmed|medline)([0-9]{2})n([0-9]{4,9})(?![0-9])", os.path.basename(name))
-    return (2000 + int(found[1]), int(found[2])) if found else None
+    match = re.match(r"(?:pubmed|medline)([0-9]{2})n([0-9]{4,9})(?![0-9])", os.path.basename(name))
+    return (2000 + int(match[1]), int(match[2])) if match else None
 
 
 def read_citations(
@@ -122,13 +128,13 @@ def read_citations(
     """Yields the citations of a PubMed `.xml` or `.xml.gz` file in their order.
 
     Memory does not grow with the file. Both roots are read: `PubmedArticleSet`, and the older
-    `MedlineCitationSet` without `PubmedArticle`. Of a chapter of a book (`PubmedBookArticle`, which
-    NLM's baseline and update files have none of) there is the PMID, of an article without a
-    citation nothing.
+    `MedlineCitationSet` without `PubmedArticle`. A chapter of a book (`PubmedBookArticle`, which
+    NLM's baseline and update files do not have) gives a citation with only its PMID, an article
+    without a citation an empty one.
 
     Args:
       path: the file.
-      unknown: where named entities that became `markup.UNKNOWN` are counted.
+      unknown: counts the named entities that became `markup.UNKNOWN`.
 
     Raises:
       BadFile: cut short, not XML, not PubMed's, or it declares entities, or has a text of more
@@ -172,7 +178,7 @@ def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
         elif element.tag == "DeleteCitation":
             for pmid in element.iterfind("PMID"):
                 yield Citation(pmid=text(pmid), version=_version(pmid), deleted=True)
-        # What was read is forgotten, and so are the emptied elements before it.
+        # Forgets the element, and the emptied elements before it.
         element.clear()
         while element.getprevious() is not None:
             del element.getparent()[0]
@@ -221,11 +227,13 @@ def _texts(elements: Iterable[etree._Element]) -> tuple[str, ...]:
 
 
 def _version(pmid: etree._Element | None) -> int:
+    """Returns the version that an element of a PMID states, 1 if it states none."""
     stated = "" if pmid is None else pmid.get("Version", "")
     return int(stated) if re.fullmatch("[0-9]{1,9}", stated) else 1
 
 
 def _revised(element: etree._Element) -> str:
+    """Returns the day of the last revision, completion or creation as YYYYMMDD; "" for none."""
     for tag in ("DateRevised", "DateCompleted", "DateCreated"):
         date = element.find(tag)
         if date is not None:

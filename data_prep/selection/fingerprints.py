@@ -1,6 +1,6 @@
-"""Texts as numbers: words, n-grams and MinHash signatures, the same on every machine.
+"""Turns texts into numbers: words, n-grams and MinHash signatures, the same on every machine.
 
-Two prints of one text agree here however they were set or tokenised. A word is a run of letters
+Two prints of one text agree here however they were set or tokenized. A word is a run of letters
 and digits, and nothing else of a text counts:
 
     IL-2, IL - 2, (IL)2                     il 2
@@ -30,22 +30,24 @@ BAND_SLOTS = 3
 
 
 def words(text: str) -> np.ndarray:
-    """The words of a text.
+    """Hashes the words of a text.
+
+    Args:
+      text: the text.
 
     Returns:
-      uint64 [words]: their hashes, in order. The lowest bit is set if a word has two letters or
-      more, so that it says something by itself.
+      uint64 [words], in order. The lowest bit is set if a word has two letters or more.
     """
     if not text.isascii():
         text = _NOT_ASCII.sub(_fold, text)
-    found = text.encode().translate(_WORD_BYTES).split()
+    every = text.encode().translate(_WORD_BYTES).split()
     if len(_hashes) > _REMEMBERED:
         _hashes.clear()
-    return np.fromiter(map(_hashes.__getitem__, found), np.uint64, len(found))
+    return np.fromiter(map(_hashes.__getitem__, every), np.uint64, len(every))
 
 
 def ngrams(words: np.ndarray, n: int) -> np.ndarray:
-    """Hashes of every `n` words in a row: the polynomial w(0) + w(1) P + ... modulo 2^64.
+    """Hashes every `n` words in a row, by the polynomial w(0) + w(1) P + ... modulo 2^64.
 
     Args:
       words: uint64 [words].
@@ -67,7 +69,7 @@ def ngrams(words: np.ndarray, n: int) -> np.ndarray:
 
 
 def signature(words: np.ndarray) -> np.ndarray:
-    """The MinHash signature of a text.
+    """Computes the MinHash signature of a text.
 
     The share of slots in which two signatures agree estimates the Jaccard similarity of the
     texts' sets of `SHINGLE` words in a row, with a standard error of at most 0.044.
@@ -91,10 +93,13 @@ def signature(words: np.ndarray) -> np.ndarray:
 
 
 def band_keys(signature: np.ndarray) -> np.ndarray:
-    """What similar texts are likely to have in common: a hash of each band of their signatures.
+    """Hashes each band of a signature; similar texts are likely to have a hash in common.
 
-    Two texts of Jaccard similarity s have a key in common with the probability
+    Two texts of Jaccard similarity s have one in common with the probability
     1 - (1 - s^BAND_SLOTS)^BANDS.
+
+    Args:
+      signature: uint32 [SLOTS], from `signature`; or [0].
 
     Returns:
       uint64 [BANDS], or [0] for the signature of a text that is too short to have one.
@@ -106,9 +111,12 @@ def band_keys(signature: np.ndarray) -> np.ndarray:
 
 
 def text_hash(words: np.ndarray) -> int:
-    """One 64-bit hash of all words of a text, in order.
+    """Hashes all words of a text, in order, to 64 bits.
 
-    Of 40 million texts, two that differ have the same one with a probability of 0.00004.
+    Among 40 million texts, two that differ have the same hash with a probability of 0.00004.
+
+    Args:
+      words: uint64 [words].
     """
     return int.from_bytes(hashlib.blake2b(words.tobytes(), digest_size=8).digest(), "little")
 
@@ -124,7 +132,7 @@ def _fold(match: re.Match) -> str:
 
 @functools.cache
 def _fold_character(character: str) -> str:
-    """What stands for a character outside ASCII: letters and digits, or a space, or nothing."""
+    """Replaces a character outside ASCII by letters and digits, by a space, or by nothing."""
     folded = ""
     for part in unicodedata.normalize("NFKD", character).casefold():
         if unicodedata.name(part, "").startswith("GREEK SMALL LETTER "):
@@ -137,7 +145,7 @@ def _fold_character(character: str) -> str:
     return folded
 
 
-# What is not ASCII by now belongs to letters of other scripts.
+# Bytes outside ASCII that are left belong to letters of other scripts.
 _WORD_BYTES = bytes(
     byte if byte >= 0x80 or chr(byte).isalnum() else ord(" ") for byte in bytes(range(256)).lower()
 )
@@ -147,7 +155,7 @@ _REMEMBERED = 1 << 18
 
 
 class _Hashes(dict):
-    """The hash of each word that was seen."""
+    """Keeps the hash of each word that was seen."""
 
     def __missing__(self, word: bytes) -> int:
         value = int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
@@ -160,7 +168,7 @@ _hashes = _Hashes()
 
 
 def _random(stream: int, *shape: int) -> np.ndarray:
-    """Odd 64-bit constants: SplitMix64's numbers (Steele, Lea and Flood 2014)."""
+    """Returns odd 64-bit constants, SplitMix64's numbers (Steele, Lea and Flood 2014)."""
     x = np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.uint64) + np.uint64(stream << 32)
     x *= np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -175,7 +183,7 @@ _BAND_FACTORS = _random(3, BANDS, BAND_SLOTS)
 
 @functools.lru_cache(maxsize=32)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """P^0 ... P^(count - 1) modulo 2^64, and their inverses."""
+    """Returns P^0 ... P^(count - 1) modulo 2^64, and their inverses: uint64 [count] each."""
     tables = []
     for base in (_POWER, pow(_POWER, -1, 1 << 64)):
         table = np.full(count, base, np.uint64)

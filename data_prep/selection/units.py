@@ -1,7 +1,7 @@
-"""Input files to units: some megabytes of texts on disk, and a row of numbers for each.
+"""Reads input files into units: some megabytes of texts on disk, and a row of numbers for each.
 
-An input is one large file, or some small ones. It is read once; what is later to be known of its
-texts (which article, which version, what its words are like) is in the rows.
+An input is one large file, or several small ones. It is read once. The rows hold all that later
+steps must know of a text: its article, its version, and the signature of its words.
 """
 
 from __future__ import annotations
@@ -20,36 +20,52 @@ from typing import Any
 import numpy as np
 
 from data_prep.readers import pmc, pubmed
-from data_prep.running import left_out, pipeline
+from data_prep.running import left_out, work_folder
+from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.selection import articles, duplicates, exclusion, fingerprints, versions
-from tfbio.base import storage
+from tfbio.base import cli, storage
 from tfbio.base.document_records import Document
 from tfbio.base.shards import DataError, write_shard
 from tfbio.formats import markup
 
-# A unit's number: its input's in the upper half, its place in the input in the lower half.
-_UNITS_OF_INPUT = MOST_INPUTS = 1 << 16
+# A unit's number has its input's number in the upper half, its place in the input in the lower one.
+_UNITS_OF_INPUT = _MOST_INPUTS = 1 << 16
+# An input is one large file, or small ones up to this size and number. Of a small corpus inputs
+# are smaller: there must be enough of them for workers to end together.
+_LEAST_INPUT_BYTES = 1 << 18
+_INPUT_BYTES = 4 << 20
+_INPUT_FILES = 1000
+_INPUTS = 128
 # Characters of text in a small file, at most: PubMed's shipped ones have 0.75 for each compressed
 # byte, so those of 4 MB stay far below; a bomb does not.
 _MOST_HELD = 100_000_000
 # Rows of a unit at most: 100,000 deletions or titles without abstract take no characters.
 _UNIT_ROWS = 1 << 16
+# The file in the working folder that says which articles are excluded.
+EXCLUSION = "exclusion.npz"
 
 
 def name_of(path: str) -> str:
-    """What a file is called in messages, settings and documents."""
+    """Returns the name of a file in messages, settings and documents.
+
+    Args:
+      path: of the file.
+
+    Returns:
+      Its base name, with characters that cannot be printed escaped.
+    """
     return markup.printable(os.path.basename(path))
 
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """What a worker must know to read an input.
+    """Tells a worker how to read an input.
 
     Attributes:
       work: the working folder.
-      selection: what becomes text.
-      exclude: digest of what `exclusion.npz` in the working folder holds; "" if it is not there.
-      unit_characters: after how many a unit ends.
+      selection: which articles and parts become documents.
+      exclude: digest of the `Exclusion` in the working folder; "" if there is none.
+      unit_characters: the characters of text after which a unit ends.
       max_articles: texts to read of each file; 0: all.
     """
 
@@ -60,19 +76,60 @@ class Reader:
     max_articles: int
 
 
+def divide(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[bytes]]]:
+    """Divides files into inputs: large ones alone, small ones together, in order.
+
+    Args:
+      paths: of the files.
+      sizes: of the files, in bytes.
+
+    Returns:
+      The number of each input and its paths, as `read_input` takes them. They are bytes, as Beam's
+      strings are UTF-8, which a file's name need not be.
+
+    Raises:
+      UserError: there are too many large files.
+    """
+    inputs: list[list[bytes]] = []
+    room = files = 0
+    # Larger inputs where there would be too many for the numbers of their units.
+    most = _MOST_INPUTS // 2
+    total = sum(sizes)
+    input_bytes = max(_LEAST_INPUT_BYTES, min(total // _INPUTS, _INPUT_BYTES), total // most)
+    input_files = max(_INPUT_FILES, len(paths) // most)
+    for path, size in zip(paths, sizes, strict=True):
+        if not inputs or size > room or files == input_files:
+            inputs.append([])
+            room, files = input_bytes, 0
+        inputs[-1].append(os.fsencode(path))
+        room -= size
+        files += 1
+    if len(inputs) > _MOST_INPUTS:
+        raise cli.UserError(
+            f"--input: more than {_MOST_INPUTS} large files: prepare them in parts."
+        )
+    return list(enumerate(inputs))
+
+
 def read_input(
     job: tuple[int, list[bytes]], reader: Reader, partitions: int
 ) -> Iterator[tuple[int, bytes]]:
     """Reads an input into units, unless an interrupted run did.
 
-    Yields (partition, `versions.ROW`s as bytes), and each problem as a "problems" output.
+    Args:
+      job: the input's number, and the paths of its files as bytes.
+      reader: how to read.
+      partitions: how many partitions the rows are divided among.
+
+    Yields:
+      A partition, and `versions.ROW`s as bytes; each problem as a "problems" output.
     """
     from apache_beam import pvalue
 
     index, paths = job[0], list(map(os.fsdecode, job[1]))
     note = storage.at(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
-        pipeline.write_step(reader.work, note.stem, _make_units(index, paths, reader))
+        work_folder.write_step(reader.work, note.stem, _make_units(index, paths, reader))
     content = json.loads(note.read_text(encoding="utf-8"))
     for problem in content["problems"]:
         yield pvalue.TaggedOutput("problems", sentence_of(problem))
@@ -82,13 +139,21 @@ def read_input(
 
 
 def sentence_of(problem: Sequence[str]) -> str:
-    """Returns the sentence on a problem: (file, the part of it that is bad or "", why)."""
+    """Returns the sentence on a problem.
+
+    Args:
+      problem: the file, the part of it that is bad or "", and why.
+    """
     return ": ".join(filter(None, problem))
 
 
-@pipeline.rare_garbage_collection()
+@rare_garbage_collection()
 def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, Any]:
-    """Writes the units of an input; returns how many there are, of what, and what was bad."""
+    """Writes the units of an input.
+
+    Returns:
+      The input's note: how many units and shards, the counts, and the problems.
+    """
     units, shards, counts, problems = 0, 0, Counter(), []
     try:
         for rows, documents, names in _units(_candidates(paths, reader, counts, problems), reader):
@@ -108,7 +173,7 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
 
 
 def _problem(file: str, part: str, sentence: object) -> tuple[str, str, str]:
-    """A problem as `sentence_of` takes it, of bounded length, whatever the file holds."""
+    """Returns a problem as `sentence_of` takes it, of bounded length, whatever the file holds."""
     return file, left_out.cut(part), left_out.cut(str(sentence), 300)
 
 
@@ -121,24 +186,24 @@ def _candidates(
     """Yields (file, candidate) for all files of an input; adds to `counts` and `problems`.
 
     Raises:
-      BadFile: the input is one file, and it is bad: what was yielded must be discarded. Of several
-        files, none of a bad one is yielded, and it is among the problems.
+      BadFile: the input is one file, and it is bad: the candidates that were yielded must be
+        discarded. A bad file among several is one of the problems, and none of it is yielded.
     """
     excluded = _exclusion(reader.work, reader.exclude) if reader.exclude else None
     for path in paths:
         name = name_of(path)
         unknown: Counter[str] = Counter()
-        found = articles.read(path, reader.selection, excluded, unknown)
+        items = articles.read(path, reader.selection, excluded, unknown)
         if reader.max_articles:
-            found = itertools.islice(found, reader.max_articles)
+            items = itertools.islice(items, reader.max_articles)
         if len(paths) > 1:
             try:
-                found = _whole(found)
+                items = _whole(items)
             except markup.BadFile as error:
                 counts["bad_input_files"] += 1
                 problems.append(_problem(name, "", error))
                 continue
-        for item in found:
+        for item in items:
             if isinstance(item, pmc.Problem):
                 counts["bad_parts"] += 1
                 problems.append(_problem(name, item.name, item.sentence))
@@ -151,15 +216,15 @@ def _candidates(
 
 
 def _whole(
-    found: Iterable[articles.Candidate | pmc.Problem],
+    items: Iterable[articles.Candidate | pmc.Problem],
 ) -> list[articles.Candidate | pmc.Problem]:
-    """All of a small file, of which nothing is used before it has proved good.
+    """Reads all of a small file, so that nothing of it is used before all of it is known good.
 
     Raises:
       BadFile: it is bad, or there is far more in it than a small file has.
     """
     held, characters = [], 0
-    for item in found:
+    for item in items:
         held.append(item)
         if isinstance(item, articles.Candidate):
             characters += sum(len(text) for d in item.documents for text in d.sentences)
@@ -224,7 +289,7 @@ def _write_unit(
     write_shard(unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
     keys = np.repeat(rows["key"], rows["texts"]).tolist()
     from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
-    likes = [
+    bands = [
         duplicates.rows(
             fingerprints.words(" ".join(document.sentences)),
             duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
@@ -233,8 +298,8 @@ def _write_unit(
         )
         for text, document in enumerate(documents)
     ]
-    likes = np.concatenate([np.zeros(0, duplicates.ROW), *likes])
-    for kind, array in (("likes", likes), ("rows", rows)):
+    bands = np.concatenate([np.zeros(0, duplicates.ROW), *bands])
+    for kind, array in (("bands", bands), ("rows", rows)):
         content = io.BytesIO()
         np.save(content, array)  # into a file, NumPy's error does not say that the disk is full
         path = unit_file(work, unit, f"{kind}.npy")
@@ -244,56 +309,75 @@ def _write_unit(
 
 
 def _is_read(note: Path, index: int) -> bool:
-    """Whether all of an input's units are there, or were made documents already."""
+    """Returns True if all of an input's units are there, or were made documents already."""
     if not note.exists():
         return False
     return all(
         unit_file(note.parent, unit, "tfrecord").exists()
-        or pipeline.shard_is_done(note.parent.parent, shard_file(unit))
+        or work_folder.shard_is_done(note.parent.parent, shard_file(unit))
         for unit in numbers_of(index, json.loads(note.read_text(encoding="utf-8")))
     )
 
 
 def numbers_of(index: int, note: dict[str, Any]) -> range:
-    """The numbers of an input's units."""
+    """Returns the numbers of an input's units.
+
+    Args:
+      index: the input's number.
+      note: of the input, see `read_input`.
+    """
     return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
 
 
 def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
+    """Returns the path of one of a unit's files.
+
+    Args:
+      work: the working folder.
+      unit: its number.
+      kind: "tfrecord" (the texts), "rows.npy" (`versions.ROW`s), "bands.npy" (`duplicates.ROW`s) or
+        "names.json" (the id and the file of each row).
+    """
     return storage.at(work, f"unit-{_place(unit)}.{kind}")
 
 
 def load(path: Path) -> np.ndarray:
-    """Reads an array."""
+    """Reads an array from a `.npy` file."""
     with path.open("rb") as stream:
         return np.load(stream)
 
 
 def shard_file(unit: int) -> str:
+    """Returns the name of the shard that a unit becomes."""
     return f"documents-{_place(unit)}.tfrecord"
 
 
 def left_out_file(unit: int) -> str:
+    """Returns the name of the list of a unit's texts that were left out."""
     return f"left_out-{_place(unit)}.jsonl"
 
 
 def _place(unit: int) -> str:
-    """The input and the place in it that a unit's number stands for, as part of file names."""
+    """Returns a unit's input and place in it as part of a file name."""
     return "{:05d}-{:05d}".format(*divmod(unit, _UNITS_OF_INPUT))
 
 
 @functools.cache
 def _exclusion(work: str, digest: str) -> exclusion.Exclusion:
-    """Loaded once in each worker process; another run may have another in the same folder."""
-    with (
-        storage.at(work, "exclusion.npz").open("rb") as stream,
-        np.load(stream) as arrays,
-    ):
-        return exclusion.Exclusion(**arrays)
+    """Loads them once in each worker process; another run may have others in the same folder."""
+    return exclusion.read_saved(storage.at(work, EXCLUSION))
 
 
 def grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yields (number, the rows of that number as bytes): what Beam groups, in few elements."""
+    """Groups rows by number, so that Beam has few elements to group.
+
+    Args:
+      rows: [rows] of any dtype.
+      by: int [rows], the number of each.
+
+    Yields:
+      A number, and its rows as bytes.
+    """
     order = np.argsort(by, kind="stable")
     rows = rows[order]
     numbers, starts, counts = np.unique(by[order], return_index=True, return_counts=True)

@@ -1,13 +1,13 @@
-"""Which of an article's texts is the newest, over all files: numpy on rows of numbers.
+"""Decides which of an article's texts is the newest, over all files, on rows of numbers.
 
 PubMed's baseline and update files have an article again whenever it was revised, and withdraw
-some. NLM's rule is that the file with the higher number wins; its names tell year and number
-(`pubmed21n1298.xml.gz`), so the order in which the files are given plays no part. Files of other
+some. NLM's rule is that the file with the higher number wins. Its names tell year and number
+(`pubmed21n1298.xml.gz`), so the order in which the files are given does not matter. Files of other
 names count as older than those; among them the later date of revision wins, then the place.
 
-The abstract inside of a full text stands in for PubMed's where PubMed has none. What PubMed says of
-an article (that it was withdrawn or retracted, its language, its types), and that a benchmark has
-it, holds for all of its texts.
+The abstract inside of a full text stands in for PubMed's where PubMed has none. PubMed's statements
+on an article (that it was withdrawn or retracted, its language, its types), and that a benchmark
+has it, hold for all of its texts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 
 from data_prep.selection import articles
 
-# A candidate on its way to the decision. `unit` and `row` are where it is (see documents.py):
-# its texts are the records from `first` on. `reason` is 0, or 1 + the index in articles.REASONS.
+# A candidate. `unit` and `row` say where it is (see units.py): its texts are `texts` records of the
+# unit, from `first` on. `reason` is 0, or 1 + the index in articles.REASONS.
 ROW = np.dtype(
     [
         ("key", "<u8"),
@@ -38,7 +38,7 @@ ROW = np.dtype(
 )
 
 KEPT = ""
-# What becomes of a candidate, by `reason` once `newest` has decided.
+# The verdicts on a candidate, by its `reason` once `newest` has decided.
 VERDICTS: Sequence[str] = (KEPT, *articles.REASONS, "superseded", "in_pubmed", "deleted")
 _WITHOUT_TEXT, _SUPERSEDED, _IN_PUBMED, _DELETED = map(
     VERDICTS.index, ("without_text", "superseded", "in_pubmed", "deleted")
@@ -57,13 +57,13 @@ def newest(rows: np.ndarray) -> np.ndarray:
       rows: `ROW` [n], all rows of every key that is among them, in any order.
 
     Returns:
-      `ROW` [m <= n]: the rows that are no deletions, in order of unit and row; `reason` indexes
-      `VERDICTS` now.
+      `ROW` [m <= n]: the rows that are no deletions, in order of unit and row; `reason` is an index
+      of `VERDICTS` now.
     """
     names = ("row", "unit", "revised", "number", "year", "version", "key")
     rows = rows[np.lexsort([rows[name] for name in names])]
     _, starts, counts = np.unique(rows["key"], return_index=True, return_counts=True)
-    # Most articles are there once: nothing is to be decided.
+    # Most articles are there once: there is nothing to decide.
     for start, count in zip(starts[counts > 1], counts[counts > 1], strict=True):
         article = rows[start : start + count]
         article["reason"] = _verdicts(article)
@@ -72,7 +72,7 @@ def newest(rows: np.ndarray) -> np.ndarray:
 
 
 def _verdicts(rows: np.ndarray) -> list[int]:
-    """The verdict on each row of one article, given in order of version, edition and place."""
+    """Returns the verdict on each row of one article, in order of version, edition and place."""
     reasons, deleted, body, version = (
         rows[name].tolist() for name in ("reason", "deleted", "body", "version")
     )

@@ -1,1 +1,1 @@
-"""Splits texts into sentences, and packs these into segments."""
+"""Splits texts into sentences, learns vocabularies, and makes pretraining examples."""

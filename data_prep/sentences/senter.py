@@ -1,7 +1,7 @@
-"""spaCy's small sentence model, asked only where a sentence can begin.
+"""Runs spaCy's small sentence model only where a sentence can begin.
 
-`splitters.py` uses it for pipelines that are nothing but this model, such as biosenter: nine times
-as many words a core-second as spaCy's own way through it (docs/sentences.md).
+`splitters.py` uses it for pipelines that have only this model, such as biosenter: nine times as
+many words a core-second as with spaCy's code (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tfbio.text import ragged
 if TYPE_CHECKING:
     import spacy
 
-# Of so many tokens `Senter` keeps what it knows before it forgets them all: at most 460 bytes each.
+# The tokens that `Senter` knows before it forgets them all: at most 460 bytes each.
 _MOST_TOKENS = 500_000
 
-# Characters of texts that `Senter` takes in hand at once.
+# Characters of texts that `Senter` splits at once.
 _AT_ONCE = 128_000
 
 # Windows of tokens in one matrix product: 128 and 256 are equally fast.
@@ -36,8 +36,8 @@ _NEAR_TIE = 1e-3
 # A longer run without a space is read in parts: the tokenizer's time grows with its square.
 _LONGEST_WORD = 1_000
 
-# What a sentence's last token has one of (. ? ! or an ellipsis, but no decimal point), and what a
-# token between it and the next sentence has none of.
+# A sentence's last token matches the first (. ? ! or an ellipsis, but no decimal point); a token
+# between it and the next sentence does not match the second.
 _END = re.compile(r"[?!\u2026]|(?<!\d)\.|\.(?!\d)")
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -58,25 +58,32 @@ _EDGE = " \0 "
 
 
 def can_read(nlp: spacy.Language) -> bool:
-    """Whether a pipeline is the English model that `Senter` knows, and nothing else."""
+    """Returns True if `Senter` can read a pipeline.
+
+    Args:
+      nlp: the pipeline; it must have the English model that `Senter` knows, and nothing else.
+    """
     known = nlp.lang == "en" and nlp.pipe_names == ["senter"]
     return known and bool(_SENTER.fullmatch(nlp.get_pipe("senter").model.name))
 
 
 class Senter:
-    """A pipeline of one `senter`, computed for the tokens after a sentence-ending character.
+    """Splits texts with a pipeline of one `senter`, asked only after a sentence-ending character.
 
-    spaCy's model says of every token whether a sentence begins there, from the four tokens (in
+    spaCy's model decides for every token whether a sentence begins there, from the four tokens (in
     biosenter) on either side. Here it is asked only about tokens that follow one with . ? ! or an
     ellipsis in it (`_END`), at once or after one more without a letter: a bracket, a quote, a
     citation's number. Only these and the words around them are tokenized, and each word once:
-    spaCy's tokenizer reads what stands between two spaces by itself, and a token's vector, before
-    its neighbours come in, depends on nothing but four features of the token. So words are kept,
+    spaCy's tokenizer reads the characters between two spaces by themselves, and a token's vector,
+    before its neighbours come in, depends only on four features of the token. So words are kept,
     and a vector for each combination of features.
 
-    The tokenizer (with one rule more, `_PERIOD`), the vectors and the layers are spaCy's own.
-    `docs/sentences.md` has what this gains and how many boundaries differ: those where the model
-    begins a sentence in mid-air.
+    The tokenizer (with one rule more, `_PERIOD`), the vectors and the layers are spaCy's.
+    `docs/benchmarks.md` has the gain in speed, and how many boundaries differ: those where the
+    model begins a sentence without such a character.
+
+    Args:
+      nlp: the pipeline, for which `can_read` is True; it is changed.
     """
 
     def __init__(self, nlp: spacy.Language):
@@ -86,7 +93,7 @@ class Senter:
         self._model = model = nlp.get_pipe("senter").model
         embed, encode = model.get_ref("tok2vec").layers
         self._features = embed.layers[0].attrs["columns"]
-        # spaCy finds out 23 properties of every new word (does it look like an address?), of which
+        # spaCy computes 23 properties of every new word (does it look like an address?), of which
         # the model reads 4: without the others a new word takes half the time.
         getters = nlp.vocab.lex_attr_getters
         nlp.vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
@@ -105,7 +112,7 @@ class Senter:
         self._forget()
 
     def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Yields the sentences of each text."""
+        """Yields the sentences of each text, as `splitters.load` says."""
         for batch in _batches(texts):
             with self._lock:
                 starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
@@ -115,7 +122,7 @@ class Senter:
                 yield cut(text, (starts[a:b] - begin).tolist())
 
     def _starts(self, text: str) -> np.ndarray:
-        """Where sentences begin in texts between edges, int64[starts], in characters."""
+        """Returns where sentences begin in texts between edges: int64 [starts], in characters."""
         words, begins = _words_near_ends(text, self._reach)
         if len(self._tokens) > _MOST_TOKENS:
             self._forget()
@@ -150,13 +157,13 @@ class Senter:
         return place[asked[score > 0]]
 
     def _score(self, x: np.ndarray) -> np.ndarray:
-        """How much likelier it is that a sentence begins with a window's middle token than not.
+        """Scores whether a sentence begins with the middle token of a window.
 
         Args:
-          x: vectors of the windows' tokens, float32[rows, 2 * reach + 1, width].
+          x: float32 [rows, 2 * reach + 1, width], vectors of the windows' tokens.
 
         Returns:
-          Differences of the model's scores, float32[rows].
+          float32 [rows], the score of "begins" less that of "does not begin".
         """
         for expand, *layers in self._convolutions:
             size = expand.attrs["window_size"]
@@ -171,7 +178,7 @@ class Senter:
         return does - does_not
 
     def _score_alone(self, words: list[str], at: int, offset: int) -> float:
-        """The same by spaCy's model, for the token `offset` characters into `words[at]`."""
+        """Scores the token `offset` characters into `words[at]` by spaCy's model."""
         with self._nlp.memory_zone():
             doc = self._nlp.tokenizer(" ".join(words))
             place = sum(len(word) + 1 for word in words[:at]) + offset
@@ -180,7 +187,7 @@ class Senter:
         return does - does_not
 
     def _learn(self, words: list[str]) -> None:
-        """Adds words to what is known: their tokens, and vectors of new features."""
+        """Adds words to the tables: their tokens, and vectors of new features."""
         text = " ".join(words)
         with self._nlp.memory_zone():  # spaCy need not keep them
             doc = self._nlp.tokenizer(text)
@@ -195,7 +202,7 @@ class Senter:
 
         self._known.update((word, row) for row, word in enumerate(words, len(self._known)))
         self._words.append(np.stack([first, count], axis=1))
-        # Found in the word and not in the token, which may end in the midst of a number.
+        # Matched in the word and not in the token, which may end in the midst of a number.
         marks = [match.start() for match in _END.finditer(text)]
         place_after = place + [len(token) for token in tokens]
         ends = np.searchsorted(marks, place_after) > np.searchsorted(marks, place)
@@ -209,7 +216,7 @@ class Senter:
             self._vectors.append(self._mixed.predict(self._hashed.predict(new)))
 
     def _forget(self) -> None:
-        """Empties what is known, but for a text's edge: tokens of zeros, as many as are seen."""
+        """Empties the tables, but for a text's edge: tokens of zeros, as many as the model sees."""
         width = self._mixed.get_dim("nO")
         self._known = {_EDGE.strip(): 0}
         self._words = _Table(np.array([[0, self._reach]]))
@@ -219,7 +226,7 @@ class Senter:
 
 
 class _Table:
-    """Rows of numbers that grow in number."""
+    """Holds an array of rows to which rows can be added."""
 
     def __init__(self, rows: np.ndarray):
         self._rows = rows
@@ -232,6 +239,7 @@ class _Table:
         return self._rows[index]
 
     def append(self, rows: np.ndarray) -> None:
+        """Adds rows at the end."""
         while self._used + len(rows) > len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
         self._rows[self._used : self._used + len(rows)] = rows
@@ -239,9 +247,13 @@ class _Table:
 
 
 def _unless_letters(search: Callable, nothing: object) -> Callable:
-    """A search of spaCy's English tokenizer that knows at once that it finds nothing in a word.
+    """Returns a search that skips words of ASCII letters alone.
 
-    None of its patterns, some of 12,000 characters, matches where there are only ASCII letters.
+    None of the patterns of spaCy's English tokenizer, some of 12,000 characters, matches in them.
+
+    Args:
+      search: the tokenizer's search.
+      nothing: the result where nothing matches.
     """
     return lambda text: nothing if text.isalpha() and text.isascii() else search(text)
 
@@ -261,15 +273,16 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
-    """The words from which a model that sees so many tokens can tell where sentences begin.
+    """Returns the words around each place where a sentence can begin.
 
-    A word is what stands between spaces, or `_LONGEST_WORD` characters of it.
+    A word is a run between spaces, or `_LONGEST_WORD` characters of it.
 
     Args:
       text: begins and ends with a space.
+      reach: how many tokens the model sees on either side.
 
     Returns:
-      (words, the character at which each begins as int64[words]).
+      The words, and the character at which each begins: int64 [words].
     """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     space = codes == ord(" ")
@@ -292,6 +305,14 @@ def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
 
 
 def cut(text: str, starts: Iterable[int]) -> list[str]:
-    """The parts of a text between some characters, without the white space around them."""
+    """Cuts a text before some characters.
+
+    Args:
+      text: the text.
+      starts: the characters, increasing.
+
+    Returns:
+      The parts without the white space around them; none is empty.
+    """
     ends = (0, *starts, len(text))
     return [part for a, b in pairwise(ends) if (part := text[a:b].strip())]

@@ -1,11 +1,11 @@
-"""Sentence splitters: spaCy pipelines, stripped to what finds sentence boundaries.
+"""Splits texts into sentences with spaCy pipelines, stripped to the parts that find boundaries.
 
-`load` gives a function from texts to their sentences. A text's sentences depend on that text
+`load` returns a function from texts to their sentences. A text's sentences depend on that text
 alone, not on the texts beside it, and no text is too long.
 
-Two ways lead there. Any spaCy pipeline reads one text after another (`_split_texts`). One that is
-nothing but spaCy's small sentence model, as biosenter is, is read by `senter.py`, which asks the
-model's own layers about the few words that can begin a sentence and not about all of them.
+Any spaCy pipeline reads one text after another (`_split_texts`). `senter.py` is faster for a
+pipeline that has only spaCy's small sentence model, as biosenter does: it asks the model's layers
+about the few words that can begin a sentence and not about all of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tfbio.base import cli
 if TYPE_CHECKING:
     import spacy
 
-# From the best to the one that is always there; `auto` takes the first that is installed.
+# From the best to the one that is always installed; `auto` takes the first that is installed.
 # Boundary F1 on GENIA, whose boundaries people corrected: biosenter 99.6, scispacy (pysbd's rules)
-# 98.8, at 18 times as many words a core-second (benchmarks/sentences.py; docs/sentences.md).
+# 98.8, at 18 times as many words a core-second (benchmarks/sentences.py; docs/benchmarks.md).
 # en_core_sci_sm was not measured: it stands where biosenter's authors found it, below biosenter.
 BEST_FIRST = ("biosenter", "en_core_sci_sm", "scispacy")
 
-# Components that say nothing about sentences.
+# Components that do not affect sentences.
 _IDLE = ("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "ner", "entity_linker")
 
 # spaCy keeps every word that it has met. A pipeline that has met so many is loaded anew, between
@@ -43,10 +43,13 @@ Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
 
 
 def resolve(name: str) -> tuple[str, str]:
-    """The splitter that a name stands for, and its version.
+    """Returns the splitter that a name stands for, and its version.
 
     Args:
       name: "auto", "scispacy", or an installed spaCy package.
+
+    Returns:
+      The name of a package, and its version.
 
     Raises:
       UserError: it is not installed.
@@ -68,6 +71,9 @@ def load(name: str) -> Splitter:
     Sentences are stripped of white space around them; none is empty, and nothing else is lost.
     The texts may be a stream: some hundred are held at a time.
 
+    Args:
+      name: of a package, from `resolve`.
+
     Raises:
       UserError: the package is not a spaCy pipeline that finds sentences.
     """
@@ -78,7 +84,7 @@ def load(name: str) -> Splitter:
 
 
 def _pipeline(name: str) -> spacy.Language:
-    """Loads a spaCy pipeline that does nothing but find sentences."""
+    """Loads a spaCy pipeline, without its parts that do not find sentences."""
     import spacy
     from thinc.api import NumpyOps, set_current_ops
 
@@ -117,10 +123,10 @@ def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterat
 
 
 def _starts(nlp: spacy.Language, text: str) -> list[int]:
-    """Where the sentences of a text begin, but for the first, in characters.
+    """Returns the characters at which the sentences of a text begin, but for the first.
 
-    A text longer than a piece is read piece by piece. The end of a piece is no end of a sentence:
-    the next piece begins with the last sentence of the one before.
+    A text longer than `_PIECE` is read in parts. The end of a part is no end of a sentence: the
+    next part begins with the last sentence of the one before.
     """
     starts: list[int] = []
     begin = 0
@@ -128,9 +134,9 @@ def _starts(nlp: spacy.Language, text: str) -> list[int]:
         end = len(text)
         if end - begin > _PIECE:
             end = text.rfind(" ", begin + 1, begin + _PIECE) + 1 or begin + _PIECE
-        found = [begin + s.start_char for s in nlp(text[begin:end]).sents][1:]
-        starts += found
-        begin = found[-1] if found and end < len(text) else end
+        inner = [begin + s.start_char for s in nlp(text[begin:end]).sents][1:]
+        starts += inner
+        begin = inner[-1] if inner and end < len(text) else end
         if begin == end < len(text):
             starts.append(end)
     return starts

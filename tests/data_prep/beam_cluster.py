@@ -1,4 +1,4 @@
-"""A Beam job service for tests: `python beam_cluster.py PORTS_FILE POOL_PORT [POOL_PORT ...]`.
+"""Runs a Beam job service for tests: `python beam_cluster.py PORTS_FILE POOL_PORT [POOL_PORT ...]`.
 
 Beam's own (`apache_beam.runners.portability.local_job_service_main`) asks for one worker a job,
 whatever the flags say. This one asks for as many as there are worker pools, one of each: as a

@@ -15,11 +15,15 @@ from pathlib import Path
 import pytest
 
 from data_prep import documents
+from data_prep.readers import input_files
+from data_prep.running import pipeline
+from data_prep.selection import units
 from tfbio.base import cli
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
+ONE_WORKER = pipeline.Runner(workers=1)
 # What must never be in the output: text of bad files, and of a file that some of them refer to.
 MARK, SECRET = "abominable", "kept to itself"
 
@@ -45,7 +49,7 @@ def full_text(title="A title", ids=""):
 
 
 def package(*members):
-    """A .tar.gz of (name, content); a content of None makes a link to /etc/passwd."""
+    """Makes a .tar.gz of (name, content); a content of None makes a link to /etc/passwd."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz", format=tarfile.GNU_FORMAT) as archive:
         for name, content in members:
@@ -153,7 +157,7 @@ ODD_NAME = "sp\u00e4t \n\x1b[31m\udce9.xml"
 
 @pytest.fixture(scope="module")
 def good(pubmed_slice, tmp_path_factory):
-    """A folder of files of which nothing may be lost."""
+    """Returns a folder of files of which nothing may be lost."""
     folder = tmp_path_factory.mktemp("good")
     # A real file as it is, with the DOCTYPE that PubMed's have; and one in other encodings.
     old, new = sorted(pubmed_slice.iterdir())
@@ -170,7 +174,7 @@ def good(pubmed_slice, tmp_path_factory):
     (folder / "one line.xml").write_text(
         article_set(*(article(n, f"number {n}") for n in (803, 804)))
     )
-    shipped = [Path(path) for path in documents.shipped_files() if path.endswith(".nxml")]
+    shipped = [Path(path) for path in input_files.shipped_files() if path.endswith(".nxml")]
     (folder / "sub").mkdir()
     (folder / "sub" / shipped[0].name).write_bytes(shipped[0].read_bytes())
     (folder / "package.tar.gz").write_bytes(
@@ -181,7 +185,7 @@ def good(pubmed_slice, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def everything(good, tmp_path_factory):
-    """The same files, with bad ones and bad members of the package."""
+    """Returns a folder with the same files, with bad ones and bad members of the package."""
     base = tmp_path_factory.mktemp("everything")
     folder = base / "in"
     folder.mkdir()
@@ -211,7 +215,7 @@ def everything(good, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(everything, command, tmp_path_factory):
-    """What the command said, and where it wrote."""
+    """Returns the process of the command, and the folder that it wrote."""
     output = tmp_path_factory.mktemp("out") / "documents"
     done = command(
         "documents",
@@ -251,14 +255,13 @@ def test_every_bad_file_is_named_and_counted(outcome):
 
 def test_nothing_good_is_lost_and_nothing_bad_is_kept(outcome, good, files_of, tmp_path):
     _, output = outcome
-    alone = documents.make_documents(
-        documents.find_files([str(good)]), tmp_path / "alone", workers=1
-    )
-    found = list(read_documents(output))
-    assert sorted(found, key=lambda d: d.id) == sorted(
+    paths = input_files.find_files([str(good)])
+    alone = documents.make_documents(paths, tmp_path / "alone", runner=ONE_WORKER)
+    result = list(read_documents(output))
+    assert sorted(result, key=lambda d: d.id) == sorted(
         read_documents(tmp_path / "alone"), key=lambda d: d.id
     )
-    assert len({d.id for d in found}) == len(found)
+    assert len({d.id for d in result}) == len(result)
     manifest = read_manifest(output, "documents")
     for name in ("citation", "abstract", "body", "documents", "left_out"):
         assert manifest.counts[name] == alone.counts[name], name
@@ -269,17 +272,17 @@ def test_nothing_good_is_lost_and_nothing_bad_is_kept(outcome, good, files_of, t
 
 
 def test_encodings_and_names_are_read_right(outcome, pubmed_slice, tmp_path):
-    found = {d.id: d for d in read_documents(outcome[1])}
-    assert found["pmid:801"].title == "M\u00e9ni\u00e8re's disease"
-    assert {f"pmid:{n}" for n in (802, 803, 804)} < found.keys()
-    assert found["pmid:802"].source == "sp\u00e4t \\n\\x1b[31m\\udce9.xml"
+    result = {d.id: d for d in read_documents(outcome[1])}
+    assert result["pmid:801"].title == "M\u00e9ni\u00e8re's disease"
+    assert {f"pmid:{n}" for n in (802, 803, 804)} < result.keys()
+    assert result["pmid:802"].source == "sp\u00e4t \\n\\x1b[31m\\udce9.xml"
     as_utf8 = sorted(pubmed_slice.iterdir())[:1]
-    documents.make_documents(list(map(str, as_utf8)), tmp_path / "utf8", workers=1)
+    documents.make_documents(list(map(str, as_utf8)), tmp_path / "utf8", runner=ONE_WORKER)
     expected = list(read_documents(tmp_path / "utf8"))
     assert len(expected) > 30
     for document in expected:
-        assert found[document.id].title == document.title
-        assert found[document.id].sentences == document.sentences
+        assert result[document.id].title == document.title
+        assert result[document.id].sentences == document.sentences
 
 
 def test_undeclared_entities_are_marked_and_counted(tmp_path, command):
@@ -320,35 +323,23 @@ def test_a_wrong_type_given_by_name(command, fails_in_one_sentence, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("moment", ["find_files", "_divide"])
-def test_a_file_that_goes_away_meanwhile(tmp_path, monkeypatch, moment):
+@pytest.mark.parametrize("module, moment", [(input_files, "find_files"), (units, "divide")])
+def test_a_file_that_goes_away_meanwhile(tmp_path, monkeypatch, module, moment):
     for name in ("gone.xml", "stays.xml"):
         (tmp_path / name).write_text(article_set(article(len(name), name)))
-    function = getattr(documents, moment)
+    function = getattr(module, moment)
 
     def remove(*arguments):
         result = function(*arguments)
         (tmp_path / "gone.xml").unlink()
         return result
 
-    monkeypatch.setattr(documents, moment, remove)
-    paths = documents.find_files([str(tmp_path)])
-    manifest = documents.make_documents(
-        paths, tmp_path / "out", sentence_splitter="scispacy", workers=1
-    )
+    monkeypatch.setattr(module, moment, remove)
+    paths = input_files.find_files([str(tmp_path)])
+    settings = documents.DocumentSettings(sentence_splitter="scispacy")
+    manifest = documents.make_documents(paths, tmp_path / "out", settings, runner=ONE_WORKER)
     assert manifest.problems == ["gone.xml: it cannot be read (No such file or directory)."]
     assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:9"]
-
-
-def test_folders_behind_links_are_read_once(tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "deeper").mkdir(parents=True)
-    (elsewhere / "deeper" / "a.xml").touch()
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/first").symlink_to(elsewhere)
-    (tmp_path / "in/second").symlink_to(elsewhere)
-    (elsewhere / "deeper" / "back").symlink_to(tmp_path / "in")
-    assert documents.find_files([str(tmp_path / "in")]) == [str(tmp_path / "in/first/deeper/a.xml")]
 
 
 def test_a_folder_that_cannot_be_listed_is_not_passed_over(tmp_path, monkeypatch):
@@ -363,7 +354,7 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_over(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(cli.UserError, match="locked cannot be listed: Permission denied"):
-        documents.find_files([str(tmp_path)])
+        input_files.find_files([str(tmp_path)])
 
 
 MEASURE = """

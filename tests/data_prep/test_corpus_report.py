@@ -20,20 +20,20 @@ def test_the_report_says_what_the_documents_are(command, documents_folder, vocab
     text = (tmp_path / "report/report.md").read_text(encoding="utf-8")
 
     # Every figure again, from the documents themselves.
-    found = list(read_documents(documents_folder))
-    words = [len(" ".join([d.title, *d.sentences]).split()) for d in found]
-    sentences = sum(len(d.sentences) for d in found)
-    assert f"| abstracts | {len(found):,} | {sum(words):,} |" in text
+    result = list(read_documents(documents_folder))
+    words = [len(" ".join([d.title, *d.sentences]).split()) for d in result]
+    sentences = sum(len(d.sentences) for d in result)
+    assert f"| abstracts | {len(result):,} | {sum(words):,} |" in text
     assert f"| {sum(words) / len(words):.1f} |" in text and f"| {sentences:,} |" in text
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
-    tokens = sum(len(tokenizer.encode(t).ids) for d in found for t in (d.title, *d.sentences))
+    tokens = sum(len(tokenizer.encode(t).ids) for d in result for t in (d.title, *d.sentences))
     assert f"{tokens / sum(words):.3f} ({tokens:,} tokens" in text
 
     counts = json.loads((documents_folder / "manifest.json").read_text())["counts"]
     assert f"| PubMed citations | {counts['citation']} |" in text
     for reason, number in counts["left_out"].items():
         assert f"| - {reason.replace('_', ' ')} | {number} |" in text
-    assert f"| = documents | {len(found)} |" in text
+    assert f"| = documents | {len(result)} |" in text
 
 
 def test_bodies_are_counted_apart(tmp_path):
@@ -46,7 +46,7 @@ def test_bodies_are_counted_apart(tmp_path):
     )
     counts = {"documents": 2, "left_out": {}, "input_files": 2}
     write_manifest(tmp_path / MANIFEST, Manifest("documents", {}, counts, [shard]))
-    found = corpus_report.measure(tmp_path)
-    assert found["words"][corpus_report.ABSTRACTS].tolist() == [5]
-    assert found["words"][corpus_report.BODIES].tolist() == [4]
-    assert found["sentences"][corpus_report.BODIES].tolist() == [2]
+    result = corpus_report.measure(tmp_path)
+    assert result["words"][corpus_report.ABSTRACTS].tolist() == [5]
+    assert result["words"][corpus_report.BODIES].tolist() == [4]
+    assert result["sentences"][corpus_report.BODIES].tolist() == [2]

@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 
 from data_prep import documents
-from data_prep.readers import pmc, pubmed
-from data_prep.selection import articles, boilerplate, units
+from data_prep.readers import input_files, pmc, pubmed
+from data_prep.running import pipeline
+from data_prep.selection import articles, boilerplate, document_shards, units
 from tests import reference
-from tfbio.base import cli
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest, verify
 from tfbio.base.shards import DataError
 from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[2]
+ONE_WORKER = pipeline.Runner(workers=1)
 
 
 def article(pmid, title, abstract=None):
@@ -39,9 +40,10 @@ def article_set(path, *parts):
     return str(path)
 
 
-def make(inputs, output, **settings):
-    settings = {"workers": 1, "sentence_splitter": "scispacy"} | settings
-    return documents.make_documents(documents.find_files(inputs), output, **settings)
+def make(inputs, output, strict=False, overwrite=False, **settings):
+    settings = documents.DocumentSettings(**{"sentence_splitter": "scispacy"} | settings)
+    how = {"strict": strict, "overwrite": overwrite, "runner": ONE_WORKER}
+    return documents.make_documents(input_files.find_files(inputs), output, settings, **how)
 
 
 def stop(*_, **__):
@@ -51,17 +53,17 @@ def stop(*_, **__):
 def test_documents_of_real_articles(documents_folder, pubmed_slice):
     manifest = read_manifest(documents_folder, "documents")
     verify(documents_folder, manifest, full=True)
-    found = {d.id: d for d in read_documents(documents_folder)}
+    result = {d.id: d for d in read_documents(documents_folder)}
     read = [c for p in sorted(pubmed_slice.iterdir()) for c in pubmed.read_citations(p)]
     # The later one wins.
     expected = {f"pmid:{c.pmid}": c for c in read if c.sections and not c.retracted}
-    assert found.keys() == expected.keys()
-    assert manifest.counts["documents"] == len(found) == sum(s.records for s in manifest.shards)
+    assert result.keys() == expected.keys()
+    assert manifest.counts["documents"] == len(result) == sum(s.records for s in manifest.shards)
     assert manifest.counts["citation"] == len(read) == 300
-    assert sum(manifest.counts["left_out"].values()) == len(read) - len(found)
-    assert manifest.counts["sentences"] == sum(len(d.sentences) for d in found.values())
-    assert {d.source for d in found.values()} == {path.name for path in pubmed_slice.iterdir()}
-    for id_, document in found.items():
+    assert sum(manifest.counts["left_out"].values()) == len(read) - len(result)
+    assert manifest.counts["sentences"] == sum(len(d.sentences) for d in result.values())
+    assert {d.source for d in result.values()} == {path.name for path in pubmed_slice.iterdir()}
+    for id_, document in result.items():
         citation = expected[id_]
         assert document.title == citation.title
         # Sentences keep to their section, and together are its text.
@@ -129,9 +131,9 @@ def test_a_superseded_citation_is_counted_with_its_other_abstracts(tmp_path):
     )
     selection = articles.Selection(other_abstracts="all")
     manifest = make([old, new], tmp_path / "out", selection=selection)
-    found = {d.id: d.sentences for d in read_documents(tmp_path / "out")}
-    assert found.keys() == {"pmid:1", "pmid:1#other_abstract1"}
-    assert found["pmid:1#other_abstract1"] == ["In short, new."]
+    result = {d.id: d.sentences for d in read_documents(tmp_path / "out")}
+    assert result.keys() == {"pmid:1", "pmid:1#other_abstract1"}
+    assert result["pmid:1#other_abstract1"] == ["In short, new."]
     assert manifest.counts["left_out"] == {"superseded": 2}
 
 
@@ -170,34 +172,34 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
     )
     (tmp_path / "benchmark.txt").write_text("6\n")
 
-    def found(**settings):
+    def result(**settings):
         manifest = make([once], tmp_path / "out", overwrite=True, **settings)
         ids = {d.id for d in read_documents(tmp_path / "out")}
         return ids, manifest.counts["left_out"]
 
-    assert found() == ({"pmid:6", "pmid:7", "pmid:8"}, {"exact_duplicate": 1})
+    assert result() == ({"pmid:6", "pmid:7", "pmid:8"}, {"exact_duplicate": 1})
     ids = {f"pmid:{n}" for n in (6, 7, 8, 9)}
-    assert found(drop_duplicates="keep") == (ids, {})
-    excluded = found(drop_duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
+    assert result(duplicates="keep") == (ids, {})
+    excluded = result(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == (ids - {"pmid:6"}, {"excluded_by_id": 1})
     assert f"--exclude: {tmp_path}/benchmark.txt: 1 id, 0 texts\n" in capsys.readouterr().out
     # The same folder, another benchmark, the same process.
     (tmp_path / "benchmark.txt").write_text(f"{words}\n")
-    excluded = found(drop_duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
+    excluded = result(duplicates="keep", exclude=[str(tmp_path / "benchmark.txt")])
     assert excluded == ({"pmid:6"}, {"excluded_by_text": 3})
 
 
 def test_an_abstract_in_pubmed_and_in_a_full_text_is_there_once(tmp_path):
-    source = Path(documents.shipped_files(".nxml")[0])
+    source = Path(input_files.shipped_files(".nxml")[0])
     (full,) = pmc.read_articles(source)
     abstract = " ".join(paragraph.text for paragraph in full.abstract)
     citation = article(full.pmid, full.title, html.escape(abstract))
     inputs = [article_set(tmp_path / "a.xml", citation), str(source)]
     manifest = make(inputs, tmp_path / "out")
-    found = {d.id: d for d in read_documents(tmp_path / "out")}
-    assert found.keys() == {f"pmid:{full.pmid}", f"pmid:{full.pmid}#body"}
-    assert {d.article for d in found.values()} == {f"pmid:{full.pmid}"}
-    assert found[f"pmid:{full.pmid}"].source == "a.xml"
+    result = {d.id: d for d in read_documents(tmp_path / "out")}
+    assert result.keys() == {f"pmid:{full.pmid}", f"pmid:{full.pmid}#body"}
+    assert {d.article for d in result.values()} == {f"pmid:{full.pmid}"}
+    assert result[f"pmid:{full.pmid}"].source == "a.xml"
     assert manifest.counts["left_out"] == {"in_pubmed": 1}
 
     # Without its PMID the article is another; the abstract's text is not.
@@ -216,7 +218,7 @@ def left_out_of(output):
 
 def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path, monkeypatch):
     # Sentences take nine tenths of the time, and are not what is counted here.
-    monkeypatch.setattr(documents, "_splitter", lambda _: lambda texts: ([x] for x in texts))
+    monkeypatch.setattr(document_shards, "_splitter", lambda _: lambda texts: ([x] for x in texts))
     inputs = [*pubmed_slice.iterdir(), *reference.corpus("pubmed_xml").glob("*.xml*")]
     book = "<PubmedBookArticle><BookDocument><PMID>5</PMID></BookDocument></PubmedBookArticle>"
     (tmp_path / "extra.xml").write_text(
@@ -231,7 +233,7 @@ def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path
             for _, element in xml.etree.ElementTree.iterparse(stream):
                 if element.tag == "MedlineCitation":
                     expected[f"pmid:{element.findtext('PMID')}"] += 1
-    full_texts = [*reference.corpus("pmc_nxml").glob("*.gz"), *documents.shipped_files(".nxml")]
+    full_texts = [*reference.corpus("pmc_nxml").glob("*.gz"), *input_files.shipped_files(".nxml")]
     for path in full_texts:
         with markup.open_file(path) as stream:
             given = xml.etree.ElementTree.parse(stream).iterfind("front/article-meta/article-id")
@@ -244,9 +246,9 @@ def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path
     inputs = [str(path) for path in (*inputs, *full_texts)]
     manifest = make(inputs, tmp_path / "out", exclude=[str(tmp_path / "benchmark.txt")])
     lines = left_out_of(tmp_path / "out")
-    found = Counter(d.id for d in read_documents(tmp_path / "out"))
-    assert found + Counter(line["id"] for line in lines) == expected
-    assert all(count == 1 for count in found.values())
+    result = Counter(d.id for d in read_documents(tmp_path / "out"))
+    assert result + Counter(line["id"] for line in lines) == expected
+    assert all(count == 1 for count in result.values())
     reasons = Counter(line["reason"] for line in lines)
     assert reasons.pop("bad_input_file") == 1
     assert reasons == manifest.counts["left_out"]
@@ -285,7 +287,7 @@ def test_lines_are_in_the_order_of_the_input_and_duplicates_have_one(tmp_path):
 
 def test_a_list_that_lacks_a_line_is_an_error(tmp_path, monkeypatch):
     source = article_set(tmp_path / "a.xml", article(1, "one"), article(2, "two", ""))
-    monkeypatch.setattr(documents, "_left_out", lambda *_: [])
+    monkeypatch.setattr(document_shards, "_left_out", lambda *_: [])
     with pytest.raises(DataError, match="2 texts were read, 1 written and 0 left out"):
         make([source], tmp_path / "out")
     assert not (tmp_path / "out/manifest.json").exists()
@@ -313,10 +315,10 @@ def test_nothing_left_is_an_error(tmp_path):
 
 def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_path):
     source = article_set(tmp_path / "a.xml", article(1, "one"))
-    paths = documents.find_files([source])
+    paths = input_files.find_files([source])
     with pytest.raises(BaseException, match="stop"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "_write_shard", stop)
-        documents.make_documents(paths, tmp_path / "out", workers=1)
+        patch.setattr(document_shards, "write", stop)
+        documents.make_documents(paths, tmp_path / "out", runner=ONE_WORKER)
     assert list(tmp_path.glob("out/.work/input-*.json"))
     article_set(tmp_path / "a.xml", article(1, "two"))
     os.utime(source, ns=(1, 1))  # as many bytes at another time
@@ -333,20 +335,6 @@ def test_a_small_file_that_goes_on_and_on_is_bad(tmp_path, monkeypatch):
     assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:1"]
     (problem,) = manifest.problems
     assert problem.startswith("b.xml: its text has more than 100 characters")
-
-
-def test_inputs_are_found(tmp_path, capsys):
-    for name in ("b/x.xml", "a/y.XML.GZ", "a/notes.txt", "a/y.xml.gz.md5"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    folder, pattern = documents.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
-    assert [os.path.basename(path) for path in folder] == ["x.xml", "y.XML.GZ"]
-    assert "files of other kinds are passed over: 1 of .md5, 1 of .txt" in capsys.readouterr().out
-    assert documents.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
-    (tmp_path / "empty").mkdir()
-    for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
-        with pytest.raises(cli.UserError, match=what):
-            documents.find_files([str(tmp_path / missing)])
 
 
 def test_finished_output_is_reused_or_defended(tmp_path, capsys):
@@ -409,7 +397,7 @@ def test_all_inputs_of_a_command_line_are_read(
 
 @pytest.fixture(scope="module")
 def undisturbed(command, pubmed_slice, documents_folder, files_of, tmp_path_factory):
-    """The files that one worker made, and two."""
+    """Returns the files that one worker made, and two."""
     output = tmp_path_factory.mktemp("two") / "documents"
     done = command(
         "documents",
@@ -467,7 +455,7 @@ def test_a_killed_run_ends_with_the_same_bytes(
 
     # What was finished is not done again: neither the shards, nor the units that were read.
     kept = [output / path.stem for path in finished if "documents" in path.name]
-    kept += list(output.glob(".work/unit-*.likes.npy")) if not kept else []
+    kept += list(output.glob(".work/unit-*.bands.npy")) if not kept else []
     times = {path: path.stat().st_mtime_ns for path in kept}
     (output / "documents-00003-00004.tfrecord.1.tmp").write_bytes(b"half of a shard")
     watched = {}

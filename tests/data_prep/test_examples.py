@@ -1,3 +1,4 @@
+import functools
 import itertools
 import random
 from collections import Counter
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 
 from data_prep import examples
-from data_prep.sentences import segments
+from data_prep.running import pipeline
+from data_prep.sentences import example_rows, example_shards, segments
 from tfbio.base import cli
 from tfbio.base.document_records import is_held_out, read_documents
 from tfbio.base.example_codec import parse_example, serialize_example
@@ -15,13 +17,14 @@ from tfbio.base.manifests import MANIFEST, read_manifest, verify
 from tfbio.base.shards import DataError, read_shard
 from tfbio.text import tokenization
 
-WAYS = [(objective, False) for objective in examples.OBJECTIVES]
-WAYS += [(objective, True) for objective in examples.PACKED_OBJECTIVES]
+WAYS = [(objective, False) for objective in example_rows.OBJECTIVES]
+WAYS += [(objective, True) for objective in example_rows.PACKED_OBJECTIVES]
+ONE_WORKER = pipeline.Runner(workers=1)
 
 
 @pytest.fixture(scope="module")
 def encoded(documents_folder, vocab_file):
-    """For each document its id, and the ids of its title and sentences."""
+    """Returns for each document its id, and the ids of its title and sentences."""
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
     return {
         d.id: [tokenizer.encode(text).ids for text in (d.title, *d.sentences)]
@@ -31,16 +34,15 @@ def encoded(documents_folder, vocab_file):
 
 @pytest.fixture(scope="module")
 def examples_folder(documents_folder, vocab_file, tmp_path_factory):
-    """Examples of 128 tokens, made in this process."""
+    """Returns the folder of examples of 128 tokens, made in this process."""
     folder = tmp_path_factory.mktemp("made") / "examples"
-    examples.make_examples(
-        documents_folder, vocab_file, folder, held_out_fraction=0.2, shards=3, workers=1
-    )
+    settings = examples.ExampleSettings(held_out_fraction=0.2, shards=3)
+    examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
     return folder
 
 
 def read(folder):
-    """(split, ids, segment lengths, label or None) of each example in a folder."""
+    """Yields (split, ids, segment lengths, label or None) of each example in a folder."""
     for shard in read_manifest(folder, "examples").shards:
         for record in read_shard(folder, shard):
             example = parse_example(record)
@@ -54,52 +56,28 @@ def read(folder):
 def test_every_example_is_well_formed_and_the_counts_are_true(
     encoded, documents_folder, vocab_file, tmp_path, objective, packing
 ):
+    settings = examples.ExampleSettings(objective, packing, held_out_fraction=0.2, shards=3)
     manifest = examples.make_examples(
-        documents_folder,
-        vocab_file,
-        tmp_path / "out",
-        objective=objective,
-        packing=packing,
-        held_out_fraction=0.2,
-        shards=3,
-        workers=1,
+        documents_folder, vocab_file, tmp_path / "out", settings, runner=ONE_WORKER
     )
     verify(tmp_path / "out", manifest, full=True)
     vocab = tokenization.read_vocab(vocab_file)
-    cls, sep, pad = vocab["[CLS]"], vocab["[SEP]"], vocab["[PAD]"]
-    # Runs of eight tokens that only one document has tell which one a text is of.
-    owner = {}
-    for id_, sentences in encoded.items():
-        for run in runs(sum(sentences, [])):
-            owner[run] = None if owner.get(run, id_) != id_ else id_
+    owner = owners(encoded)
     places = text = pieces = 0
     splits, labels = Counter(), Counter()
     for split, ids, lengths, label in read(tmp_path / "out"):
         assert len(ids) == 128 and lengths.count(0) < len(lengths) == (8 if packing else 2)
         start = 0
-        for first, second in zip(lengths[::2], lengths[1::2], strict=True):
-            if not first:
-                assert not second
-                continue
+        for bodies, end in pieces_of(ids, lengths, vocab):
             pieces += 1
-            assert ids[start] == cls and ids[start + first - 1] == sep
-            bodies = [ids[start + 1 : start + first - 1]]
-            if second:
-                assert ids[start + first + second - 1] == sep
-                bodies.append(ids[start + first : start + first + second - 1])
-            start += first + second
+            start = end
             whose = [{owner.get(run) for run in runs(body)} - {None} for body in bodies]
             if objective != "full_sentences" or packing:
-                assert all(sep not in body and cls not in body for body in bodies)
-                assert all(len(owners) <= 1 for owners in whose)
-                if label == 1 and objective == "next_sentence":
-                    assert not whose[0] & whose[1]
-                else:
-                    assert len(set().union(*whose)) <= 1
+                assert_of_one_document(bodies, whose, vocab, label == 1 and objective)
             for id_ in set().union(*whose):
                 splits[split, is_held_out(id_, 0.2)] += 1
-            text += sum(len(body) - body.count(sep) for body in bodies)
-        assert set(ids[start:]) <= {pad}
+            text += sum(len(body) - body.count(vocab["[SEP]"]) for body in bodies)
+        assert set(ids[start:]) <= {vocab["[PAD]"]}
         places += start
         labels[label] += 1
     # No held-out text is in a training example, nor the other way round.
@@ -121,6 +99,43 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
     assert counts["padding_share"] < 0.02 or not packing
 
 
+def owners(encoded):
+    """Maps each run of eight tokens to the one document that has it, or to None for several."""
+    owner = {}
+    for id_, sentences in encoded.items():
+        for run in runs(sum(sentences, [])):
+            owner[run] = None if owner.get(run, id_) != id_ else id_
+    return owner
+
+
+def pieces_of(ids, lengths, vocab):
+    """Yields the bodies of the segments of each piece of an example, and where the piece ends."""
+    cls, sep = vocab["[CLS]"], vocab["[SEP]"]
+    start = 0
+    for first, second in zip(lengths[::2], lengths[1::2], strict=True):
+        if not first:
+            assert not second
+            continue
+        assert ids[start] == cls and ids[start + first - 1] == sep
+        bodies = [ids[start + 1 : start + first - 1]]
+        if second:
+            assert ids[start + first + second - 1] == sep
+            bodies.append(ids[start + first : start + first + second - 1])
+        start += first + second
+        yield bodies, start
+
+
+def assert_of_one_document(bodies, whose, vocab, objective_of_swapped):
+    """Checks that a segment is of one document, and so are the two of a piece, unless labelled."""
+    special = {vocab["[SEP]"], vocab["[CLS]"]}
+    assert all(special.isdisjoint(body) for body in bodies)
+    assert all(len(owners) <= 1 for owners in whose)
+    if objective_of_swapped == "next_sentence":
+        assert not whose[0] & whose[1]
+    else:
+        assert len(set().union(*whose)) <= 1
+
+
 def runs(tokens):
     return zip(*(tokens[n:] for n in range(8)), strict=False)
 
@@ -134,7 +149,7 @@ def test_the_examples_are_those_of_the_builder(
         for document in read_documents(documents_folder, [shard]):
             split = "heldout" if is_held_out(document.id, 0.2) else "train"
             rng = generators.setdefault(
-                (shard.file, split), random.Random(examples._key(0, split, document.id))
+                (shard.file, split), random.Random(example_rows.key(0, split, document.id))
             )
             sentences = encoded[document.id]
             ids = sum(sentences, [])
@@ -144,10 +159,10 @@ def test_the_examples_are_those_of_the_builder(
                     sum((ids[a:b] for a, b in spans), []) for spans in (piece.first, piece.second)
                 )
                 expected[split, tuple(first), tuple(second)] += 1
-    found = Counter()
+    result = Counter()
     for split, ids, (first, second), _ in read(examples_folder):
-        found[split, tuple(ids[1 : first - 1]), tuple(ids[first : first + second][:-1])] += 1
-    assert found == expected
+        result[split, tuple(ids[1 : first - 1]), tuple(ids[first : first + second][:-1])] += 1
+    assert result == expected
     assert (examples_folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
 
 
@@ -187,7 +202,7 @@ def test_an_interrupted_run_goes_on_and_does_nothing_twice(
     documents_folder, vocab_file, examples_folder, files_of, tmp_path, monkeypatch
 ):
     built, written = [], []
-    build_rows, write_shard = examples.build_rows, examples.write_shard
+    build_rows, write_shard = example_rows.build_rows, example_shards.write_shard
 
     def build(documents, *rest):
         built.append(documents[0].id)
@@ -201,15 +216,23 @@ def test_an_interrupted_run_goes_on_and_does_nothing_twice(
             raise KeyboardInterrupt
         return write_shard(path, *rest)
 
-    monkeypatch.setattr(examples, "build_rows", build)
-    monkeypatch.setattr(examples, "write_shard", write)
-    settings = {"held_out_fraction": 0.2, "shards": 3, "workers": 1}
+    monkeypatch.setattr(example_rows, "build_rows", build)
+    monkeypatch.setattr(example_shards, "write_shard", write)
+    settings = examples.ExampleSettings(held_out_fraction=0.2, shards=3)
+    make = functools.partial(
+        examples.make_examples,
+        documents_folder,
+        vocab_file,
+        tmp_path / "out",
+        settings,
+        runner=ONE_WORKER,
+    )
     for _ in range(2):
         with pytest.raises(BaseException, match="."):
-            examples.make_examples(documents_folder, vocab_file, tmp_path / "out", **settings)
+            make()
             pytest.fail("was not interrupted")
         assert not (tmp_path / "out" / MANIFEST).exists()
-    examples.make_examples(documents_folder, vocab_file, tmp_path / "out", **settings)
+    make()
     # Of the shards of documents and of the four of examples, one each was begun twice.
     shards = len(read_manifest(documents_folder, "documents").shards)
     assert len(built) == shards + 1 and len(set(built)) == shards
@@ -220,9 +243,10 @@ def test_an_interrupted_run_goes_on_and_does_nothing_twice(
 def test_a_shard_larger_than_a_chunk_loses_nothing(
     documents_folder, vocab_file, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(examples, "CHUNK", 20_000)
+    monkeypatch.setattr(example_rows, "CHUNK", 20_000)
+    settings = examples.ExampleSettings(packing=True, shards=5)
     manifest = examples.make_examples(
-        documents_folder, vocab_file, tmp_path / "out", packing=True, shards=5, workers=1
+        documents_folder, vocab_file, tmp_path / "out", settings, runner=ONE_WORKER
     )
     counts = manifest.counts
     assert counts["dropped_tokens"] == 0 and counts["tokens"] == counts["document_tokens"]
@@ -230,18 +254,16 @@ def test_a_shard_larger_than_a_chunk_loses_nothing(
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_pairs_are_not_packed(documents_folder, vocab_file, tmp_path):
+def test_pairs_are_not_packed():
     with pytest.raises(cli.UserError, match="--packing cannot be had with .*next_sentence"):
-        examples.make_examples(
-            documents_folder, vocab_file, tmp_path, objective="next_sentence", packing=True
-        )
+        examples.ExampleSettings(objective="next_sentence", packing=True)
 
 
 def test_settings_that_matter_change_the_output(documents_folder, vocab_file, tmp_path, capsys):
     def make(output, **settings):
-        examples.make_examples(
-            documents_folder, vocab_file, tmp_path / output, shards=1, workers=1, **settings
-        )
+        settings = examples.ExampleSettings(shards=1, **settings)
+        folder = tmp_path / output
+        examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
         return (tmp_path / output / "train-00000-of-00001.tfrecord").read_bytes()
 
     first = make("a")

@@ -19,17 +19,17 @@ def test_known_figures(task, expected):
     path = reference.corpus(f"bc5cdr_{task}/blurb/train.tsv.gz")
     every, inside = fertility.mention_words(path)
     assert every.total() == 118170
-    found = fertility.measure(encoder, inside)
-    assert found.tokens_per_word == pytest.approx(expected, abs=0.0005)
+    result = fertility.measure(encoder, inside)
+    assert result.tokens_per_word == pytest.approx(expected, abs=0.0005)
     # Once more by hand: each line by itself, with Hugging Face's tokenizer.
     tokenizer = tokenization.wordpiece(tokenization.read_vocab(reference.PUBMEDBERT))
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         lines = [line.split() for line in stream if line.strip()]
     ids = [tokenizer.encode(word).ids for word, tag in lines if tag in "BI"]
     tokens = sum(map(len, ids))
-    assert found.tokens_per_word == tokens / len(ids)
-    assert found.whole == sum(len(word) == 1 and word != [1] for word in ids) / len(ids)
-    assert found.unknown == sum(word.count(1) for word in ids) / tokens
+    assert result.tokens_per_word == tokens / len(ids)
+    assert result.whole == sum(len(word) == 1 and word != [1] for word in ids) / len(ids)
+    assert result.unknown == sum(word.count(1) for word in ids) / tokens
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,16 @@ def test_documents_are_measured_word_by_word(documents_folder, vocab_file, byte_
             for text in (document.title, *document.sentences)
         ]
         ids, _ = encoder(texts)
-        found = fertility.measure(encoder, words)
-        assert found.tokens_per_word == len(ids) / words.total()
-        assert found.unknown == (ids == encoder.unk_id).mean()
-        assert 0.3 < found.whole < 1 < found.tokens_per_word < 3
+        result = fertility.measure(encoder, words)
+        assert result.tokens_per_word == len(ids) / words.total()
+        assert result.unknown == (ids == encoder.unk_id).mean()
+        assert 0.3 < result.whole < 1 < result.tokens_per_word < 3
 
 
 def test_a_word_that_is_unknown_is_not_kept_whole(vocab_file):
     encoder = load_fast_tokenizer(vocab_file)
-    found = fertility.measure(encoder, Counter({"patients": 2, "\u4e2d": 1, "\u6587": 1}))
-    assert found == (1.0, 0.5, 0.5)
+    result = fertility.measure(encoder, Counter({"patients": 2, "\u4e2d": 1, "\u6587": 1}))
+    assert result == (1.0, 0.5, 0.5)
 
 
 def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_bpe, mentions):
@@ -93,7 +93,7 @@ def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_
     assert done.returncode == 0, done.stderr
     assert output.read_text() == done.stdout
     table, definition = done.stdout.split("\n\n")
-    assert definition.startswith("A word of documents is what stands between whitespace")
+    assert definition.startswith("A word of documents is a run between whitespace")
     head, _, *rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.split("\n")]
     assert head[0] == "vocabulary" and head[5:] == [
         "tokens per word",
@@ -104,8 +104,8 @@ def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_
     assert [row[4] for row in rows[1:3]] == ["4", "2"]
     every, inside = fertility.mention_words(mentions)
     assert inside == {"Naloxone": 1, "hydrochloride": 1}
-    found = fertility.measure(load_fast_tokenizer(vocab_file), inside)
-    assert rows[2][5] == f"{found.tokens_per_word:.3f}"
+    result = fertility.measure(load_fast_tokenizer(vocab_file), inside)
+    assert rows[2][5] == f"{result.tokens_per_word:.3f}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The stages over Beam's portable protocol, on which Flink and Spark run them, on loopback.
+"""Runs the stages over Beam's portable protocol, on which Flink and Spark run them, on loopback.
 
 A job service in one process, worker pools in two others that share nothing with the command: not
 its process, its current folder, nor its environment. Each pool starts a process for its worker.
@@ -37,20 +37,20 @@ sys.addaudithook(note)
 
 
 class Cluster(NamedTuple):
-    """What a test needs to know of the processes."""
+    """Holds what a test needs to know of the processes."""
 
     flags: list[str]  # for a command
     pools: list[subprocess.Popen]
     renamed: Path  # the workers' notes
 
     def files_by_pool(self, folder):
-        """The files in `folder` that workers finished, as {process id of the pool: names}."""
-        found = defaultdict(set)
+        """Returns the files that workers finished in `folder`: {process id of the pool: names}."""
+        result = defaultdict(set)
         for notes in self.renamed.iterdir():
             for path in map(Path, notes.read_text().splitlines()):
                 if path.parent == Path(folder):
-                    found[int(notes.name.split("-")[0])].add(path.name)
-        return found
+                    result[int(notes.name.split("-")[0])].add(path.name)
+        return result
 
 
 def free_port():
@@ -77,7 +77,7 @@ def answers(port):
 
 @pytest.fixture
 def cluster(running, tmp_path_factory, monkeypatch):
-    """Two worker pools, and a job service that takes a worker of each for every job."""
+    """Starts two worker pools, and a job service that takes a worker of each for every job."""
     monkeypatch.setenv("no_grpc_proxy", "localhost")  # for every process of the test
     folder = tmp_path_factory.mktemp("cluster")
     renamed = folder / "renamed"
@@ -124,7 +124,7 @@ def test_bytes_are_those_of_the_local_runner(
     runners = {"one": ["--workers=1"], "two": ["--workers=2"], "portable": cluster.flags}
 
     def make(stage, *flags):
-        """The files that each runner wrote."""
+        """Returns the files that each runner wrote."""
         written = {}
         for name, runner in runners.items():
             output = tmp_path / f"{stage}_{name}"

@@ -82,7 +82,7 @@ def ways() -> st.SearchStrategy:
 def damaged(contents: st.SearchStrategy) -> st.SearchStrategy:
     """Files with one or two damages."""
     return st.builds(
-        lambda data, damages: functools.reduce(lambda found, way: way(found), damages, data),
+        lambda data, damages: functools.reduce(lambda result, way: way(result), damages, data),
         contents,
         st.lists(ways(), min_size=1, max_size=2),
     )

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 from lxml import etree
@@ -15,7 +16,7 @@ from tests.fuzz import damage
 MANY = 70_000  # more than 16 bits count
 DEEP = 100_000  # more than any parser's stack
 
-# What lxml cannot hold as it is: it stands for a piece of the file's text.
+# Stands for a piece of the file's text that lxml cannot hold as it is.
 _HOLE = "\ue000{}\ue001"
 XML_PIECES = (
     *("&nbsp;", "&eacute;", "&undeclared;", "&#x2028;", "&#160;", "&amp;lt;", "&#0;", "&#xD800;"),
@@ -40,7 +41,7 @@ DOCTYPES = (
 def xml_elements(
     draw: st.DrawFn, seed: etree._Element, ids: Sequence[str] = (), well_formed: bool = False
 ) -> bytes:
-    """An element with one to three mutations in it, as text.
+    """Draws an element with one to three mutations in it, as text.
 
     Args:
       draw: Hypothesis's.
@@ -58,68 +59,122 @@ def xml_elements(
     return data.encode("utf-8", "surrogatepass")
 
 
+class _Place(NamedTuple):
+    """Says where to mutate XML.
+
+    Attributes:
+      draw: Hypothesis's.
+      element: the element to mutate; not the root.
+      elements: all elements, the root first.
+      ids: tags whose text is an identifier.
+      pieces: text that lxml cannot hold, by the hole that stands for it.
+    """
+
+    draw: st.DrawFn
+    element: etree._Element
+    elements: Sequence[etree._Element]
+    ids: Sequence[str]
+    pieces: dict[str, str]
+
+    def inner(self) -> Sequence[etree._Element]:
+        """Returns the elements but for the root."""
+        return self.elements[1:]
+
+    def odd(self) -> str:
+        """Draws an odd text."""
+        return self.draw(st.sampled_from([x for x in damage.ODD_TEXTS if "\0" not in x]))
+
+    def hole(self, piece: str) -> str:
+        """Returns what stands for a piece in lxml's text."""
+        hole = _HOLE.format(len(self.pieces))
+        self.pieces[hole] = piece
+        return hole
+
+
+def _drop(at: _Place) -> None:
+    at.element.getparent().remove(at.element)
+
+
+def _repeat(at: _Place) -> None:
+    parent = at.element.getparent()
+    parent.insert(parent.index(at.element), copy.deepcopy(at.element))
+
+
+def _swap(at: _Place) -> None:
+    other = at.draw(st.sampled_from(at.inner()))
+    at.element.tag, other.tag = other.tag, at.element.tag
+
+
+def _nest(at: _Place) -> None:
+    new = etree.Element(at.element.tag, at.element.attrib)
+    at.element.getparent().replace(at.element, new)
+    new.append(at.element)
+
+
+def _unwrap(at: _Place) -> None:
+    parent = at.element.getparent()
+    for child in list(at.element):
+        parent.insert(parent.index(at.element), child)
+
+
+def _rename(at: _Place) -> None:
+    at.element.tag = at.draw(st.sampled_from(sorted({x.tag for x in at.elements} | {"b", "x"})))
+
+
+def _change_text(at: _Place) -> None:
+    at.element.text = at.odd()
+
+
+def _change_tail(at: _Place) -> None:
+    at.element.tail = at.odd()
+
+
+def _change_attribute(at: _Place) -> None:
+    if at.element.attrib and at.draw(st.booleans()):
+        del at.element.attrib[at.draw(st.sampled_from(sorted(at.element.attrib)))]
+    else:
+        names = ["Version", "Type", "id", *at.element.attrib]
+        at.element.set(at.draw(st.sampled_from(names)), at.odd())
+
+
+def _change_id(at: _Place) -> None:
+    named = [x for x in at.elements if x.tag in at.ids] or at.inner()
+    at.draw(st.sampled_from(named)).text = at.odd()
+
+
+def _insert_piece(at: _Place) -> None:
+    hole = at.hole(at.draw(st.sampled_from(XML_PIECES)))
+    if at.draw(st.booleans()):
+        at.element.text = (at.element.text or "") + hole
+    else:
+        at.element.tail = hole + (at.element.tail or "")
+
+
+def _repeat_many_times(at: _Place) -> None:
+    text = etree.tostring(at.element, encoding="unicode", with_tail=False)
+    if len(text) <= 100:
+        at.element.tail = at.hole(text * MANY) + (at.element.tail or "")
+
+
+_OF_TREES = [_drop, _repeat, _swap, _nest, _unwrap, _rename]
+_OF_TREES += [_change_text, _change_tail, _change_attribute]
+
+
 def _mutate_xml(draw, root, ids, pieces, well_formed) -> None:
     elements = [x for x in root.iter() if isinstance(x.tag, str)]
-    inner = [x for x in elements if x is not root]
-    if not inner:
+    if not elements[1:]:
         return
-    kinds = ["drop", "repeat", "swap", "nest", "unwrap", "rename", "text", "tail", "attribute"]
+    mutations = list(_OF_TREES)
     if ids:
-        kinds += ["id", "id"]
+        mutations += [_change_id] * 2
     if not well_formed:
-        kinds += ["piece", "piece", "many"]
-    kind = draw(st.sampled_from(kinds))
-    element = draw(st.sampled_from(inner))
-    parent = element.getparent()
-    odd = st.sampled_from([x for x in damage.ODD_TEXTS if "\0" not in x])
-    if kind == "drop":
-        parent.remove(element)
-    elif kind == "repeat":
-        parent.insert(parent.index(element), copy.deepcopy(element))
-    elif kind == "swap":
-        other = draw(st.sampled_from(inner))
-        element.tag, other.tag = other.tag, element.tag
-    elif kind == "nest":
-        new = etree.Element(element.tag, element.attrib)
-        parent.replace(element, new)
-        new.append(element)
-    elif kind == "unwrap":
-        for child in list(element):
-            parent.insert(parent.index(element), child)
-    elif kind == "rename":
-        element.tag = draw(st.sampled_from(sorted({x.tag for x in elements} | {"b", "x"})))
-    elif kind == "text":
-        element.text = draw(odd)
-    elif kind == "tail":
-        element.tail = draw(odd)
-    elif kind == "attribute":
-        if element.attrib and draw(st.booleans()):
-            name = draw(st.sampled_from(sorted(element.attrib)))
-            del element.attrib[name]
-        else:
-            element.set(
-                draw(st.sampled_from(["Version", "Type", "id", *element.attrib])), draw(odd)
-            )
-    elif kind == "id":
-        named = [x for x in elements if x.tag in ids] or inner
-        draw(st.sampled_from(named)).text = draw(odd)
-    elif kind == "piece":
-        hole = _HOLE.format(len(pieces))
-        pieces[hole] = draw(st.sampled_from(XML_PIECES))
-        if draw(st.booleans()):
-            element.text = (element.text or "") + hole
-        else:
-            element.tail = hole + (element.tail or "")
-    else:
-        text = etree.tostring(element, encoding="unicode", with_tail=False)
-        if len(text) <= 100:
-            hole = _HOLE.format(len(pieces))
-            pieces[hole] = text * MANY
-            element.tail = hole + (element.tail or "")
+        mutations += [_insert_piece, _insert_piece, _repeat_many_times]
+    mutate = draw(st.sampled_from(mutations))
+    mutate(_Place(draw, draw(st.sampled_from(elements[1:])), elements, ids, pieces))
 
 
 def with_prolog(contents: st.SearchStrategy) -> st.SearchStrategy:
-    """Files of XML with a declaration or a DOCTYPE that few have."""
+    """Draws files of XML with a declaration or a DOCTYPE that few have."""
     prologs = ["", *DOCTYPES, '<?xml version="1.1"?>', '<?xml version="1.0" encoding="klingon"?>']
     prologs += ['<?xml version="1.0" encoding="utf-16"?>', "<!-- -->" * 10, " ", "\n" * 100]
     return st.builds(
@@ -128,7 +183,7 @@ def with_prolog(contents: st.SearchStrategy) -> st.SearchStrategy:
 
 
 def small(element: etree._Element, most: int = 2) -> etree._Element:
-    """A copy of an element in which no element has more than so many children of one tag."""
+    """Copies an element, so that no element in it has more than `most` children of one tag."""
     copied = copy.deepcopy(element)
     for parent in list(copied.iter()):
         seen: dict[object, int] = {}
@@ -174,7 +229,7 @@ DEEP_PIECES = ("[" * DEEP, "[" * DEEP + "]" * DEEP, '{"a":' * DEEP + "1" + "}" *
 
 @st.composite
 def json_files(draw: st.DrawFn, seed: object, deep: bool = True, keep: Sequence[str] = ()) -> bytes:
-    """A JSON value with one to three mutations in it, as a file.
+    """Draws a JSON value with one to three mutations in it, as a file.
 
     Args:
       draw: Hypothesis's.
@@ -195,18 +250,18 @@ def json_files(draw: st.DrawFn, seed: object, deep: bool = True, keep: Sequence[
 
 
 def _places(value: object, keep: Sequence[str]) -> list[tuple[object, object]]:
-    """(container, key) of each value within."""
-    found, left = [], [value]
+    """Returns the container and key of each value within a value."""
+    places, left = [], [value]
     while left:
         container = left.pop()
         items = container.items() if isinstance(container, dict) else enumerate(container)
         for key, inner in items:
             if key in keep:
                 continue
-            found.append((container, key))
+            places.append((container, key))
             if isinstance(inner, (dict, list)):
                 left.append(inner)
-    return found
+    return places
 
 
 def _mutate_json(draw, value, pieces, deep, keep) -> object:
@@ -244,7 +299,7 @@ def _mutate_json(draw, value, pieces, deep, keep) -> object:
 
 @st.composite
 def lines(draw: st.DrawFn, seed: str, cells: Sequence[str] = (), separator: str = "\t") -> bytes:
-    """Lines of columns with one to four mutations in them, as a file.
+    """Draws lines of columns with one to four mutations in them, as a file.
 
     Args:
       draw: Hypothesis's.
@@ -255,52 +310,41 @@ def lines(draw: st.DrawFn, seed: str, cells: Sequence[str] = (), separator: str 
     rows = [line.split(separator) for line in seed.split("\n")]
     values = st.sampled_from([*cells, *damage.ODD_TEXTS] + ["\ud800"])
     for _ in range(draw(st.integers(1, 4))):
-        kind = draw(
-            st.sampled_from(
-                [
-                    "drop",
-                    "repeat",
-                    "swap",
-                    "blank",
-                    "cell",
-                    "cell",
-                    "cell",
-                    "less",
-                    "more",
-                    "columns",
-                    "join",
-                ]
-            )
-        )
-        at = draw(st.integers(0, len(rows) - 1)) if rows else 0
-        if not rows or kind == "blank":
-            rows.insert(at, [draw(st.sampled_from(["", " ", "\t", "#", "-DOCSTART-", "\x0c"]))])
-            continue
-        row = rows[at] = list(rows[at])
-        column = draw(st.integers(0, len(row) - 1)) if row else 0
-        if kind == "drop":
-            del rows[at]
-        elif kind == "repeat":
-            rows.insert(at, row)
-        elif kind == "swap":
-            other = draw(st.integers(0, len(rows) - 1))
-            rows[at], rows[other] = rows[other], rows[at]
-        elif kind == "cell" and row:
-            row[column] = draw(values)
-        elif kind == "less" and row:
-            del row[column]
-        elif kind == "more":
-            row.insert(column, draw(values))
-        elif kind == "columns":
-            row.reverse()
-        elif at + 1 < len(rows):
-            row += rows.pop(at + 1)
+        _mutate_rows(draw, rows, values)
     text = "\n".join(separator.join(row) for row in rows)
     return text.encode("utf-8", "surrogatepass")
 
 
+def _mutate_rows(draw, rows, values) -> None:
+    kinds = ["drop", "repeat", "swap", "blank", *["cell"] * 3, "less", "more", "columns", "join"]
+    kind = draw(st.sampled_from(kinds))
+    at = draw(st.integers(0, len(rows) - 1)) if rows else 0
+    if not rows or kind == "blank":
+        rows.insert(at, [draw(st.sampled_from(["", " ", "\t", "#", "-DOCSTART-", "\x0c"]))])
+        return
+    row = rows[at] = list(rows[at])
+    column = draw(st.integers(0, len(row) - 1)) if row else 0
+    if kind == "drop":
+        del rows[at]
+    elif kind == "repeat":
+        rows.insert(at, row)
+    elif kind == "swap":
+        other = draw(st.integers(0, len(rows) - 1))
+        rows[at], rows[other] = rows[other], rows[at]
+    elif kind == "cell" and row:
+        row[column] = draw(values)
+    elif kind == "less" and row:
+        del row[column]
+    elif kind == "more":
+        row.insert(column, draw(values))
+    elif kind == "columns":
+        row.reverse()
+    elif at + 1 < len(rows):
+        row += rows.pop(at + 1)
+
+
 def numbers_changed(seed: str) -> st.SearchStrategy:
-    """A text in which one of its numbers is another."""
+    """Draws a text in which one of its numbers is another."""
     places = [match.span() for match in re.finditer(r"\d+", seed)]
     others = st.sampled_from(["0", "1", "-1", "900", "2000000000", "1e5", "", "9" * 30, "\u0663"])
     return st.builds(
@@ -311,7 +355,7 @@ def numbers_changed(seed: str) -> st.SearchStrategy:
 
 
 def words_changed(seed: str, words: Sequence[str]) -> st.SearchStrategy:
-    """A text in which one word, with its punctuation within, is another of these or of its own."""
+    """Draws a text in which a word, with the punctuation in it, is another, or one of `words`."""
     places = [match.span() for match in re.finditer(r"[\w.:@$&/-]+", seed)]
     others = st.sampled_from([*words, *sorted({seed[slice(*span)] for span in places})])
     return st.builds(

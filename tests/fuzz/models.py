@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 import tf_keras as keras
 
-from data_prep import vocabulary
+from data_prep.sentences import vocabulary_training
 from tfbio import convert
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
@@ -72,7 +72,9 @@ ORIGINALS = ("electra", "tied", "uniform", "own_embeddings")
 def _vocabulary(folder: Path, name: str) -> Path:
     """Writes a vocabulary of the kind that the family has; returns its file."""
     if name == "roberta":
-        vocab, merges = vocabulary.train_byte_bpe(["aspirin and ibuprofen interact"] * 9, BYTES)
+        vocab, merges = vocabulary_training.train_byte_bpe(
+            ["aspirin and ibuprofen interact"] * 9, BYTES
+        )
         tokens = json.loads(vocab)
         # As many as wanted: some merges are never made in so short a text.
         for number in range(len(tokens), BYTES):
@@ -129,14 +131,14 @@ def _files(folder: Path) -> dict[str, bytes]:
 @functools.cache
 def folders() -> dict[str, dict[str, bytes]]:
     """Form and model -> the files."""
-    found = {}
+    result = {}
     for name in SETTINGS:
         with tempfile.TemporaryDirectory() as made:
             run, other = Path(made, "run"), Path(made, "other")
             model = _run(run, name)
-            found[f"run-{name}"] = _files(run)
+            result[f"run-{name}"] = _files(run)
             convert.to_hugging_face(str(run), str(other))
-            found[f"hugging_face-{name}"] = _files(other)
+            result[f"hugging_face-{name}"] = _files(other)
             if name in ORIGINALS:
                 convert.to_original_electra(str(run), f"{made}/original")
             elif name == "albert":
@@ -149,9 +151,9 @@ def folders() -> dict[str, dict[str, bytes]]:
             shape = dataclasses.asdict(SETTINGS[name].encoder)
             path = "albert_config.json" if name == "albert" else "bert_config.json"
             Path(made, "original", path).write_text(json.dumps(shape))
-            found[f"tensorflow1-{name}"] = _files(Path(made, "original"))
+            result[f"tensorflow1-{name}"] = _files(Path(made, "original"))
     for name in ("electra", "bert"):
         with tempfile.TemporaryDirectory() as made:
             _trial(Path(made), name)
-            found[f"trial-{name}"] = _files(Path(made))
-    return found
+            result[f"trial-{name}"] = _files(Path(made))
+    return result

@@ -105,7 +105,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
                 ("test", "test", "c"),
             )
         },
-        lambda folder, left: ddi.read_instances(folder, folder / "index", left=left),
+        lambda folder, left: ddi.read_examples(folder, folder / "index", left=left),
     ),
     "chemprot": (
         {
@@ -117,7 +117,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
                 ("relations", PAIRS),
             )
         },
-        lambda folder, left: chemprot.read_instances(folder, left=left),
+        lambda folder, left: chemprot.read_examples(folder, left=left),
     ),
     "hoc": (
         {
@@ -129,7 +129,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             f"index/{split}_pmid.tsv": f"{n}.txt"
             for split, n in zip(("train", "dev", "test"), "123", strict=True)
         },
-        lambda folder, left: hoc.read_instances(folder, folder / "index", left),
+        lambda folder, left: hoc.read_examples(folder, folder / "index", left),
     ),
     "i2b2_2010": (
         {
@@ -146,7 +146,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             "reference_standard_for_test_data/concepts/1.con": CONCEPTS,
             "reference_standard_for_test_data/rel/1.rel": RELATIONS,
         },
-        lambda folder, left: i2b2_2010.read_instances(folder, left=left),
+        lambda folder, left: i2b2_2010.read_examples(folder, left=left),
     ),
     "i2b2_2010_concepts": (
         {
@@ -155,17 +155,17 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             for inner, kind, text in (("txt", "txt", NOTE), ("concept", "con", CONCEPTS))
         }
         | {"test_data/1.txt": NOTE, "reference_standard_for_test_data/concepts/1.con": CONCEPTS},
-        lambda folder, left: i2b2_2010.read_instances(folder, concepts=True, left=left),
+        lambda folder, left: i2b2_2010.read_examples(folder, concepts=True, left=left),
     ),
     "i2b2_2012": (
         {f"2012-07-15.original-annotation.release/{n}.xml": EVENTS for n in "12"}
         | {"2012-08-08.test-data.event-timex-groundtruth/xml/3.xml": EVENTS},
-        lambda folder, left: i2b2_notes.read_instances(folder, "2012", left),
+        lambda folder, left: i2b2_notes.read_examples(folder, "2012", left),
     ),
     "i2b2_2014": (
         {f"training-PHI-Gold-Set1/{n}-01.xml": PHI for n in "12"}
         | {"testing-PHI-Gold-fixed/3-01.xml": PHI},
-        lambda folder, left: i2b2_notes.read_instances(folder, "2014", left),
+        lambda folder, left: i2b2_notes.read_examples(folder, "2014", left),
     ),
     "share_clefe": (
         {
@@ -175,14 +175,14 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
         }
         | {f"Task1TrainSetGOLD199knowtatorehost/{n}.txt.knowtator.xml": KNOWTATOR for n in "ab"}
         | {"Task1Gold_SN2012/c.txt": "c.txt||Disease_Disorder||C0||28||32||43||49\n"},
-        lambda folder, left: share_clefe.read_instances(folder, left=left),
+        lambda folder, left: share_clefe.read_examples(folder, left=left),
     ),
     "mednli": (
         {
             f"mli_{split}_v1.jsonl": f"{json.dumps(PAIR)}\n{json.dumps(PAIR)}\n"
             for split in ("train", "dev", "test")
         },
-        lambda folder, _: mednli.read_instances(folder),
+        lambda folder, _: mednli.read_examples(folder),
     ),
     "bioasq": (
         {
@@ -193,21 +193,21 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             f"index/{split}_id.tsv": ids
             for split, ids in (("train", "a0,a1"), ("dev", "a2"), ("test", "a3"))
         },
-        lambda folder, left: bioasq.read_instances(folder, folder / "index", left),
+        lambda folder, left: bioasq.read_examples(folder, folder / "index", left),
     ),
     "biobert_folds": (
         {
             "1/train.tsv": "".join(f"@GENE$ {n} @DISEASE$\t{n % 2}\n" for n in range(9)),
             "1/test.tsv": "index\tsentence\tlabel\n0\t@GENE$ @DISEASE$\t1\n",
         },
-        lambda folder, _: biobert_folds.read_instances(folder, 1),
+        lambda folder, _: biobert_folds.read_examples(folder, 1),
     ),
     "clinical_sts": (
         {
             "sts.train.txt": "".join(f"The pt {n}.\tPatient {n}.\t{n % 6}\n" for n in range(9)),
             "sts.test.txt": "One.\tTwo.\t2\n",
         },
-        lambda folder, _: clinical_sts.read_instances(folder),
+        lambda folder, _: clinical_sts.read_examples(folder),
     ),
     "ebm_pico": (
         {f"documents/{n}.tokens": "A\ntrial\n.\n" for n in "123"}
@@ -220,40 +220,40 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             f"index/{split}_pmid.tsv": n
             for split, n in zip(("train", "dev", "test"), "123", strict=True)
         },
-        lambda folder, left: ebm_pico.read_instances(folder, folder / "index", left),
+        lambda folder, left: ebm_pico.read_examples(folder, folder / "index", left),
     ),
     "pubmedqa": (
         {"ori_pqal.json": _questions()},
-        lambda folder, _: pubmedqa.read_instances(folder),
+        lambda folder, _: pubmedqa.read_examples(folder),
     ),
 }
 # The same with other flags, and with a list of the notes for development.
 RELEASES |= {
     "ddi_marker": (
         RELEASES["ddi"][0],
-        lambda folder, left: ddi.read_instances(folder, folder / "index", "marker", left),
+        lambda folder, left: ddi.read_examples(folder, folder / "index", "marker", left),
     ),
     "chemprot_marker": (
         RELEASES["chemprot"][0],
-        lambda folder, left: chemprot.read_instances(folder, "marker", left),
+        lambda folder, left: chemprot.read_examples(folder, "marker", left),
     ),
     "i2b2_2010_listed": (
         RELEASES["i2b2_2010"][0] | {"dev.txt": "a\n"},
-        lambda folder, left: i2b2_2010.read_instances(
+        lambda folder, left: i2b2_2010.read_examples(
             folder, str(folder / "dev.txt"), entities="marker", left=left
         ),
     ),
     "share_clefe_listed": (
         RELEASES["share_clefe"][0] | {"dev.txt": "b\n"},
-        lambda folder, left: share_clefe.read_instances(folder, str(folder / "dev.txt"), left),
+        lambda folder, left: share_clefe.read_examples(folder, str(folder / "dev.txt"), left),
     ),
     "biobert_folds_sized": (
         RELEASES["biobert_folds"][0],
-        lambda folder, _: biobert_folds.read_instances(folder, 1, dev_size=9),
+        lambda folder, _: biobert_folds.read_examples(folder, 1, dev_size=9),
     ),
     "pubmedqa_fold": (
         RELEASES["pubmedqa"][0],
-        lambda folder, _: pubmedqa.read_instances(folder, 3),
+        lambda folder, _: pubmedqa.read_examples(folder, 3),
     ),
 }
 # Corpora of which BLURB's lists say what is in which split: what a list names, and the names.

@@ -31,20 +31,20 @@ def shipped(name: str) -> Path:
 def _citations(path: Path, most: int) -> Iterator[etree._Element]:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as stream:
-        found = etree.iterparse(stream, tag="PubmedArticle", load_dtd=False, remove_comments=True)
-        for _, element in itertools.islice(found, most):
+        result = etree.iterparse(stream, tag="PubmedArticle", load_dtd=False, remove_comments=True)
+        for _, element in itertools.islice(result, most):
             yield grammars.small(element)
 
 
 @functools.cache
 def citations() -> tuple[etree._Element, ...]:
     """Some citations of PubMed's, short, with all that such have."""
-    found = [*_citations(shipped("pubmed-29768149.xml"), 1)]
-    found += _citations(shipped("pubmed21n1298.xml.gz"), 4)
+    result = [*_citations(shipped("pubmed-29768149.xml"), 1)]
+    result += _citations(shipped("pubmed21n1298.xml.gz"), 4)
     if reference.has("pubmed_xml"):
         for path in sorted(reference.corpus("pubmed_xml").glob("*.xml*")):
-            found += _citations(path, 2)
-    return tuple(found)
+            result += _citations(path, 2)
+    return tuple(result)
 
 
 @functools.cache

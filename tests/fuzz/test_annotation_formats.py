@@ -36,8 +36,8 @@ BIOC = {
 
 
 def bioc_xml():
-    def passages(found):
-        for passage in found:
+    def passages(result):
+        for passage in result:
             yield "<passage>"
             yield from (f'<infon key="{k}">{v}</infon>' for k, v in passage["infons"].items())
             yield f"<offset>{passage['offset']}</offset>"
@@ -190,8 +190,8 @@ def test_bombs(name):
         max_size=4,
     )
 )
-def test_brat(found):
-    text = "".join(f"{name.replace(' ', '_')}|t|{title}\n" for name, title in found)
+def test_brat(result):
+    text = "".join(f"{name.replace(' ', '_')}|t|{title}\n" for name, title in result)
     harness.judge(keeps_what_is_there, {"in.pubtator": text.encode()})
 
 
@@ -223,8 +223,8 @@ def test_texts_written_again(text, is_named):
 
 @given(st.lists(st.sampled_from(seeds.citations()), min_size=1, max_size=2), st.data())
 @harness.few
-def test_citations(found, data):
-    mutated = [data.draw(grammars.xml_elements(x, ("PMID",), well_formed=True)) for x in found]
+def test_citations(result, data):
+    mutated = [data.draw(grammars.xml_elements(x, ("PMID",), well_formed=True)) for x in result]
     more = data.draw(
         st.sampled_from(
             [
@@ -241,8 +241,8 @@ def test_citations(found, data):
 def finds(folder):
     """Files are found by their endings, in folders, by globs and by name; or it is said."""
     item = (folder / "flag").read_text()
-    found = prediction_inputs.find_files([str(folder / item) if item else str(folder)])
-    assert found and all(os.path.isfile(path) for path in found)
+    result = prediction_inputs.find_files([str(folder / item) if item else str(folder)])
+    assert result and all(os.path.isfile(path) for path in result)
 
 
 @given(st.sampled_from(["", "inner", "*.txt", "x.txt", "flag", "none", "*", "inner/x.json.gz"]))

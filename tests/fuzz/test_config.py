@@ -108,8 +108,8 @@ def overrides(draw):
 
 
 @given(overrides())
-def test_overrides(found):
-    kind, texts = found
+def test_overrides(result):
+    kind, texts = result
     harness.judge(reads, {"flags.json": _flags(kind, texts)})
 
 
@@ -125,14 +125,14 @@ def files(draw):
 
 
 @given(files())
-def test_mutated_files(found):
-    kind, data = found
+def test_mutated_files(result):
+    kind, data = result
     harness.judge(reads, {"flags.json": _flags(kind), "hparams.json": data})
 
 
 @given(files())
-def test_mutated_text(found):
-    kind, data = found
+def test_mutated_text(result):
+    kind, data = result
     text = data.decode("utf-8", "surrogatepass")
     if text.lstrip().startswith("{"):
         harness.judge(reads, {"flags.json": _flags(kind, text=text)})

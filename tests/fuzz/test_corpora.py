@@ -1,4 +1,4 @@
-"""The readers of released corpora: from the files of a release to the instances of each split."""
+"""The readers of released corpora: from the files of a release to the examples of each split."""
 
 import importlib
 import io
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.corpora import corpus, ddi, notes
+from data_prep.corpora import corpus_flags, corpus_splits, ddi, notes, released_files
 from data_prep.running import left_out
 from tests.fuzz import damage, grammars, harness
 from tests.fuzz.releases import LISTED, RELEASES
@@ -43,26 +43,26 @@ def reads(folder):
     """A release gives rows of three splits, or is refused; its folder says which it is."""
     (inner,) = folder.iterdir()
     left = []
-    found = RELEASES[inner.name][1](inner, left)
-    splits = found[0] if isinstance(found, tuple) else found
-    assert splits.keys() == set(corpus.SPLITS)
+    result = RELEASES[inner.name][1](inner, left)
+    splits = result[0] if isinstance(result, tuple) else result
+    assert splits.keys() == set(corpus_splits.SPLITS)
     for rows in splits.values():
         for row in rows:
             assert all(isinstance(column, str) for column in row)
             tags = [tag for tag in row[1:] if len(row) == 2]
             assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in tags)
     _is_written(folder / "out", splits, left)
-    if isinstance(found, tuple):
-        notes.say(found[1])
+    if isinstance(result, tuple):
+        notes.say(result[1])
     # The rows are the same where nobody asks for what is left out.
-    assert RELEASES[inner.name][1](inner, None) == found
+    assert RELEASES[inner.name][1](inner, None) == result
     return splits, left
 
 
 def _is_written(output, splits, left):
     """All rows are written, one a line, and so is all that was left out, with a reason."""
-    corpus.write(output, splits, False, left)
-    corpus.say_counts(splits)
+    corpus_splits.write(output, splits, False, left)
+    corpus_splits.say_counts(splits)
     for split, rows in splits.items():
         lines = (output / f"{split}.tsv").read_bytes().decode().split("\n")
         assert len(lines) == len(rows) + 1
@@ -70,9 +70,9 @@ def _is_written(output, splits, left):
     lines = (output / left_out.FILE).read_text(encoding="utf-8").splitlines()
     assert len(lines) == len(left)
     assert all(json.loads(line).keys() == {"id", "file", "reason"} for line in lines)
-    with pytest.raises(corpus.CorpusError):  # what is there is not written over
-        corpus.write(output, splits, False, left)
-    corpus.write(output, splits, True, left)
+    with pytest.raises(released_files.CorpusError):  # what is there is not written over
+        corpus_splits.write(output, splits, False, left)
+    corpus_splits.write(output, splits, True, left)
 
 
 def runs(folder):
@@ -86,7 +86,7 @@ def runs(folder):
             module.define_flags()
         else:
             index = "of lists" * (inner / "index").is_dir()
-            corpus.define_flags("the release", index, held_out="notes", dev_documents=True)
+            corpus_flags.define("the release", index, held_out="notes", dev_documents=True)
         where = [f"--input={inner}", f"--output={folder / 'out'}"]
         if "index" in FLAGS:
             where.append(f"--index={inner / 'index'}")
@@ -96,7 +96,7 @@ def runs(folder):
         for name in set(FLAGS) - before:
             delattr(FLAGS, name)
         FLAGS.unparse_flags()
-    assert all((folder / "out" / f"{split}.tsv").is_file() for split in corpus.SPLITS)
+    assert all((folder / "out" / f"{split}.tsv").is_file() for split in corpus_splits.SPLITS)
 
 
 def counts_all(folder):
@@ -105,8 +105,8 @@ def counts_all(folder):
     pattern, _ = LISTED[inner.name]
     _, left = reads(folder)
     wanted = set(_names(inner))
-    for split in corpus.SPLITS:
-        wanted -= set(corpus.read_index(inner / "index", pattern.format(split)))
+    for split in corpus_splits.SPLITS:
+        wanted -= set(released_files.read_index(inner / "index", pattern.format(split)))
     assert {id_.removesuffix(".txt") for id_, _, reason in left if reason == "not_listed"} == {
         name.removesuffix(".txt") for name in wanted
     }
@@ -131,7 +131,7 @@ def _names(inner):
 def masks_what_is_said(folder):
     """Each pair of drugs stands in its sentence, which is otherwise as it was."""
     (path,) = folder.iterdir()
-    file = corpus.File(path.name, path.read_bytes())
+    file = released_files.File(path.name, path.read_bytes())
     root = file.xml()
     rows = ddi.read_file(file)
     pairs = [(pair, x) for x in root.iterfind("sentence") for pair in x.iterfind("pair")]
@@ -169,8 +169,8 @@ def releases(draw, name):
     edits = EDITS.get(name, [])
     if edits and draw(st.integers(0, 3)) == 0:
         old, new = draw(st.sampled_from(edits))
-        found = [path for path in sorted(files) if old.encode() in files[path]]
-        path = draw(st.sampled_from(found))
+        result = [path for path in sorted(files) if old.encode() in files[path]]
+        path = draw(st.sampled_from(result))
         files[path] = files[path].replace(old.encode(), new.encode(), 1)
         return {f"{name}/{path}": data for path, data in files.items()}
     path = draw(st.sampled_from(sorted(files)))
@@ -224,7 +224,7 @@ def listed(draw, name):
     """A release whose lists share out its documents otherwise, leave some out or name others."""
     files = {path: text.encode() for path, text in RELEASES[name][0].items()}
     pattern, _ = LISTED[name]
-    paths = [f"index/{pattern.format(split)}" for split in corpus.SPLITS]
+    paths = [f"index/{pattern.format(split)}" for split in corpus_splits.SPLITS]
     known = [x.strip() for path in paths for x in files[path].decode().split(",")]
     lists = {path: [] for path in paths}
     for item in known:
@@ -325,8 +325,8 @@ def test_odd_members(kind, name, data):
     )
 )
 @harness.few
-def test_damaged_archives(found):
-    kind, data = found
+def test_damaged_archives(result):
+    kind, data = result
     harness.judge(reads, {f"mednli/mednli.{kind}": data})
 
 

@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from data_prep import documents
-from data_prep.running import left_out
+from data_prep.readers import input_files
+from data_prep.running import left_out, pipeline
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.document_records import read_documents
 from tfbio.formats import markup
 
 SELECTION = articles.Selection(other_abstracts="all")
+SETTINGS = documents.DocumentSettings(SELECTION, sentence_splitter="scispacy")
 
 
 def counts_all(folder):
     """Each text of the input is a document or a line of left_out.jsonl, and so is each bad part."""
     output, texts, bad = folder / "out", 0, 0
-    paths = documents.find_files([str(folder / "in")])
+    paths = input_files.find_files([str(folder / "in")])
     for path in paths:
         of_file = []
         try:
@@ -32,9 +34,7 @@ def counts_all(folder):
                 texts += max(1, len(item.documents)) * (item.kind != articles.DELETION)
             else:
                 bad += 1
-    manifest = documents.make_documents(
-        paths, output, selection=SELECTION, sentence_splitter="scispacy", workers=1
-    )
+    manifest = documents.make_documents(paths, output, SETTINGS, runner=pipeline.Runner(workers=1))
     lines = (output / left_out.FILE).read_text().splitlines()
     assert all(json.loads(line).keys() >= {"id", "file", "reason"} for line in lines)
     written = list(read_documents(output))

@@ -191,7 +191,7 @@ def weights(draw, data):
 
 @st.composite
 def mutated(draw, form, check):
-    """The files of a model, of which a file is missing, from another model, or mutated."""
+    """Draws the files of a model: one is missing, from another model, or mutated."""
     folders = models.folders()
     name = draw(st.sampled_from(sorted(x for x in folders if x.startswith(form))))
     files = dict(folders[name])
@@ -200,44 +200,60 @@ def mutated(draw, form, check):
     whole = {*files.values(), *(data for folder in folders.values() for data in folder.values())}
     for _ in range(draw(st.integers(0, 2))):
         path = draw(st.sampled_from(sorted(files)))
-        kind = draw(st.sampled_from(["drop", "other", "copy", *["grammar"] * 4, "damage"]))
-        if kind == "drop":
-            del files[path]
-        elif kind == "other":  # of the same form
-            others = sorted(x for x in folders if x.startswith(form))
-            other = folders[draw(st.sampled_from(others))]
-            path = draw(st.sampled_from(sorted(other)))
-            files[path] = other[path]
-        elif kind == "copy":  # a checkpoint with a higher number
-            number = draw(st.sampled_from(["-3", "-1000", "-x"]))
-            for old in list(files):
-                files[re.sub(r"(?<=ckpt)-\w+", number, old)] = files[old]
-        elif kind == "damage" or files[path] not in whole:  # changed before
-            files[path] = draw(damage.damaged(st.just(files[path])))
-        elif path.endswith(".safetensors"):
-            files[path] = draw(weights(files[path]))
-        elif path.endswith(("config.json", "checkpoint")):
-            files[path] = draw(grammars.words_changed(files[path].decode(), WORDS))
-        elif path.endswith(".json"):
-            files[path] = draw(grammars.json_files(json.loads(files[path])))
-        elif path.endswith(".txt"):
-            files[path] = draw(grammars.lines(files[path].decode()))
+        _change(draw, form, files, path, whole)
         if not files:
             break
     if check is continues and draw(st.booleans()):  # what TensorFlow leaves when it is killed
         files |= {"ckpt-3_temp/part-00000-of-00001": b"x", "checkpoint.tmp01": b""}
-    found = {f"{name}/{path}": data for path, data in files.items()}
+    result = {f"{name}/{path}": data for path, data in files.items()}
     if check is pretrains:
-        wanted = draw(st.sampled_from([name.partition("-")[2]] * 3 + sorted(models.SETTINGS)))
-        changed = draw(st.sampled_from([{}, {}, {"sequence_length": 8}]))
-        config = models.SETTINGS[wanted]
-        if config.has_generator and config.untied_generator and draw(st.booleans()):
-            changed = changed | {"generator_warmup_steps": 5}
-        said = {"name": wanted, "settings": changed}
-        found["wanted.json"] = json.dumps(said).encode()
+        result["wanted.json"] = _wanted(draw, name)
     if within := draw(st.sampled_from(WITHIN[form])):
-        found["within"] = within.encode()
-    return found
+        result["within"] = within.encode()
+    return result
+
+
+def _change(draw, form, files, path, whole):
+    """Removes a file, replaces or mutates it, or gives a checkpoint another number."""
+    kind = draw(st.sampled_from(["drop", "other", "copy", *["grammar"] * 4, "damage"]))
+    if kind == "drop":
+        del files[path]
+    elif kind == "other":  # of the same form
+        folders = models.folders()
+        other = folders[draw(st.sampled_from(sorted(x for x in folders if x.startswith(form))))]
+        path = draw(st.sampled_from(sorted(other)))
+        files[path] = other[path]
+    elif kind == "copy":  # a checkpoint with a higher number
+        number = draw(st.sampled_from(["-3", "-1000", "-x"]))
+        for old in list(files):
+            files[re.sub(r"(?<=ckpt)-\w+", number, old)] = files[old]
+    elif kind == "damage" or files[path] not in whole:  # changed before
+        files[path] = draw(damage.damaged(st.just(files[path])))
+    elif (content := _by_grammar(path, files[path])) is not None:
+        files[path] = draw(content)
+
+
+def _by_grammar(path, content):
+    """Returns a strategy for mutations of a file's content; None if its grammar is not known."""
+    if path.endswith(".safetensors"):
+        return weights(content)
+    if path.endswith(("config.json", "checkpoint")):
+        return grammars.words_changed(content.decode(), WORDS)
+    if path.endswith(".json"):
+        return grammars.json_files(json.loads(content))
+    if path.endswith(".txt"):
+        return grammars.lines(content.decode())
+    return None
+
+
+def _wanted(draw, name):
+    """Draws the settings of a pretraining run that starts from a model, as a file."""
+    wanted = draw(st.sampled_from([name.partition("-")[2]] * 3 + sorted(models.SETTINGS)))
+    changed = draw(st.sampled_from([{}, {}, {"sequence_length": 8}]))
+    config = models.SETTINGS[wanted]
+    if config.has_generator and config.untied_generator and draw(st.booleans()):
+        changed = changed | {"generator_warmup_steps": 5}
+    return json.dumps({"name": wanted, "settings": changed}).encode()
 
 
 @pytest.mark.parametrize("form, check", [(x, check) for x in CHECKS for check in CHECKS[x]])

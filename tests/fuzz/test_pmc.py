@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.readers import pmc
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.shards import DataError
@@ -24,14 +24,14 @@ ID = re.compile(r"(pmid:0*[1-9][0-9]{0,11}|pmcid:PMC\d+|doi:.+|file:.+)(#body)?"
 MARKS = ("bibr", "fn", "table-fn")
 
 
-def article_set(*found):
-    return b"<pmc-articleset>" + b"\n".join(found) + b"</pmc-articleset>"
+def article_set(*result):
+    return b"<pmc-articleset>" + b"\n".join(result) + b"</pmc-articleset>"
 
 
-def package(*found):
+def package(*result):
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        for number, data in enumerate(found):
+        for number, data in enumerate(result):
             member = tarfile.TarInfo(f"PMC/{number}.nxml")
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
@@ -46,11 +46,11 @@ def reads(folder, name=""):
     """A file gives candidates with sound ids and problems in a sentence, or is refused."""
     (path,) = [folder / name] if name else folder.iterdir()
     try:
-        found = list(articles.read(str(path), SELECTION, None))
+        result = list(articles.read(str(path), SELECTION, None))
     except markup.BadFile as error:
         # As the documents stage says it.
         raise DataError(f"{path.name}: {error}") from error
-    for item in found:
+    for item in result:
         if isinstance(item, pmc.Problem):
             assert len(item.sentence.splitlines()) == 1 and len(item.sentence) <= 300
         else:
@@ -58,7 +58,7 @@ def reads(folder, name=""):
             for document in item.documents:
                 # A PMID is a number from 1; two articles never share a key by accident.
                 assert ID.fullmatch(document.id), document.id
-    return found
+    return result
 
 
 def keeps_neighbours(folder):
@@ -82,12 +82,12 @@ def _said(candidate):
 def counts_all(folder):
     """Each article of a set is two candidates, an abstract and a body, or one problem."""
     root = etree.parse(str(folder / SET)).getroot()
-    found = reads(folder, SET)
-    problems = sum(isinstance(x, pmc.Problem) for x in found)
-    assert problems + (len(found) - problems) / 2 == len(list(root.iter("{*}article")))
+    result = reads(folder, SET)
+    problems = sum(isinstance(x, pmc.Problem) for x in result)
+    assert problems + (len(result) - problems) / 2 == len(list(root.iter("{*}article")))
     # Only articles with one number in common have one key.
-    full = [x for x in pmc.read_articles(str(folder / SET)) if isinstance(x, pmc.FullText)]
-    keys = {x.key for x in found if not isinstance(x, pmc.Problem)}
+    full = [x for x in pmc.read_articles(str(folder / SET)) if isinstance(x, pmc_article.FullText)]
+    keys = {x.key for x in result if not isinstance(x, pmc.Problem)}
     assert len(keys) >= len(set(map(_called, full)))
 
 
@@ -127,7 +127,7 @@ def keeps_titles(folder):
 def _words(folder):
     """The words of the one article of a file, which cannot be refused."""
     (article,) = pmc.read_articles(str(folder / FILE))
-    assert isinstance(article, pmc.FullText), article
+    assert isinstance(article, pmc_article.FullText), article
     parts = [x for paragraph in article.body for x in (paragraph.section, paragraph.text)]
     return set(re.findall(r"[a-z]{3,}", " ".join(parts)))
 
@@ -151,8 +151,8 @@ def test_mutated_articles(data):
 
 @given(st.lists(mutated(), min_size=2, max_size=3))
 @harness.few
-def test_mutated_sets(found):
-    harness.judge(reads, {SET: article_set(*found)})
+def test_mutated_sets(result):
+    harness.judge(reads, {SET: article_set(*result)})
 
 
 @given(damage.damaged(st.lists(mutated(True), min_size=1, max_size=2).map(lambda x: package(*x))))
@@ -168,8 +168,8 @@ def test_bombs():
 
 @given(neighbours())
 @harness.few
-def test_neighbours_of_a_bad_article(found):
-    first, bad, last = found
+def test_neighbours_of_a_bad_article(result):
+    first, bad, last = result
     files = {}
     for name, make in ((SET, article_set), (PACKAGE, package)):
         files[f"good/{name}"], files[f"bad/{name}"] = make(first, last), make(first, bad, last)
@@ -178,8 +178,8 @@ def test_neighbours_of_a_bad_article(found):
 
 @given(st.lists(mutated(well_formed=True), min_size=1, max_size=3))
 @harness.few
-def test_counts(found):
-    harness.judge(counts_all, {SET: article_set(*found)})
+def test_counts(result):
+    harness.judge(counts_all, {SET: article_set(*result)})
 
 
 WORDS = st.text("abcdefgh", min_size=3, max_size=6)
@@ -255,7 +255,11 @@ def keeps_order(folder):
     assert not (words - set(re.findall(r"q[0-9]+q", shown))), (words, shown)
     for paragraph in article.body:
         assert paragraph.text and len(paragraph.text.splitlines()) == 1
-        assert paragraph.kind in (pmc.PARAGRAPH, pmc.CAPTION, pmc.TABLE)
+        assert paragraph.kind in (
+            pmc_paragraphs.PARAGRAPH,
+            pmc_paragraphs.CAPTION,
+            pmc_paragraphs.TABLE,
+        )
     list(articles.read(str(folder / FILE), SELECTION, None))
 
 
@@ -291,14 +295,14 @@ SHAPES = (
 @st.composite
 def blocks(draw, depth=0):
     """One or two blocks within each other, of numbered words."""
-    found = ""
+    result = ""
     for _ in range(draw(st.integers(1, 2))):
         shape = draw(st.sampled_from(SHAPES))
         inner = [draw(blocks(depth + 1)) if depth < 3 else "{w}" for _ in range(shape.count("{}"))]
         for part in inner:
             shape = shape.replace("{}", part, 1)
-        found += shape
-    return found
+        result += shape
+    return result
 
 
 HEADS = (

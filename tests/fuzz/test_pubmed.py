@@ -30,23 +30,23 @@ def plain(element):
 def reads(folder, file=FILE):
     """A file gives candidates, or is refused."""
     try:
-        found = list(articles.read(str(folder / file), SELECTION, None))
+        result = list(articles.read(str(folder / file), SELECTION, None))
     except markup.BadFile as error:
         # As the documents stage says it.
         raise DataError(f"{file}: {error}") from error
-    for item in found:
+    for item in result:
         assert (
             isinstance(item, pmc.Problem)
             or bool(item.reason) != bool(item.documents)
             or (item.kind == articles.DELETION)
         )
-    return found
+    return result
 
 
 def keeps_neighbours(folder):
     """The citations beside a bad one are read as without it."""
-    expected, found = reads(folder, f"good/{FILE}"), reads(folder, f"bad/{FILE}")
-    assert [found[0], found[-1]] == expected
+    expected, result = reads(folder, f"good/{FILE}"), reads(folder, f"bad/{FILE}")
+    assert [result[0], result[-1]] == expected
 
 
 def counts_all(folder):
@@ -55,9 +55,9 @@ def counts_all(folder):
     candidates = reads(folder)
     if root.find(".//PubmedArticle//PubmedArticle") is None:
         # An article without a citation, and a chapter of a book, is one that is left out.
-        found = len(root.findall(".//MedlineCitation")) + len(root.findall(".//PubmedBookArticle"))
-        found += sum(x.find(".//MedlineCitation") is None for x in root.iter("PubmedArticle"))
-        assert len(candidates) == found + len(root.findall(".//DeleteCitation/PMID"))
+        result = len(root.findall(".//MedlineCitation")) + len(root.findall(".//PubmedBookArticle"))
+        result += sum(x.find(".//MedlineCitation") is None for x in root.iter("PubmedArticle"))
+        assert len(candidates) == result + len(root.findall(".//DeleteCitation/PMID"))
     (folder / "work").mkdir()
     reader = units.Reader(str(folder / "work"), SELECTION, "", 10_000, 0)
     given = list(units.read_input((0, [bytes(folder / FILE)]), reader, 1))
@@ -76,10 +76,10 @@ def counts_all(folder):
 def keeps_words(folder):
     """Every word of a title and an abstract is in the text, in its order."""
     root = etree.parse(str(folder / FILE)).getroot()
-    for element, found in zip(root.iter("PubmedArticle"), reads(folder), strict=True):
+    for element, result in zip(root.iter("PubmedArticle"), reads(folder), strict=True):
         for text in element.iter("AbstractText"):
             words = re.findall(r"[a-z]{3,}", "".join(text.itertext()))
-            stands = " ".join(part for d in found.documents for part in d.sentences)
+            stands = " ".join(part for d in result.documents for part in d.sentences)
             assert re.findall(r"[a-z]{3,}", stands) == words
 
 

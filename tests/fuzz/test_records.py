@@ -54,14 +54,14 @@ def _record(data, length=None, crc=b""):
 
 def reads(folder):
     """All documents are read, or the folder is refused."""
-    found = list(read_documents(folder))
+    result = list(read_documents(folder))
     manifest = read_manifest(folder, "documents")
-    assert len(found) == sum(shard.records for shard in manifest.shards)
-    for document in found:
+    assert len(result) == sum(shard.records for shard in manifest.shards)
+    for document in result:
         assert isinstance(document.id, str) and isinstance(document.title, str)
         assert all(isinstance(x, str) for x in (*document.sentences, *document.sections))
     verify(folder, manifest, full=True)
-    return found
+    return result
 
 
 def _with_sizes(data, count=3):
@@ -115,9 +115,9 @@ def keeps_rows(folder):
     settings = json.loads((folder / "settings.json").read_text())
     form = ExampleFormat.of(settings)
     rows = np.frombuffer((folder / "rows").read_bytes(), form.row_type)
-    found = list(form.serialize(rows))
-    assert len(found) == len(rows)
-    for record, row in zip(found, rows, strict=True):
+    result = list(form.serialize(rows))
+    assert len(result) == len(rows)
+    for record, row in zip(result, rows, strict=True):
         features = tf.train.Example.FromString(record).features.feature
         assert features.keys() == set(row.dtype.names)
         for name in row.dtype.names:

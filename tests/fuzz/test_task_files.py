@@ -196,25 +196,25 @@ def of_json():
 
 def real():
     """(format, file) of lines of the corpora that are at hand."""
-    found = [
+    result = [
         ("tagged", "ncbi_disease/mtl_iob/test.tsv", 60),
         ("bare", "bc5cdr_chem/blurb/test.tsv.gz", 60),
         ("hoc", "hoc/blurb/test.tsv.gz", 5),
         ("labelled", "gad/blurb/test.tsv", 5),
     ]
-    seeded = [(kind, seeds.text_of(x, lines)) for kind, x, lines in found if reference.has(x)]
+    seeded = [(kind, seeds.text_of(x, lines)) for kind, x, lines in result if reference.has(x)]
     return [(kind, TABLES[kind][2]) for kind in TABLES] + seeded
 
 
 @given(of_tables())
-def test_mutated_tables(found):
-    kind, data = found
+def test_mutated_tables(result):
+    kind, data = result
     harness.judge(reads, {f"{kind}/{READERS[kind][0]}": data})
 
 
 @given(of_json())
-def test_mutated_json(found):
-    kind, data = found
+def test_mutated_json(result):
+    kind, data = result
     harness.judge(reads, {f"{kind}/{READERS[kind][0]}": data})
 
 
@@ -273,8 +273,8 @@ def of_words():
 
 
 @given(of_words())
-def test_other_words(found):
-    kind, data = found
+def test_other_words(result):
+    kind, data = result
     harness.judge(reads, {f"{kind}/{READERS[kind][0]}": data})
 
 
@@ -285,7 +285,7 @@ def reads_splits(folder):
     examples = {x: read_own_table(path, kind) for x, path in paths.items() if path}
     check_splits(examples)
     known = set(labels_of(examples["train"]))
-    assert all(known >= set(labels_of(found)) for found in examples.values())
+    assert all(known >= set(labels_of(result)) for result in examples.values())
 
 
 @st.composite

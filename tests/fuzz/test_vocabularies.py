@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep import vocabulary
+from data_prep.sentences import vocabulary_training
 from tests.fuzz import damage, grammars, harness
 from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization, vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -39,9 +39,10 @@ def _small_tokenizer():
 
 TOKENIZER, VOCAB = _small_tokenizer()
 SETTINGS = json.loads(_minilm("tokenizer_config.json"))
-BPE, MERGES = vocabulary.train_byte_bpe(SENTENCES, 300)
+BPE, MERGES = vocabulary_training.train_byte_bpe(SENTENCES, 300)
 SENTENCEPIECE = {
-    kind: vocabulary.train_sentencepiece(SENTENCES, kind, 50)[0] for kind in ("unigram", "bpe")
+    kind: vocabulary_training.train_sentencepiece(SENTENCES, kind, 50)[0]
+    for kind in ("unigram", "bpe")
 }
 
 

@@ -10,7 +10,8 @@ import sentencepiece
 import tensorflow as tf
 import tf_keras as keras
 
-from data_prep import sentence_roles, vocabulary
+from data_prep import sentence_roles
+from data_prep.sentences import vocabulary_training
 from tests import task_types
 from tfbio.base.example_codec import parse_example
 from tfbio.base.manifests import read_manifest
@@ -202,9 +203,9 @@ def vocabulary_of_kind(sentences, vocab_file, tmp_path_factory):
     "albert" is a unigram model like the one that ALBERT was published with: it does not fold case.
     """
     folder = tmp_path_factory.mktemp("vocabularies")
-    paths = {task_type: folder / f"{task_type}.model" for task_type in ("unigram", "bpe", "albert")}
-    for task_type in ("unigram", "bpe"):
-        paths[task_type].write_bytes(vocabulary.train_sentencepiece(sentences, task_type, 1500)[0])
+    paths = {kind: folder / f"{kind}.model" for kind in ("unigram", "bpe", "albert")}
+    for kind in ("unigram", "bpe"):
+        paths[kind].write_bytes(vocabulary_training.train_sentencepiece(sentences, kind, 1500)[0])
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(sentence.lower() for sentence in sentences),
@@ -220,7 +221,7 @@ def vocabulary_of_kind(sentences, vocab_file, tmp_path_factory):
         minloglevel=2,
     )
     paths["albert"].write_bytes(model.getvalue())
-    tokens, merges = vocabulary.train_byte_bpe(sentences, 1500)
+    tokens, merges = vocabulary_training.train_byte_bpe(sentences, 1500)
     (folder / "vocab.json").write_text(tokens, encoding="utf-8")
     (folder / "merges.txt").write_text(merges, encoding="utf-8")
     return {"wordpiece": vocab_file, "byte_bpe": folder / "vocab.json", **paths}

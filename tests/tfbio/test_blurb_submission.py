@@ -22,7 +22,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from data_prep.corpora import corpus, pubmedqa
+from data_prep.corpora import corpus_splits, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
 from tfbio import blurb_submission
@@ -225,7 +225,7 @@ def test_file(tmp_path_factory):
         folder = tmp_path_factory.mktemp(task)
         if task == "pubmedqa":
             source = reference.corpus("pubmedqa/ori_pqal.json.gz")
-            corpus.write(str(folder), pubmedqa.read_instances(source), True)
+            corpus_splits.write(str(folder), pubmedqa.read_examples(source), True)
         elif task == "bioasq":  # cannot be shared
             rows = [f"{i:024x}\tIs it?\tIt is.\t{'no' if i % 3 else 'yes'}\n" for i in range(140)]
             (folder / "test.tsv").write_text("".join(rows))

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from data_prep.corpora import corpus, pubmedqa
+from data_prep.corpora import corpus_splits, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
 from tfbio.base import config
@@ -97,8 +97,8 @@ def data_of(tmp_path_factory):
                 (folder / f"{split}.json").write_text(text, encoding="utf-8")
             return str(folder)
         if name == "pubmedqa":
-            splits = pubmedqa.read_instances(reference.corpus("pubmedqa/ori_pqal.json.gz"), 0)
-            corpus.write(str(folder), splits, True)
+            splits = pubmedqa.read_examples(reference.corpus("pubmedqa/ori_pqal.json.gz"), 0)
+            corpus_splits.write(str(folder), splits, True)
             return str(folder)
         for split in SPLITS:
             read = "dev" if name == "ebm_pico" and split == "train" else split

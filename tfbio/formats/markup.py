@@ -327,15 +327,10 @@ def _gather_emphasis(
 
 
 def _math(node: etree._Element) -> str:
-    """MathML in one line; the order is that of the document."""
+    """Writes MathML in one line, in the order of the document."""
     tag = node.tag.rpartition("}")[2]
     if tag in ("mi", "mn", "mo", "mtext", "ms"):
-        for inner in node:
-            if not isinstance(inner.tag, str):
-                _check(inner)
-        # A no-break space is there to be seen, white space of other kinds is not.
-        content = "".join(node.itertext()).strip(" \t\r\n")
-        return " " if content == "\u2061" else content  # "applied to", as in sin x
+        return _math_token(node)
     if tag == "mspace":
         return " "
     if tag in ("annotation", "annotation-xml", "mphantom", "none", "mprescripts"):
@@ -347,6 +342,30 @@ def _math(node: etree._Element) -> str:
             operators.append(child.tag == MATH + "mo")
         else:
             _check(child)
+    return _math_of_parts(node, tag, parts, operators)
+
+
+def _math_token(node: etree._Element) -> str:
+    """Writes a letter, number, operator or text of a formula."""
+    for inner in node:
+        if not isinstance(inner.tag, str):
+            _check(inner)
+    # A no-break space is there to be seen, white space of other kinds is not.
+    content = "".join(node.itertext()).strip(" \t\r\n")
+    return " " if content == "\u2061" else content  # "applied to", as in sin x
+
+
+def _math_of_parts(
+    node: etree._Element, tag: str, parts: Sequence[str], operators: Sequence[bool]
+) -> str:
+    """Joins the parts of a formula as its tag says.
+
+    Args:
+      node: the formula.
+      tag: its tag without the namespace.
+      parts: its children in one line each.
+      operators: whether each of them is an operator.
+    """
     if tag == "mfrac" and len(parts) == 2:
         return f"{_grouped(parts[0])}/{_grouped(parts[1])}"
     if tag == "msqrt":
@@ -378,7 +397,7 @@ def _row(parts: Sequence[str], operators: Sequence[bool]) -> str:
 
 
 def _grouped(part: str) -> str:
-    """A part of a fraction or root, in parentheses unless it is one word."""
+    """Puts a part of a fraction or root into parentheses, unless it is one word."""
     part = part.strip()
     whole = part.isalnum() or len(part) < 2 or (part[0] == "(" and part.find(")") == len(part) - 1)
     return part if whole else f"({part})"

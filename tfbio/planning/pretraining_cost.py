@@ -151,8 +151,8 @@ def report(
         lines.append(columns.rstrip())
     lines.append(
         f"Days at {SHARE_OF_PEAK:.0%} of the peak; at least as many as the products, memory and "
-        "interconnect of a TPU allow. All are estimates, of which docs/pretraining.md says how "
-        "good they are."
+        "interconnect of a TPU allow. All are estimates; docs/benchmarks.md compares them with "
+        "published runs."
     )
     return "\n".join(lines)
 

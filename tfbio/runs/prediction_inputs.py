@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
-from data_prep.readers import pmc, pubmed
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
 from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.formats import annotation_formats, bioc, markup
@@ -125,7 +125,7 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
 
 def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
     for article in pmc.read_articles(path):
-        if isinstance(article, pmc.FullText):
+        if isinstance(article, pmc_article.FullText):
             yield _of_full_text(article)
         elif article.name == markup.printable(os.path.basename(path)):  # there is no other in it
             raise markup.BadFile(article.sentence)
@@ -133,15 +133,18 @@ def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
             left_out.append(f"{path}, {article.name}: {article.sentence}")
 
 
-def _of_full_text(article: pmc.FullText) -> Document:
+def _of_full_text(article: pmc_article.FullText) -> Document:
     parts = [("title", article.title)]
-    for paragraphs, kind in ((article.abstract, "abstract"), (article.body, pmc.PARAGRAPH)):
+    for paragraphs, kind in (
+        (article.abstract, "abstract"),
+        (article.body, pmc_paragraphs.PARAGRAPH),
+    ):
         around: list[str] = []
         for paragraph in paragraphs:
             titles = paragraph.section.split(" > ") if paragraph.section else []
             new = titles[len(os.path.commonprefix([around, titles])) :]
             parts += [("heading", title) for title in new]
-            own = kind if paragraph.kind == pmc.PARAGRAPH else paragraph.kind
+            own = kind if paragraph.kind == pmc_paragraphs.PARAGRAPH else paragraph.kind
             parts.append((own, paragraph.text))
             around = titles
     return _one_below_the_other(article.pmcid or article.pmid or article.doi or article.name, parts)

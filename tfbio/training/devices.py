@@ -9,7 +9,7 @@ from typing import NamedTuple
 # Calibrated on BERT-large by You et al. (2020), "Large Batch Optimization for Deep Learning:
 # Training BERT in 76 minutes": 8,599 steps on 1,024 chips of TPU v3, batch 65,536 at length 128 and
 # 32,768 at 512, as many examples of each as BERT's million steps of 512 have. It is the fastest of
-# the published runs; docs/pretraining.md compares others.
+# the published runs; docs/benchmarks.md compares others.
 SHARE_OF_PEAK = 0.28
 
 # What a device has to keep of each parameter in float32: weight, gradient, Adam's two averages.

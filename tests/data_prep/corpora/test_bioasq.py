@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from data_prep.corpora import bioasq, corpus
+from data_prep.corpora import bioasq, corpus_splits, released_files
 
 
 def question(id_, answer, **more):
@@ -15,7 +15,7 @@ def question(id_, answer, **more):
 
 
 def release(folder, train, tests):
-    """The two archives, and BLURB's lists: the last question of training is for development."""
+    """Writes the archives and BLURB's lists: the last question of training is for development."""
     with zipfile.ZipFile(folder / "BioASQ-training7b.zip", "w") as archive:
         archive.writestr("BioASQ-training7b/trainining7b.json", json.dumps({"questions": train}))
         archive.writestr("__MACOSX/BioASQ-training7b/._trainining7b.json", b"\0")
@@ -42,7 +42,9 @@ def test_questions_in_the_order_of_the_lists(command, tmp_path):
     assert done.stdout.splitlines() == [left, *counts]
     lines = [json.loads(x) for x in (tmp_path / "out/left_out.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == ["x", "x", "b3"]
-    rows = {split: (tmp_path / "out" / f"{split}.tsv").read_text() for split in corpus.SPLITS}
+    rows = {
+        split: (tmp_path / "out" / f"{split}.tsv").read_text() for split in corpus_splits.SPLITS
+    }
     assert rows == {
         "train": "a2\tIs a2?\tSnippet of a2. More.\tno\na1\tIs a1?\tSnippet of a1. More.\tyes\n",
         "dev": "a3\tIs a3?\t\tyes\n",
@@ -65,20 +67,20 @@ def test_questions_in_the_order_of_the_lists(command, tmp_path):
 )
 def test_a_question_that_does_not_fit_is_named(wrong, tmp_path):
     release(tmp_path, [*TRAIN, question("a4", "yes", **wrong)], TESTS)
-    with pytest.raises(corpus.CorpusError, match=r"trainining7b\.json: question 4 lacks"):
-        bioasq.read_instances(tmp_path, tmp_path)
+    with pytest.raises(released_files.CorpusError, match=r"trainining7b\.json: question 4 lacks"):
+        bioasq.read_examples(tmp_path, tmp_path)
 
 
 def test_files_of_two_years_are_named(tmp_path):
     release(tmp_path, TRAIN, [*TESTS, [question("a1", "yes")]])
-    assert bioasq.read_instances(tmp_path, tmp_path)  # the same once more does no harm
+    assert bioasq.read_examples(tmp_path, tmp_path)  # the same once more does no harm
     release(tmp_path, TRAIN, [*TESTS, [question("a1", "no")]])
-    with pytest.raises(corpus.CorpusError, match="the question a1, and another file"):
-        bioasq.read_instances(tmp_path, tmp_path)
+    with pytest.raises(released_files.CorpusError, match="the question a1, and another file"):
+        bioasq.read_examples(tmp_path, tmp_path)
     release(tmp_path, TRAIN, TESTS)
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(corpus.CorpusError, match="has no list of questions"):
-        bioasq.read_instances(tmp_path, tmp_path)
+    with pytest.raises(released_files.CorpusError, match="has no list of questions"):
+        bioasq.read_examples(tmp_path, tmp_path)
 
 
 def test_a_listed_question_that_is_not_there_is_named(command, fails_in_one_sentence, tmp_path):

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from data_prep.corpora import biobert_folds, corpus
+from data_prep.corpora import biobert_folds, corpus_splits, released_files
 from tests import reference
 from tfbio.task_types import tasks
 
@@ -17,7 +17,7 @@ def release(folder, fold, train, test):
 
 
 def test_blurbs_gad_byte_for_byte(command, tmp_path):
-    """The fold is put together again from BLURB's files: its training lines, then development's."""
+    """Puts the fold together from BLURB's files: its training lines, then development's."""
     blurb = reference.corpus("gad/blurb")
     published = {
         "train": gzip.decompress((blurb / "train.tsv.gz").read_bytes()).decode(),
@@ -42,24 +42,26 @@ def test_a_ninth_is_for_development(name, tmp_path):
     rows = [(f"@GENE$ {i} @DISEASE$", str(i % 2)) for i in range(20)]
     release(tmp_path, 1, rows[:2], rows[:2])
     release(tmp_path, 10, rows[:18], rows[18:])
-    corpus.write(tmp_path / "out", biobert_folds.read_instances(tmp_path, 10), False)
+    corpus_splits.write(tmp_path / "out", biobert_folds.read_examples(tmp_path, 10), False)
     examples = tasks.TASKS[name].examples(str(tmp_path / "out"))
-    found = [(x.text, x.label) for split in corpus.SPLITS for x in examples[split]]
-    assert found == rows and [len(x) for x in examples.values()] == [16, 2, 2]
+    result = [(x.text, x.label) for split in corpus_splits.SPLITS for x in examples[split]]
+    assert result == rows and [len(x) for x in examples.values()] == [16, 2, 2]
 
 
 def test_what_does_not_fit_is_named(tmp_path):
     rows = [("A", "1"), ("B", "0")] * 9
     release(tmp_path, 1, [("A", "x"), *rows], rows)
-    with pytest.raises(corpus.CorpusError, match="row 0 of train: expected the label 0 or 1"):
-        biobert_folds.read_instances(tmp_path, 1)
+    with pytest.raises(
+        released_files.CorpusError, match="row 0 of train: expected the label 0 or 1"
+    ):
+        biobert_folds.read_examples(tmp_path, 1)
     release(tmp_path, 2, rows[:3], rows)
-    with pytest.raises(corpus.CorpusError, match="has 3 lines, of which 0 cannot be"):
-        biobert_folds.read_instances(tmp_path, 2)
+    with pytest.raises(released_files.CorpusError, match="has 3 lines, of which 0 cannot be"):
+        biobert_folds.read_examples(tmp_path, 2)
     release(tmp_path, 3, rows, rows)
     (tmp_path / "3" / "test.tsv").write_text("A\t1\t0\n")
-    with pytest.raises(corpus.CorpusError, match=r"test\.tsv, line 1: expected the header"):
-        biobert_folds.read_instances(tmp_path, 3)
+    with pytest.raises(released_files.CorpusError, match=r"test\.tsv, line 1: expected the header"):
+        biobert_folds.read_examples(tmp_path, 3)
     (tmp_path / "3" / "test.tsv").unlink()
-    with pytest.raises(corpus.CorpusError, match=r"lacks 3/train\.tsv or 3/test\.tsv"):
-        biobert_folds.read_instances(tmp_path, 3)
+    with pytest.raises(released_files.CorpusError, match=r"lacks 3/train\.tsv or 3/test\.tsv"):
+        biobert_folds.read_examples(tmp_path, 3)

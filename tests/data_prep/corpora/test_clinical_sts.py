@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep.corpora import clinical_sts, corpus
+from data_prep.corpora import clinical_sts, released_files
 from tfbio.task_types import tasks
 
 
@@ -18,11 +18,13 @@ def test_a_tenth_is_for_development(command, tmp_path):
     done = command("corpora.clinical_sts", f"--input={tmp_path}", f"--output={tmp_path}/out")
     assert done.returncode == 0, done.stderr
     examples = tasks.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
-    sizes = {split: len(found) for split, found in examples.items()}
+    sizes = {split: len(result) for split, result in examples.items()}
     assert sizes == {"train": 27, "dev": 3, "test": 1}
     assert done.stdout.splitlines() == [f"{split}: {n} pairs" for split, n in sizes.items()]
-    found = {x.id: (x.text, x.pair, x.label) for split in ("train", "dev") for x in examples[split]}
-    assert found["8"] == ("The pt 7.", "Patient 7.", 1.0) and len(found) == 30
+    result = {
+        x.id: (x.text, x.pair, x.label) for split in ("train", "dev") for x in examples[split]
+    }
+    assert result["8"] == ("The pt 7.", "Patient 7.", 1.0) and len(result) == 30
     dev = {frozenset((x.text, x.pair)) for x in examples["dev"]}
     assert not dev & {frozenset((x.text, x.pair)) for x in examples["train"]}
 
@@ -49,7 +51,7 @@ def test_development_as_in_table_1_of_bioelectras_paper(command, tmp_path):
     assert held.isdisjoint(x.id for x in examples["train"])
     # The same pair is not on both sides.
     assert all((str(i + 1) in held) == (str(1601 + i) in held) for i in range(41))
-    assert len(clinical_sts.read_instances(tmp_path / "in")["dev"]) == 1 + 165
+    assert len(clinical_sts.read_examples(tmp_path / "in")["dev"]) == 1 + 165
 
 
 @pytest.mark.parametrize(
@@ -83,12 +85,12 @@ def test_a_fraction_that_leaves_a_part_empty_is_refused(command, tmp_path, asked
 )
 def test_a_line_that_does_not_fit_is_named(train, message, tmp_path):
     release(tmp_path, train)
-    with pytest.raises(corpus.CorpusError, match=message):
-        clinical_sts.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=message):
+        clinical_sts.read_examples(tmp_path)
 
 
 def test_two_files_for_training_are_named(tmp_path):
     release(tmp_path, "A\tB\t1\n")
     (tmp_path / "train2.txt").write_text("A\tB\t1\n")
-    with pytest.raises(corpus.CorpusError, match=r"train2\.txt may both be for train"):
-        clinical_sts.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=r"train2\.txt may both be for train"):
+        clinical_sts.read_examples(tmp_path)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep.corpora import corpus, ddi
+from data_prep.corpora import corpus_splits, ddi, released_files
 from tests import reference
 from tfbio.formats import relations
 
@@ -27,14 +27,14 @@ def test_the_published_files_but_for_what_the_makers_mended(command, tmp_path):
     done = command("corpora.ddi", *flags)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "left_out.jsonl").read_bytes() == b""  # BLURB's lists name every file
-    # Table 1 of the BioELECTRA paper: 25,296, 2,496 and 5,716 instances.
+    # Table 1 of the BioELECTRA paper: 25,296, 2,496 and 5,716 examples.
     assert done.stdout.splitlines() == [
         "train: 725 DDI-advise, 1,486 DDI-effect, 21,745 DDI-false, 177 DDI-int, "
         "1,163 DDI-mechanism",
         "dev: 101 DDI-advise, 201 DDI-effect, 2,027 DDI-false, 11 DDI-int, 156 DDI-mechanism",
         "test: 221 DDI-advise, 360 DDI-effect, 4,737 DDI-false, 96 DDI-int, 302 DDI-mechanism",
     ]
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         published = gzip.decompress((data / f"blurb/{split}.tsv.gz").read_bytes())
         made = (tmp_path / f"{split}.tsv").read_bytes()
         pairs = zip(rows_of(made), rows_of(published), strict=True)
@@ -50,11 +50,11 @@ def test_the_published_files_but_for_what_the_makers_mended(command, tmp_path):
 def test_markers_stand_where_the_dummies_do():
     data = reference.corpus("ddi2013")
     both = [
-        ddi.read_instances(data / "original", data / "blurb/index", entities)
+        ddi.read_examples(data / "original", data / "blurb/index", entities)
         for entities in ("dummy", "marker")
     ]
     overlaps = 0
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         for (id_, masked, label), (own_id, marked, own_label) in zip(
             both[0][split], both[1][split], strict=True
         ):
@@ -73,7 +73,7 @@ def rows_of(content):
 
 def file_of(sentences):
     text = f'<?xml version="1.0" encoding="UTF-8"?>\n<document id="d">{sentences}</document>'
-    return corpus.File("d.xml", text.encode())
+    return released_files.File("d.xml", text.encode())
 
 
 def sentence(text, offsets, pairs):
@@ -108,7 +108,7 @@ def sentence(text, offsets, pairs):
 )
 def test_where_the_drugs_are(text, offsets, expected, tmp_path):
     rows = ddi.read_file(file_of(sentence(text, offsets, [("e0", "e1", "int")])))
-    corpus.write(tmp_path, {"train": rows}, overwrite=False)
+    corpus_splits.write(tmp_path, {"train": rows}, overwrite=False)
     assert (tmp_path / "train.tsv").read_text() == f"p0\t{expected}\tDDI-int\n"
 
 
@@ -128,7 +128,7 @@ def test_where_the_drugs_are(text, offsets, expected, tmp_path):
 def test_a_mention_stands_where_it_says(text, offsets, mention, message):
     content = sentence(text, offsets, [("e0", "e1", "int")])
     before, _, after = content.rpartition('text=""')
-    with pytest.raises(corpus.CorpusError, match=message) as caught:
+    with pytest.raises(released_files.CorpusError, match=message) as caught:
         ddi.read_file(file_of(f'{before}text="{mention}"{after}'))
     assert len(str(caught.value)) < 250
 
@@ -159,7 +159,7 @@ def test_every_pair_is_an_instance_and_a_lone_drug_none():
     ],
 )
 def test_a_document_that_does_not_fit_is_named(content, message):
-    with pytest.raises(corpus.CorpusError, match=message):
+    with pytest.raises(released_files.CorpusError, match=message):
         ddi.read_file(file_of(content))
 
 
@@ -167,12 +167,14 @@ def test_entities_are_refused():
     bomb = """<?xml version="1.0"?>
         <!DOCTYPE d [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>
         <document><sentence text="&b;"/></document>"""
-    with pytest.raises(corpus.CorpusError, match=r"b\.xml: it declares XML entities.*refused"):
-        ddi.read_file(corpus.File("b.xml", bomb.encode()))
+    with pytest.raises(
+        released_files.CorpusError, match=r"b\.xml: it declares XML entities.*refused"
+    ):
+        ddi.read_file(released_files.File("b.xml", bomb.encode()))
 
 
 def release(folder, names):
-    """A made-up release with one pair in each file, and BLURB's lists of them."""
+    """Writes a made-up release with one pair in each file, and BLURB's lists of them."""
     content = file_of(sentence("A B", ["0-0", "2-2"], [("e0", "e1", "int")])).data
     with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
         for name in names:
@@ -192,8 +194,8 @@ def test_both_layouts_are_read(tmp_path):
             tmp_path,
             (f"{train}/DrugBank/A acid_ddi.xml", f"{train}/MedLine/2.xml", f"{test}/MedLine/3.xml"),
         )
-        splits = ddi.read_instances(tmp_path, tmp_path)
-        assert [len(splits[split]) for split in corpus.SPLITS] == [1, 1, 1]
+        splits = ddi.read_examples(tmp_path, tmp_path)
+        assert [len(splits[split]) for split in corpus_splits.SPLITS] == [1, 1, 1]
 
 
 def test_a_listed_file_that_is_not_there_is_named(command, fails_in_one_sentence, tmp_path):

@@ -11,14 +11,14 @@ import tarfile
 
 import pytest
 
-from data_prep.corpora import corpus, ebm_pico
+from data_prep.corpora import ebm_pico, released_files
 from tests import reference
 
 FOLDERS = {"train": "train", "dev": "train", "test": "test/gold"}
 
 
 def release(path, splits):
-    """An archive like EBM-NLP's; splits: split -> PMID -> (tokens, element -> labels)."""
+    """Writes an archive like EBM-NLP's; splits: split -> PMID -> (tokens, element -> labels)."""
     with tarfile.open(path, "w:gz") as archive:
 
         def add(name, items):
@@ -59,9 +59,9 @@ def test_the_published_files_byte_for_byte(command, tmp_path):
             splits[split][pmid] = [token for token, _ in rows], labels
     release(tmp_path / "ebm_nlp_2_00.tar.gz", splits)
     for split in published:
-        assert corpus.read_index(tmp_path, f"{split}_pmid.tsv") == corpus.read_index(
-            data / "index", f"{split}_pmid.tsv"
-        )
+        assert released_files.read_index(
+            tmp_path, f"{split}_pmid.tsv"
+        ) == released_files.read_index(data / "index", f"{split}_pmid.tsv")
     flags = (f"--input={tmp_path}", f"--index={tmp_path}", f"--output={tmp_path}/out")
     done = command("corpora.ebm_pico", *flags)
     assert done.returncode == 0, done.stderr
@@ -73,9 +73,9 @@ def test_the_published_files_byte_for_byte(command, tmp_path):
 
 
 def made(tokens, **labels):
-    files = {("documents", "7"): corpus.File("7.tokens", tokens.encode())}
+    files = {("documents", "7"): released_files.File("7.tokens", tokens.encode())}
     for element, values in labels.items():
-        files[element, "7"] = corpus.File(f"{element}.ann", "\n".join(values).encode())
+        files[element, "7"] = released_files.File(f"{element}.ann", "\n".join(values).encode())
     return list(ebm_pico.read_abstract("7", files))
 
 
@@ -107,7 +107,9 @@ def test_an_element_without_labels_is_not_there():
 
 def test_labels_of_another_length_are_named():
     # Release 1.00 has commas between the labels.
-    with pytest.raises(corpus.CorpusError, match=r"outcomes\.ann has 1 labels, but .* 2 tokens"):
+    with pytest.raises(
+        released_files.CorpusError, match=r"outcomes\.ann has 1 labels, but .* 2 tokens"
+    ):
         made("A B", outcomes=["0,1"])
 
 
@@ -134,11 +136,11 @@ def test_an_element_that_the_release_lacks_is_named(part, element, tmp_path):
     labels = dict.fromkeys(ebm_pico.TAGS, ["0"])
     abstracts = {split: {str(i): (["."], dict(labels))} for i, split in enumerate(FOLDERS)}
     release(tmp_path / "x.tar.gz", abstracts)
-    assert ebm_pico.read_instances(tmp_path, tmp_path)
+    assert ebm_pico.read_examples(tmp_path, tmp_path)
     for split, folder in FOLDERS.items():
         if folder == part:
             for _, own in abstracts[split].values():
                 del own[element]
     release(tmp_path / "x.tar.gz", abstracts)
-    with pytest.raises(corpus.CorpusError, match=f"no labels in .*/{element}/{part}/"):
-        ebm_pico.read_instances(tmp_path, tmp_path)
+    with pytest.raises(released_files.CorpusError, match=f"no labels in .*/{element}/{part}/"):
+        ebm_pico.read_examples(tmp_path, tmp_path)

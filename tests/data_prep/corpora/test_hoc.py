@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from data_prep.corpora import corpus, hoc
+from data_prep.corpora import corpus_splits, hoc, released_files
 from tests import reference
 
 
@@ -15,7 +15,7 @@ def test_the_published_files_byte_for_byte(command, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "test: 155 activating invasion and metastasis, 21 avoiding" in done.stdout
     counts = {}
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         made = (tmp_path / f"{split}.tsv").read_bytes()
         assert made == gzip.decompress((data / f"blurb/{split}.tsv.gz").read_bytes())
         ids = [line.rpartition(b"\t")[2] for line in made.splitlines()[1:]]
@@ -25,7 +25,10 @@ def test_the_published_files_byte_for_byte(command, tmp_path):
 
 
 def abstract(labels, sentences):
-    files = corpus.File("labels/7.txt", labels.encode()), corpus.File("text/7.txt", sentences)
+    files = (
+        released_files.File("labels/7.txt", labels.encode()),
+        released_files.File("text/7.txt", sentences),
+    )
     return list(hoc.read_abstract("7", *files))
 
 
@@ -49,9 +52,11 @@ def test_labels_of_each_sentence():
 
 
 def test_what_does_not_fit_is_named():
-    with pytest.raises(corpus.CorpusError, match=r"labels/7\.txt labels 1 of the 2 sentences"):
+    with pytest.raises(
+        released_files.CorpusError, match=r"labels/7\.txt labels 1 of the 2 sentences"
+    ):
         abstract("< NULL ", b"One .\nTwo .\n")
-    with pytest.raises(corpus.CorpusError, match=r"labels/7\.txt has the label 'growing'"):
+    with pytest.raises(released_files.CorpusError, match=r"labels/7\.txt has the label 'growing'"):
         abstract("< Growing--fast ", b"One .\n")
 
 

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from data_prep.corpora import corpus, i2b2_2010
+from data_prep.corpora import corpus_splits, i2b2_2010, released_files
 from tfbio.task_types import tasks
 
 TEXT = "Made up :\nInventol for made up  fever and ache .\n A scan showed ache .\n"
@@ -31,7 +31,7 @@ TEST = "reference_standard_for_test_data/{folder}/{name}"
 
 
 def release(folder, names=("a", "b", "c"), **changes):
-    """The three archives; changes: extension -> what the notes for training have."""
+    """Writes the three archives; changes: extension -> content of the notes for training."""
     archives = {}
     for name in [*names, "0001"]:
         content = {"txt": TEXT, "con": CON, "rel": REL} | (changes if name in names else {})
@@ -78,8 +78,8 @@ def test_relations(command, tmp_path):
     names = ["a.rel", "b.rel", "c.rel", "0001.rel"]
     assert sorted(line["file"] for line in lines) == sorted(names)
     examples = tasks.TASKS["i2b2_2010_re"].examples(str(tmp_path / "out"))
-    found = [(x.id, x.text, x.label) for x in examples["test"]]
-    assert found == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]
+    result = [(x.id, x.text, x.label) for x in examples["test"]]
+    assert result == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]
     names = {split: {x.id.partition(".")[0] for x in examples[split]} for split in examples}
     assert names["train"] | names["dev"] == {"a", "b", "c"}
     assert len(names["dev"]) == 1 and not names["train"] & names["dev"]
@@ -90,8 +90,8 @@ def test_relations(command, tmp_path):
 
 def test_concepts(tmp_path):
     release(tmp_path)
-    splits, counts = i2b2_2010.read_instances(tmp_path, concepts=True)
-    corpus.write(tmp_path / "out", splits, False)
+    splits, counts = i2b2_2010.read_examples(tmp_path, concepts=True)
+    corpus_splits.write(tmp_path / "out", splits, False)
     sentences = tasks.TASKS["i2b2_2010_ner"].examples(str(tmp_path / "out"))["test"]
     tagged = [" ".join(map("/".join, zip(x.words, x.tags, strict=True))) for x in sentences]
     assert tagged == [
@@ -106,17 +106,17 @@ def test_concepts(tmp_path):
 def test_a_concept_over_the_end_of_a_line_is_kept(tmp_path):
     con = 'c="up : inventol" 1:1 2:0||t="problem"\nc="ache" 2:6 2:6||t="problem"\n'
     release(tmp_path, con=con, rel="")
-    splits, counts = i2b2_2010.read_instances(tmp_path, concepts=True)
+    splits, counts = i2b2_2010.read_examples(tmp_path, concepts=True)
     assert ("up", "B-problem") in splits["train"] and ("Inventol", "I-problem") in splits["train"]
     assert counts["go over the end of a sentence: the two are joined"] == 3
     # Of a pair the line of the first word counts, as far as either goes.
-    assert i2b2_2010.read_instances(tmp_path)[0]["train"][1:] == []
+    assert i2b2_2010.read_examples(tmp_path)[0]["train"][1:] == []
 
 
 def test_overlapping_concepts_are_one_dummy(tmp_path):
     con = 'c="fever and" 2:4 2:5||t="problem"\nc="made up fever" 2:2 2:4||t="test"\n'
     release(tmp_path, con=con, rel="")
-    splits, _ = i2b2_2010.read_instances(tmp_path)
+    splits, _ = i2b2_2010.read_examples(tmp_path)
     text = "Inventol for @problem-test$ ache ."
     assert splits["train"][1] == ("a.l0.l1", text, "false")
 
@@ -124,7 +124,7 @@ def test_overlapping_concepts_are_one_dummy(tmp_path):
 def test_markers_stand_where_the_dummies_do(tmp_path):
     release(tmp_path)
     masked, marked = (
-        i2b2_2010.read_instances(tmp_path, entities=entities)[0]["test"][1:]
+        i2b2_2010.read_examples(tmp_path, entities=entities)[0]["test"][1:]
         for entities in ("dummy", "marker")
     )
     assert [(row[0], row[2]) for row in marked] == [(row[0], row[2]) for row in masked]
@@ -145,12 +145,12 @@ def test_markers_do_not_go_with_concepts(command, tmp_path):
 def test_a_list_of_notes_for_development(tmp_path):
     release(tmp_path)
     (tmp_path / "dev-docids.txt").write_text("b\nc\n")
-    splits, _ = i2b2_2010.read_instances(tmp_path, str(tmp_path / "dev-docids.txt"))
+    splits, _ = i2b2_2010.read_examples(tmp_path, str(tmp_path / "dev-docids.txt"))
     assert {row[0][0] for row in splits["dev"][1:]} == {"b", "c"}
     assert {row[0][0] for row in splits["train"][1:]} == {"a"}
     (tmp_path / "dev-docids.txt").write_text("b\nz\n")
-    with pytest.raises(corpus.CorpusError, match="lists z, which is no note for training"):
-        i2b2_2010.read_instances(tmp_path, str(tmp_path / "dev-docids.txt"))
+    with pytest.raises(released_files.CorpusError, match="lists z, which is no note for training"):
+        i2b2_2010.read_examples(tmp_path, str(tmp_path / "dev-docids.txt"))
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ def test_a_list_of_notes_for_development(tmp_path):
 )
 def test_a_line_that_does_not_fit_is_named(kind, content, message, tmp_path):
     release(tmp_path, **{kind: content})
-    with pytest.raises(corpus.CorpusError, match=message):
-        i2b2_2010.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=message):
+        i2b2_2010.read_examples(tmp_path)
 
 
 def test_what_is_missing_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "test_data.tar.gz").unlink()
-    with pytest.raises(corpus.CorpusError, match=re.escape("no 0001.txt beside")):
-        i2b2_2010.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=re.escape("no 0001.txt beside")):
+        i2b2_2010.read_examples(tmp_path)
     (tmp_path / "reference_standard_for_test_data.tar.gz").unlink()
-    with pytest.raises(corpus.CorpusError, match="no note of the test set"):
-        i2b2_2010.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match="no note of the test set"):
+        i2b2_2010.read_examples(tmp_path)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep.corpora import corpus, i2b2_notes, notes
+from data_prep.corpora import corpus_splits, i2b2_notes, notes, released_files
 from tfbio.task_types import tasks
 
 BODY = "Admitted with fevers & chills .\nGiven Inventol\u00ae .\n"
@@ -93,7 +93,7 @@ def test_a_larger_part_of_the_patients_for_development(command, tmp_path):
 def test_a_mention_is_where_its_text_is(first):
     """The offsets are for one character before the text: elsewhere the nearest such text is it."""
     counts = Counter()
-    file = corpus.File("1.xml", note(BODY, EVENTS, first).encode())
+    file = released_files.File("1.xml", note(BODY, EVENTS, first).encode())
     text, mentions = i2b2_notes.read_note(file, "2012", counts)
     said = [text[slice(*x.parts[0])] for x in mentions]
     assert said == ["Admitted", "fevers & chills", "Inventol"]
@@ -118,7 +118,7 @@ def test_no_kind_is_counted_and_an_ampersand_may_stand_for_itself():
     counts = Counter()
     tags = event("fevers &amp; chills", 15, length=15) + event("Given", 33, "")
     tags += event("fevers & chills", 15)
-    file = corpus.File("1.xml", note(BODY, tags).encode())
+    file = released_files.File("1.xml", note(BODY, tags).encode())
     _, mentions = i2b2_notes.read_note(file, "2012", counts)
     assert [x.parts for x in mentions] == [((15, 30),)] * 2
     assert counts == {notes.MENTIONS: 1, i2b2_notes.NO_KIND: 1}
@@ -128,7 +128,7 @@ def test_offsets_beyond_the_note_are_counted_and_named(tmp_path):
     tags = event("no such text", 1_000_000) + event("fevers & chills", 15)
     release(tmp_path, "2012", {"1": note(BODY, tags), "2": note(BODY, tags)}, {"3": note(BODY, "")})
     left = []
-    splits, counts = i2b2_notes.read_instances(tmp_path, "2012", left)
+    splits, counts = i2b2_notes.read_examples(tmp_path, "2012", left)
     assert counts[i2b2_notes.OUTSIDE] == 2 and counts[notes.MENTIONS] == 4
     assert [(id_, path[-5:], reason) for id_, path, reason in left] == [
         ("E1000000", "1.xml", "outside"),
@@ -150,8 +150,8 @@ def test_health_information_of_2014_by_patient(tmp_path):
         f"{patient}-0{i}": note(body, PHI, "\n") for patient in range(100, 120) for i in (1, 2)
     }
     release(tmp_path, "2014", train, {"200-01": note(body, PHI, "\n")})
-    splits, counts = i2b2_notes.read_instances(tmp_path, "2014")
-    corpus.write(tmp_path / "out", splits, False)
+    splits, counts = i2b2_notes.read_examples(tmp_path, "2014")
+    corpus_splits.write(tmp_path / "out", splits, False)
     examples = tasks.TASKS["i2b2_2014"].examples(str(tmp_path / "out"))
     expected = "Mr/O ./O Doe/B-PATIENT 2069in/B-DATE Spaceport/B-LOCATION-OTHER ./O"
     assert tagged(examples["test"]) == [expected]
@@ -162,7 +162,7 @@ def test_health_information_of_2014_by_patient(tmp_path):
         for split, rows in splits.items()
     }
     assert len(names["dev"]) == 4 and len(names["train"]) == 36
-    patients = {split: {name[12:15] for name in found} for split, found in names.items()}
+    patients = {split: {name[12:15] for name in result} for split, result in names.items()}
     assert len(patients["dev"]) == 2 and not patients["dev"] & patients["train"]
 
 
@@ -178,15 +178,15 @@ def test_health_information_of_2014_by_patient(tmp_path):
 )
 def test_a_note_that_does_not_fit_is_named(content, message, tmp_path):
     release(tmp_path, "2012", {"1": content}, {"2": note(BODY, EVENTS)})
-    with pytest.raises(corpus.CorpusError, match=message):
-        i2b2_notes.read_instances(tmp_path, "2012")
+    with pytest.raises(released_files.CorpusError, match=message):
+        i2b2_notes.read_examples(tmp_path, "2012")
 
 
 def test_the_other_year_or_half_of_it_is_named(tmp_path):
     release(tmp_path, "2012", {"1": note(BODY, EVENTS)}, {"2": note(BODY, EVENTS)})
-    with pytest.raises(corpus.CorpusError, match="holds no file of the corpus"):
-        i2b2_notes.read_instances(tmp_path, "2014")
+    with pytest.raises(released_files.CorpusError, match="holds no file of the corpus"):
+        i2b2_notes.read_examples(tmp_path, "2014")
     for split, files in (("train", ({}, "2")), ("test", ("1", {}))):
         release(tmp_path, "2012", *({x: note(BODY, EVENTS) for x in names} for names in files))
-        with pytest.raises(corpus.CorpusError, match=f"holds no note of the {split} set"):
-            i2b2_notes.read_instances(tmp_path, "2012")
+        with pytest.raises(released_files.CorpusError, match=f"holds no note of the {split} set"):
+            i2b2_notes.read_examples(tmp_path, "2012")

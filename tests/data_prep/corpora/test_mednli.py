@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from data_prep.corpora import corpus, mednli
+from data_prep.corpora import mednli, released_files
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import tasks
 
@@ -17,7 +17,7 @@ def pair(id_, label="entailment", **more):
 
 
 def release(folder, **lines):
-    """The archive; lines: split -> its pairs."""
+    """Writes the archive; lines: split -> its pairs."""
     with zipfile.ZipFile(folder / "mednli-1.0.0.zip", "w") as archive:
         for split, pairs in lines.items():
             text = "".join(f"{json.dumps(x)}\n" for x in pairs)
@@ -59,14 +59,14 @@ def test_pairs_as_blue_has_them(command, tmp_path):
 )
 def test_a_pair_that_does_not_fit_is_named(wrong, message, tmp_path):
     release(tmp_path, train=ALL, dev=[ALL[0], wrong], test=ALL)
-    with pytest.raises(corpus.CorpusError, match=message):
-        mednli.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=message):
+        mednli.read_examples(tmp_path)
 
 
 def test_what_is_no_json_or_missing_is_named(tmp_path):
     release(tmp_path, train=ALL, test=ALL)
-    with pytest.raises(corpus.CorpusError, match=r"does not hold mli_dev_v1\.jsonl"):
-        mednli.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=r"does not hold mli_dev_v1\.jsonl"):
+        mednli.read_examples(tmp_path)
     (tmp_path / "mli_dev_v1.jsonl").write_text(json.dumps(ALL[0]) + "\n\n")
-    with pytest.raises(corpus.CorpusError, match=r"mli_dev_v1\.jsonl, line 2 is not JSON"):
-        mednli.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=r"mli_dev_v1\.jsonl, line 2 is not JSON"):
+        mednli.read_examples(tmp_path)

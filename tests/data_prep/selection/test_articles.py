@@ -36,8 +36,8 @@ def read(tmp_path, text, **selection):
 
 def citation(tmp_path, types="", **selection):
     text = f"<PubmedArticleSet>{CITATION.format(types=types)}</PubmedArticleSet>"
-    (found,) = read(tmp_path, text, **selection)
-    return found
+    (result,) = read(tmp_path, text, **selection)
+    return result
 
 
 def full_text(tmp_path, pmid="", language="en", **selection):
@@ -47,9 +47,9 @@ def full_text(tmp_path, pmid="", language="en", **selection):
 
 
 def test_a_citation_is_its_abstract(tmp_path):
-    found = citation(tmp_path)
-    assert (found.kind, found.key, found.version, found.revised) == ("citation", 5, 2, 20210309)
-    (document,) = found.documents
+    result = citation(tmp_path)
+    assert (result.kind, result.key, result.version, result.revised) == ("citation", 5, 2, 20210309)
+    (document,) = result.documents
     assert (document.id, document.article, document.source) == ("pmid:5", "pmid:5", "a.xml")
     assert document.title == "On rats."
     assert document.sentences == ["We ask.", "We know now."]
@@ -81,8 +81,8 @@ def test_labels_and_other_abstracts_are_options(tmp_path):
     ],
 )
 def test_what_is_not_wanted_has_a_reason_and_no_text(tmp_path, selection, types, reason):
-    found = citation(tmp_path, types, **selection)
-    assert (found.reason, len(found.documents)) == (reason, 0 if reason else 1)
+    result = citation(tmp_path, types, **selection)
+    assert (result.reason, len(result.documents)) == (reason, 0 if reason else 1)
 
 
 def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):
@@ -111,13 +111,13 @@ def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):
 )
 def test_what_is_no_pmid_is_none(tmp_path, pmid):
     """It ends no run, is no id, and is not the key that other articles have."""
-    for found in full_text(tmp_path, pmid=pmid):
-        assert found.key == 1 << 62 | 77
-        assert found.documents[0].article == "pmcid:PMC77"
+    for result in full_text(tmp_path, pmid=pmid):
+        assert result.key == 1 << 62 | 77
+        assert result.documents[0].article == "pmcid:PMC77"
     text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"
-    (found,) = read(tmp_path, text.replace(">5</PMID>", f">{pmid}</PMID>"))
-    assert found.reason == "without_id" and not found.documents
-    assert found.key > 1 << 40
+    (result,) = read(tmp_path, text.replace(">5</PMID>", f">{pmid}</PMID>"))
+    assert result.reason == "without_id" and not result.documents
+    assert result.key > 1 << 40
 
 
 def test_full_texts_without_a_valid_id_do_not_share_a_key(tmp_path):
@@ -135,8 +135,8 @@ def test_full_texts_without_a_valid_id_do_not_share_a_key(tmp_path):
 def test_one_article_has_one_id(tmp_path):
     assert full_text(tmp_path, pmid="0055")[0].documents[0].id == "pmid:55"
     text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"
-    (found,) = read(tmp_path, text.replace(">5</PMID>", ">0055</PMID>"))
-    assert (found.key, found.id, found.documents[0].id) == (55, "pmid:55", "pmid:55")
+    (result,) = read(tmp_path, text.replace(">5</PMID>", ">0055</PMID>"))
+    assert (result.key, result.id, result.documents[0].id) == (55, "pmid:55", "pmid:55")
 
 
 def test_titles_of_sections_and_captions_are_options(tmp_path):

@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.selection import boilerplate
 
 SCIENCE = "It was shown that p < 0.05."
@@ -93,7 +92,7 @@ def test_hostile_text_takes_no_ages(piece, end):
 def test_what_the_shipped_files_have():
     """The figures in the module's docstring, and no line in sight that was missed."""
     abstracts, ended, kinds, rest = 0, 0, Counter(), []
-    for path in documents.shipped_files(".xml.gz"):
+    for path in input_files.shipped_files(".xml.gz"):
         for citation in pubmed.read_citations(path):
             if citation.sections:
                 left, removed = boilerplate.without_boilerplate(citation.sections[-1].text)
@@ -124,9 +123,9 @@ def test_what_the_shipped_files_have():
 @pytest.mark.slow
 def test_most_copyright_lines_are_known():
     """Lines that stand where PubMed wants them, which are many, in place of those that do not."""
-    with gzip.open(documents.shipped_files(".xml.gz")[1], "rt", encoding="utf-8") as stream:
-        found = re.findall("<CopyrightInformation>(.*?)</Copy", stream.read())
-    lines = [" ".join(html.unescape(line).split()) for line in found]
+    with gzip.open(input_files.shipped_files(".xml.gz")[1], "rt", encoding="utf-8") as stream:
+        result = re.findall("<CopyrightInformation>(.*?)</Copy", stream.read())
+    lines = [" ".join(html.unescape(line).split()) for line in result]
     known = sum(boilerplate.without_boilerplate(f"{SCIENCE} {x}")[0] == SCIENCE for x in lines)
     assert len(lines) == 13_299
     assert known / len(lines) > 0.97

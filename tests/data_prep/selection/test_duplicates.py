@@ -6,23 +6,22 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.selection import duplicates, fingerprints
 
 
 def read(articles):
-    """The first so many abstracts of each shipped file, newest versions only: {pmid: text}."""
+    """Returns the first abstracts of each shipped file, newest versions only: {pmid: text}."""
     texts = {}
-    for path in documents.shipped_files(".xml.gz"):
-        found = (citation for citation in pubmed.read_citations(path) if citation.sections)
-        for citation in itertools.islice(found, articles):
+    for path in input_files.shipped_files(".xml.gz"):
+        result = (citation for citation in pubmed.read_citations(path) if citation.sections)
+        for citation in itertools.islice(result, articles):
             texts[int(citation.pmid)] = " ".join(text for *_, text in citation.sections)
     return texts
 
 
 def rows_of(texts):
-    """The rows of PubMed abstracts, each known by (0, its PMID)."""
+    """Makes the rows of PubMed abstracts, each known by (0, its PMID)."""
     return np.concatenate(
         [
             duplicates.rows(fingerprints.words(text), duplicates.order(True, pmid), 0, pmid)
@@ -33,7 +32,7 @@ def rows_of(texts):
 
 @pytest.fixture(scope="module")
 def citations():
-    """3,000 abstracts."""
+    """Returns 3,000 abstracts."""
     return read(1500)
 
 
@@ -53,20 +52,20 @@ def rows(citations):
 
 
 def jaccard(one, other):
-    """The reference: Python sets of tuples."""
+    """Computes the reference with Python sets of tuples."""
     one, other = ({tuple(w[i : i + 5]) for i in range(len(w) - 4)} for w in map(list, (one, other)))
     return len(one & other) / len(one | other) if one | other else 0.0
 
 
 def found_in(texts):
-    """{index: (index of the better one, exact)} of some texts, the first the best."""
+    """Returns {index: (index of the better one, exact)} of some texts, the first the best."""
     rows = [duplicates.rows(fingerprints.words(t), i, 0, i) for i, t in enumerate(texts)]
-    found = duplicates.find(np.concatenate(rows))
-    return {int(f["row"]): (int(f["better_row"]), bool(f["exact"])) for f in found}
+    result = duplicates.find(np.concatenate(rows))
+    return {int(f["row"]): (int(f["better_row"]), bool(f["exact"])) for f in result}
 
 
 def edited(words, target, rng):
-    """The words with as many replaced, taken out or put in as leaves them similar enough."""
+    """Replaces, removes or inserts words while the text stays similar enough."""
     now = list(words)
     while True:
         place, kind = rng.integers(len(now)), rng.integers(3)
@@ -78,7 +77,7 @@ def edited(words, target, rng):
 
 
 def probability(similarity):
-    """By theory: a band in common, and a sketch that agrees in enough of 128 slots of 2 bits."""
+    """Computes the odds of a band in common and a sketch that agrees in enough of 128 slots."""
     band = 1 - (1 - similarity**3) ** 6
     least = np.ceil(128 * (0.25 + 0.75 * duplicates.THRESHOLD))
     return band * scipy.stats.binom.sf(least - 1, 128, similarity + (1 - similarity) / 4)
@@ -95,12 +94,14 @@ def test_detection_by_similarity(words):
             exact.append(jaccard(original, copy))
             rows.append(duplicates.rows(original, 0, unit, 0))
             rows.append(duplicates.rows(copy, 1, unit, 1))
-        found = len(duplicates.find(np.concatenate(rows))) / len(long)
+        result = len(duplicates.find(np.concatenate(rows))) / len(long)
         chances = probability(np.array(exact))
-        print(f"similarity {np.mean(exact):.3f}: found {found:.3f}, by theory {chances.mean():.3f}")
+        print(
+            f"similarity {np.mean(exact):.3f}: found {result:.3f}, by theory {chances.mean():.3f}"
+        )
         # 4 standard errors, and one copy for the slots' not being quite independent.
         margin = 4 * np.sqrt(np.sum(chances * (1 - chances))) / len(long) + 1 / len(long)
-        assert abs(found - chances.mean()) <= margin
+        assert abs(result - chances.mean()) <= margin
     # What the choice of bands and slots promises.
     assert np.all(probability(np.array([0.95, 0.9, 0.8])) >= (0.999, 0.999, 0.95))
     assert probability(np.array(0.5)) < 1e-4
@@ -163,8 +164,8 @@ def test_the_better_one_stays():
         "pubmed": (duplicates.order(True, 20), 3),
     }
     rows = [duplicates.rows(words, order, 0, row) for order, row in places.values()]
-    found = duplicates.find(np.concatenate(rows))
-    assert [(f["row"], f["better_row"], f["exact"]) for f in found] == [(1, 3, 1), (2, 3, 1)]
+    result = duplicates.find(np.concatenate(rows))
+    assert [(f["row"], f["better_row"], f["exact"]) for f in result] == [(1, 3, 1), (2, 3, 1)]
     assert duplicates.order(True, 2**40) < duplicates.order(False, 1) < 2**64
 
 
@@ -177,8 +178,8 @@ def test_a_text_that_only_a_dropped_one_resembles_stays():
     assert duplicates.similarity(b["sketch"][None], c["sketch"][None]) > duplicates.THRESHOLD
     assert duplicates.similarity(a["sketch"][None], c["sketch"][None]) < duplicates.THRESHOLD
     for order in itertools.permutations(range(3)):
-        found = duplicates.find(rows[list(order)])
-        assert [(f["row"], f["better_row"]) for f in found] == [(1, 0)]
+        result = duplicates.find(rows[list(order)])
+        assert [(f["row"], f["better_row"]) for f in result] == [(1, 0)]
 
 
 def test_short_and_empty_texts_are_only_ever_the_same():
@@ -192,9 +193,9 @@ def test_huge_buckets(words):
     one = duplicates.rows(sentence, 7, 0, 0)
     rows = np.tile(one, 200_000)
     rows["row"] = np.repeat(np.arange(200_000), one.size)
-    found = duplicates.find(rows)
-    assert found["exact"].all() and found["row"].tolist() == list(range(1, 200_000))
-    assert not found["better_row"].any()
+    result = duplicates.find(rows)
+    assert result["exact"].all() and result["row"].tolist() == list(range(1, 200_000))
+    assert not result["better_row"].any()
 
     unlike = np.zeros(20_000, duplicates.ROW)
     unlike["row"] = unlike["text"] = np.arange(20_000)
@@ -203,16 +204,16 @@ def test_huge_buckets(words):
 
 
 def test_nothing_in_nothing_out():
-    assert duplicates.find(np.zeros(0, duplicates.ROW)).dtype == duplicates.FOUND
+    assert duplicates.find(np.zeros(0, duplicates.ROW)).dtype == duplicates.DUPLICATE
     assert len(duplicates.merge([])) == 0
 
 
 def test_merge_prefers_exact():
-    found = np.array(
-        [(0, 1, 0, 9, False), (0, 1, 0, 8, False), (0, 1, 5, 5, True)], duplicates.FOUND
+    result = np.array(
+        [(0, 1, 0, 9, False), (0, 1, 0, 8, False), (0, 1, 5, 5, True)], duplicates.DUPLICATE
     )
     for order in itertools.permutations(range(3)):
-        merged = duplicates.merge([found[[i]] for i in order])
+        merged = duplicates.merge([result[[i]] for i in order])
         assert merged.tolist() == [(0, 1, 5, 5, True)]
 
 
@@ -230,8 +231,8 @@ def test_rows_are_the_same_in_another_process(said_in_new_processes):
 def test_what_real_abstracts_yield():
     texts = read(None)
     words = {pmid: fingerprints.words(text) for pmid, text in texts.items()}
-    found = duplicates.find(rows_of(texts))
-    pairs = {(int(f["better_row"]), int(f["row"])): bool(f["exact"]) for f in found}
+    result = duplicates.find(rows_of(texts))
+    pairs = {(int(f["better_row"]), int(f["row"])): bool(f["exact"]) for f in result}
     # Read: a journal's two languages, the same words printed twice.
     assert pairs[(33383019, 34088475)] and pairs[(402568, 402569)]
     # The same article, edited a little: "8.-" beside "8", corrected spelling.

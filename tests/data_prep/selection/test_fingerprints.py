@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.selection import fingerprints
 
 SAME = [
@@ -38,11 +37,11 @@ DIFFERENT = [
 
 @pytest.fixture(scope="module")
 def abstracts():
-    """1,500 real abstracts, old and recent."""
+    """Returns 1,500 real abstracts, old and recent."""
     texts = []
-    for path in documents.shipped_files(".xml.gz"):
-        found = (c for c in pubmed.read_citations(path) if c.sections)
-        texts += [" ".join(t for *_, t in c.sections) for c in itertools.islice(found, 750)]
+    for path in input_files.shipped_files(".xml.gz"):
+        result = (c for c in pubmed.read_citations(path) if c.sections)
+        texts += [" ".join(t for *_, t in c.sections) for c in itertools.islice(result, 750)]
     return texts
 
 

@@ -16,7 +16,7 @@ def row(key, version=1, edition=(21, 1), revised=20200101, deleted=False, reason
 
 
 def full_text(key, reason="", abstract_reason=""):
-    """The rows of a full text's abstract and body."""
+    """Returns the rows of a full text's abstract and body."""
     return (
         row(key, version=0, edition=(0, 0), reason=reason or abstract_reason),
         row(key, version=0, edition=(0, 0), reason=reason, body=True),
@@ -24,10 +24,10 @@ def full_text(key, reason="", abstract_reason=""):
 
 
 def verdicts(*rows):
-    """What becomes of rows, in the order in which they are given (None: a deletion)."""
+    """Returns the verdicts on rows, in their order (None: a deletion)."""
     decided = versions.newest(np.array(list(rows), versions.ROW))
-    found = {int(r["row"]): versions.VERDICTS[r["reason"]] for r in decided}
-    return [found.get(r[6]) for r in rows]
+    result = {int(r["row"]): versions.VERDICTS[r["reason"]] for r in decided}
+    return [result.get(r[6]) for r in rows]
 
 
 def test_the_file_with_the_higher_number_wins_and_the_year_before_it():

@@ -1,4 +1,4 @@
-"""What `segments.py` takes from documents, against the rules said again on lists of tokens.
+"""Compares `segments.py` with the same rules on lists of tokens.
 
 The references read the rules of ELECTRA, BERT and ALBERT off their authors' code and say them in
 the plainest way. They know nothing of spans, but draw from `rng` in the same order, so that the
@@ -13,12 +13,11 @@ from collections import Counter
 import pytest
 
 from data_prep.sentences import segments
-from tfbio.base.document_records import read_documents
-from tfbio.text import tokenization
+from tests.data_prep.sentences.pieces import size, tokens_of
 
 
 def until(target, sentences):
-    """The fewest sentences, from the first on, that have so many tokens; all if none do."""
+    """Returns the fewest sentences, from the first on, that have so many tokens; all if none do."""
     totals = itertools.accumulate(map(len, sentences))
     return sentences[: next((n for n, total in enumerate(totals, 1) if total >= target), None)]
 
@@ -28,7 +27,7 @@ def joined(sentences):
 
 
 def electra_examples(sentences, max_length, rng):
-    """The rules of ELECTRA's build_pretraining_dataset.py: [(first segment, second segment)].
+    """Applies ELECTRA's build_pretraining_dataset.py: [(first segment, second segment)].
 
     Its odds: one example of twenty aims at a random length of 5 or more, one of ten has a single
     segment.
@@ -56,7 +55,7 @@ def electra_examples(sentences, max_length, rng):
 
 
 def pair_examples(documents, index, max_length, rng, albert):
-    """The rules of BERT's create_pretraining_data.py, or ALBERT's: [(first, second, label)].
+    """Applies BERT's create_pretraining_data.py, or ALBERT's: [(first, second, label)].
 
     But for what `segments.py` says it does otherwise: BERT's other document is never the same one,
     and ALBERT's lone sentence is cut in two.
@@ -95,44 +94,6 @@ def pair_examples(documents, index, max_length, rng, albert):
         if all(pair):  # a lone token makes no pair
             examples.append((*pair, label))
     return examples
-
-
-@pytest.fixture(scope="module")
-def sentences(documents_folder, vocab_file):
-    """For each document the ids of its title and sentences."""
-    tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
-    return [
-        [ids for text in (d.title, *d.sentences) if (ids := tokenizer.encode(text).ids)]
-        for d in read_documents(documents_folder)
-    ]
-
-
-@pytest.fixture(scope="module")
-def ids(sentences):
-    """All ids in a row, and the two special tokens."""
-    return [i for document in sentences for sentence in document for i in sentence] + ["C", "S"]
-
-
-@pytest.fixture(scope="module")
-def bounds(sentences):
-    """For each document, where its sentences are in `ids`."""
-    lengths = (len(sentence) for document in sentences for sentence in document)
-    ends = iter(list(itertools.accumulate(lengths, initial=0)))
-    last, found = next(ends), []
-    for document in sentences:
-        found.append([last, *itertools.islice(ends, len(document))])
-        last = found[-1][-1]
-    return found
-
-
-def tokens_of(spans, ids):
-    return [token for start, end in spans for token in ids[start : end or None]]
-
-
-def size(piece):
-    """Places that a piece takes, and how many of them are text."""
-    text = sum(end - start for start, end in piece.first + piece.second)
-    return text + (3 if piece.second else 2), text
 
 
 @pytest.mark.parametrize("max_length", [32, 128, 512])
@@ -214,50 +175,3 @@ def test_full_sentences_lose_nothing_and_cross_documents(bounds, ids, max_length
             else:
                 assert size(piece)[0] == max_length
     assert crossing > 20
-
-
-@pytest.mark.parametrize("pairs", [True, False])
-@pytest.mark.parametrize("max_length", [128, 512])
-def test_packing_loses_no_text_and_little_room(bounds, ids, max_length, pairs):
-    document_of = {end: number for number, own in enumerate(bounds) for end in own[1:]}
-    ends = sorted(document_of)
-    examples = list(segments.pack(bounds, max_length, random.Random(0), pairs))
-    taken = Counter()
-    cuts = singles = several = parted = places = 0
-    for pieces in examples:
-        documents = set()
-        for piece in pieces:
-            # One run of text of one document, parted at the end of a sentence.
-            (start, middle), (after, end) = piece.first[0], (piece.second or piece.first)[0]
-            assert len(piece.first) == 1 and len(piece.second) <= 1
-            assert not piece.second or (middle == after and middle in document_of)
-            inside = [e for e in ends if start < e < end]
-            documents.add(document_of[next(e for e in ends if e >= end)])
-            taken.update(range(start, end))
-            cuts += end not in document_of
-            several += bool(inside)
-            singles += bool(inside) and not piece.second
-            parted += bool(piece.second)
-            whole = any(own[0] == start and own[-1] == end for own in bounds)
-            assert size(piece)[1] >= segments.smallest_piece(max_length) or whole
-        assert len(documents) == len(pieces) <= segments.most_pieces(max_length)
-        assert sum(size(piece)[0] for piece in pieces) <= max_length
-        places += sum(size(piece)[0] for piece in pieces)
-    assert taken == Counter(range(len(ids) - 2))
-    assert 1 - places / (len(examples) * max_length) < 0.02
-    pieces = sum(map(len, examples))
-    # Cutting each example off where it is full would cut one piece of every example.
-    assert cuts < 0.1 * pieces
-    assert (0.05 < singles / several < 0.16) if pairs else not parted
-
-
-def test_packing_takes_documents_of_any_size():
-    for lengths in ([1], [5000], [3, 700, 2, 2, 900], [20] * 40, [1] * 100):
-        ends = list(itertools.accumulate(lengths, initial=0))
-        documents = [[a, b] for a, b in itertools.pairwise(ends)]
-        for max_length in (8, 64, 128):
-            examples = list(segments.pack(documents, max_length, random.Random(0)))
-            taken = sorted(span for pieces in examples for p in pieces for span in p.first)
-            assert [i for a, b in taken for i in range(a, b)] == list(range(ends[-1]))
-            for pieces in examples:
-                assert sum(size(piece)[0] for piece in pieces) <= max_length

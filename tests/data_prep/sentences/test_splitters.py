@@ -6,8 +6,7 @@ import pytest
 import spacy
 
 from benchmarks import sentences as benchmark
-from data_prep import documents
-from data_prep.readers import pubmed
+from data_prep.readers import input_files, pubmed
 from data_prep.sentences import senter, splitters
 from tests import reference
 from tfbio.base import cli
@@ -18,11 +17,11 @@ TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
 @pytest.fixture(scope="module")
 def texts():
     """Sections of real abstracts: 200 of the seventies, 200 recent ones."""
-    found = []
-    for path in documents.shipped_files(".xml.gz"):
+    result = []
+    for path in input_files.shipped_files(".xml.gz"):
         sections = (text for c in pubmed.read_citations(path) for *_, text in c.sections)
-        found += itertools.islice(sections, 200)
-    return found
+        result += itertools.islice(sections, 200)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -167,10 +166,10 @@ def test_a_long_text_is_split_like_a_short_one(name, texts, monkeypatch):
     long = " ".join(parts)
     assert len(long) > 5 * splitters._PIECE
     split = splitters.load(name)
-    (found,) = split([long])
-    assert " ".join(found) == long
+    (result,) = split([long])
+    assert " ".join(result) == long
     apart = {sentence for some in split(parts) for sentence in some}
-    assert len(apart & set(found)) / len(apart) > 0.97
+    assert len(apart & set(result)) / len(apart) > 0.97
 
 
 @pytest.mark.parametrize("name", ["biosenter", "scispacy"])
@@ -179,24 +178,24 @@ def test_a_long_text_is_split_like_a_short_one(name, texts, monkeypatch):
 )
 def test_what_is_no_language_is_not_lost(name, text, monkeypatch):
     monkeypatch.setattr(splitters, "_PIECE", 1000)
-    (found,) = splitters.load(name)([text])
-    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+    (result,) = splitters.load(name)([text])
+    assert "".join(result).replace(" ", "") == text.replace(" ", "")
 
 
 def test_a_text_of_a_million_characters_is_split(split, texts):
     long = " ".join(texts)
     long *= 1_000_000 // len(long) + 1
-    (found,) = split([long])
-    assert "".join(found).replace(" ", "") == long.replace(" ", "")
-    assert len(found) > 5000
+    (result,) = split([long])
+    assert "".join(result).replace(" ", "") == long.replace(" ", "")
+    assert len(result) > 5000
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", ".", ". .", "\n", "A.\nB.\tC.  D.", "\0 A. B \0", "…?!\u2009"]
 )
 def test_odd_texts_are_not_lost(split, text):
-    before, found, after = split([TEXT, text, TEXT])
-    assert "".join("".join(found).split()) == "".join(text.split())
+    before, result, after = split([TEXT, text, TEXT])
+    assert "".join("".join(result).split()) == "".join(text.split())
     assert len(before) == len(after) == 2
 
 
@@ -215,8 +214,8 @@ def test_boundaries_are_counted_without_white_space():
     assert benchmark.boundaries(["A b.", "C.", "D e f."]) == {3, 5}
     assert benchmark.boundaries([]) == benchmark.boundaries(["One."]) == set()
     corpus = benchmark.Corpus("made up", [["A b.", "C.", "D."]], "hand")
-    found = benchmark.score(corpus, lambda texts: [["A  b. C.", "D", "."]])
-    assert found == pytest.approx((1 / 2, 1 / 2, 1 / 2))
+    result = benchmark.score(corpus, lambda texts: [["A  b. C.", "D", "."]])
+    assert result == pytest.approx((1 / 2, 1 / 2, 1 / 2))
 
 
 def test_tokens_are_put_together():

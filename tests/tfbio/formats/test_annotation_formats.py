@@ -13,7 +13,7 @@ import pytest
 from bioc import biocjson, biocxml, brat, pubtator
 from lxml import etree
 
-from data_prep import documents
+from data_prep.readers import input_files
 from data_prep.selection import articles
 from tests import reference
 from tfbio.base.cli import UserError
@@ -203,7 +203,7 @@ def test_pubmed_xml_has_title_and_abstract_where_the_passages_say(pubmed_slice):
 @pytest.fixture(scope="module")
 def full_texts():
     """Real articles of several publishers."""
-    found = documents.shipped_files(".nxml") + sorted(
+    found = input_files.shipped_files(".nxml") + sorted(
         map(str, reference.corpus("pmc_nxml").glob("*.xml.gz"))
     )
     assert len(found) == 10

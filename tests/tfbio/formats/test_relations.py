@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.corpora import corpus, ddi
+from data_prep.corpora import corpus_splits, ddi
 from tests import reference
 from tests.tfbio.task_types.test_packing import SHAPE
 from tfbio.base import config
@@ -165,7 +165,7 @@ def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
 def marked():
     """The start of each split of DDI, with markers."""
     data = reference.corpus("ddi2013")
-    splits = ddi.read_instances(data / "original", data / "blurb/index", "marker")
+    splits = ddi.read_examples(data / "original", data / "blurb/index", "marker")
     return {name: rows[:64] for name, rows in splits.items()}
 
 
@@ -174,7 +174,7 @@ def marked():
     ("pooling", "keep"), [("first", False), ("mention", False), ("entity_start", True)]
 )
 def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path):
-    corpus.write(tmp_path / "ddi", marked, False)
+    corpus_splits.write(tmp_path / "ddi", marked, False)
     settings = config.load(FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
     settings = dataclasses.replace(
         settings,

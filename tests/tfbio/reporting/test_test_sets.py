@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.corpora import corpus, ddi, pubmedqa
+from data_prep.corpora import corpus_splits, ddi, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
 from tfbio import blurb_submission
@@ -62,7 +62,7 @@ def test_the_numbers_are_those_that_a_submission_must_have():
 
 def test_pubmedqa_is_known(tmp_path):
     source = reference.corpus("pubmedqa/ori_pqal.json.gz")
-    corpus.write(str(tmp_path), pubmedqa.read_instances(source), True)
+    corpus_splits.write(str(tmp_path), pubmedqa.read_examples(source), True)
     assert test_sets.compare("pubmedqa", examples_of("pubmedqa", tmp_path)) == SAME
 
 
@@ -82,7 +82,9 @@ def test_other_files_of_the_same_examples_are_known(task, file):
 def test_markers_are_known_as_dummies_are(tmp_path):
     data = reference.corpus("ddi2013")
     source = data / "original" / "DDICorpus-2013.zip"
-    corpus.write(str(tmp_path), ddi.read_instances(source, data / "blurb/index", "marker"), True)
+    corpus_splits.write(
+        str(tmp_path), ddi.read_examples(source, data / "blurb/index", "marker"), True
+    )
     examples = examples_of("ddi", tmp_path)
     assert "[S1]" in examples[0].text
     assert test_sets.compare("ddi", examples) == SAME

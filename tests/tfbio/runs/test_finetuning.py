@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples as pretraining_examples
+from data_prep.running import pipeline
 from tests import reference
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
@@ -520,13 +521,14 @@ def test_the_runs_of_a_sweep_share_examples_and_windows(vocab_file, tmp_path):
 @pytest.fixture(scope="module", params=["byte_bpe", "albert"])
 def other_run(request, documents_folder, vocabulary_of_kind, cpu, tmp_path_factory):
     """A pretraining run with another vocabulary than WordPiece's, with its files' names."""
-    task_type, folder = request.param, tmp_path_factory.mktemp("other")
+    kind, folder = request.param, tmp_path_factory.mktemp("other")
     examples, model = folder / "examples", str(folder / "model")
-    made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
-    vocab = str(vocabulary_of_kind[task_type])
-    pretraining_examples.make_examples(
-        documents_folder, vocab, examples, shards=1, workers=1, **made
+    made = pretraining_examples.ExampleSettings(
+        "full_sentences", sequence_length=64, held_out_fraction=0.2, shards=1
     )
+    vocab = str(vocabulary_of_kind[kind])
+    runner = pipeline.Runner(workers=1)
+    pretraining_examples.make_examples(documents_folder, vocab, examples, made, runner=runner)
     settings = PretrainingConfig(
         objective="mlm",
         encoder=EncoderConfig(1500, 48, 48, 2, 4, 96, 64),
@@ -537,7 +539,7 @@ def other_run(request, documents_folder, vocabulary_of_kind, cpu, tmp_path_facto
     )
     pretraining.pretrain(settings, [str(examples)], model, cpu)
     names = {"byte_bpe": {"vocab.json", "merges.txt"}, "albert": {"vocab.model"}}
-    return model, names[task_type]
+    return model, names[kind]
 
 
 TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"

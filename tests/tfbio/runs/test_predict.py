@@ -23,7 +23,7 @@ import tensorflow as tf
 from sklearn.metrics import f1_score
 
 import tfbio.runs.predictor
-from data_prep import documents
+from data_prep.readers import input_files
 from data_prep.sentences import splitters
 from tests import reference
 from tfbio.base.cli import UserError
@@ -334,7 +334,7 @@ def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name
     """In each form the text and the offsets fit, as the packages of the formats read them."""
     known = {"words": "punctuation", "entity_type": "Entity"}
     trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known)
-    (source,) = (x for x in documents.shipped_files(".nxml") if x.endswith("6605965a.nxml"))
+    (source,) = (x for x in input_files.shipped_files(".nxml") if x.endswith("6605965a.nxml"))
     if name != "6605965a.nxml":
         (tmp_path / "bad.nxml").write_text("<article/>")
         with tarfile.open(tmp_path / name, "w:gz") as archive:

@@ -16,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from data_prep import examples, vocabulary
+from data_prep.running import pipeline
 from tests import emulated_tpu
 from tfbio import convert
 from tfbio.base.cli import Interrupted, UsageError, UserError
@@ -34,6 +35,8 @@ from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, optimization
 from tfbio.weights import checkpoints
+
+ONE_WORKER = pipeline.Runner(workers=1)
 
 
 @pytest.fixture(scope="module")
@@ -255,14 +258,9 @@ def test_a_start_that_failed_does_not_bind_the_next(settings, examples_folder, c
 def longer(documents_folder, examples_folder, tmp_path_factory):
     """Examples of 96 tokens, as those of `examples_folder` have 64."""
     folder = tmp_path_factory.mktemp("longer") / "examples_96"
-    examples.make_examples(
-        documents_folder,
-        examples_folder / "vocab.txt",
-        folder,
-        sequence_length=96,
-        held_out_fraction=0.2,
-        workers=1,
-    )
+    vocab = examples_folder / "vocab.txt"
+    made = examples.ExampleSettings(sequence_length=96, held_out_fraction=0.2)
+    examples.make_examples(documents_folder, vocab, folder, made, runner=ONE_WORKER)
     return folder
 
 
@@ -843,8 +841,10 @@ def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_
 @pytest.fixture(scope="module")
 def packed_folder(documents_folder, vocab_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed") / "examples"
-    made = {"sequence_length": 64, "held_out_fraction": 0.2, "shards": 1, "workers": 1}
-    examples.make_examples(documents_folder, vocab_file, folder, packing=True, **made)
+    made = examples.ExampleSettings(
+        packing=True, sequence_length=64, held_out_fraction=0.2, shards=1
+    )
+    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
     return folder
 
 
@@ -912,8 +912,10 @@ def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, 
 def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path, kind, files):
     vocab, folder = tmp_path / files[0], tmp_path / "examples"
     vocabulary.make_vocabulary(documents_folder, vocab, size=1500, kind=kind)
-    made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
-    examples.make_examples(documents_folder, vocab, folder, shards=1, workers=1, **made)
+    made = examples.ExampleSettings(
+        "full_sentences", sequence_length=64, held_out_fraction=0.2, shards=1
+    )
+    examples.make_examples(documents_folder, vocab, folder, made, runner=ONE_WORKER)
     other = dataclasses.replace(
         shallow,
         objective="mlm",
@@ -985,14 +987,8 @@ def test_examples_of_another_objective_are_refused(
     settings, documents_folder, vocab_file, cpu, tmp_path
 ):
     folder = tmp_path / "pairs"
-    examples.make_examples(
-        documents_folder,
-        vocab_file,
-        folder,
-        objective="sentence_order",
-        sequence_length=64,
-        workers=1,
-    )
+    made = examples.ExampleSettings("sentence_order", sequence_length=64)
+    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
     with pytest.raises(UserError, match="made with --objective=sentence_order"):
         pretraining.pretrain(settings, [str(folder)], str(tmp_path / "model"), cpu)
     assert not (tmp_path / "model").exists()

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples
+from data_prep.running import pipeline
 from tfbio.base import storage
 from tfbio.base.example_codec import parse_example
 from tfbio.base.manifests import read_manifest
@@ -78,9 +79,11 @@ def test_batches_are_static_int32(examples_folder, manifest):
 def packed(documents_folder, vocab_file, tmp_path_factory):
     """Packed examples, of 64 tokens."""
     folder = str(tmp_path_factory.mktemp("packed") / "examples_64")
-    settings = {"sequence_length": 64, "packing": True, "held_out_fraction": 0.2, "shards": 2}
+    settings = examples.ExampleSettings(
+        sequence_length=64, packing=True, held_out_fraction=0.2, shards=2
+    )
     return folder, examples.make_examples(
-        documents_folder, vocab_file, folder, workers=1, **settings
+        documents_folder, vocab_file, folder, settings, runner=pipeline.Runner(workers=1)
     )
 
 
@@ -156,14 +159,10 @@ def by_hand(record, length):
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_path, packing):
+    settings = examples.ExampleSettings(packing=packing, held_out_fraction=0.2, shards=1)
+    runner = pipeline.Runner(workers=1)
     manifest = examples.make_examples(
-        documents_folder,
-        vocab_file,
-        tmp_path / "out",
-        packing=packing,
-        held_out_fraction=0.2,
-        shards=1,
-        workers=1,
+        documents_folder, vocab_file, tmp_path / "out", settings, runner=runner
     )
     folder = str(tmp_path / "out")
     (shard,) = manifest.shards_of("heldout")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from data_prep.corpora import corpus, pubmedqa
+from data_prep.corpora import corpus_splits, pubmedqa
 from tests import reference
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
@@ -44,7 +44,7 @@ def test_of_relations_it_is_the_most_frequent_one(task, folder, answer, figure):
 def test_of_answers_it_is_the_most_frequent_one(tmp_path):
     """276 of PubMedQA's 500 are yes."""
     source = reference.corpus("pubmedqa/ori_pqal.json.gz")
-    corpus.write(str(tmp_path), pubmedqa.read_instances(source), True)
+    corpus_splits.write(str(tmp_path), pubmedqa.read_examples(source), True)
     examples = tasks.TASKS["pubmedqa"].examples(str(tmp_path))
     found, scores = of("pubmedqa", examples["dev"], examples["test"])
     assert (found, scores["accuracy"]) == ("yes for every text", 276 / 500)

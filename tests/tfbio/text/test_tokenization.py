@@ -84,11 +84,10 @@ def texts_of(articles):
     """Titles and parts of abstracts of so many real articles of each shipped file; None: all."""
     from itertools import islice
 
-    from data_prep import documents
-    from data_prep.readers import pubmed
+    from data_prep.readers import input_files, pubmed
 
     found = []
-    for path in documents.shipped_files(".xml.gz"):
+    for path in input_files.shipped_files(".xml.gz"):
         for citation in islice(pubmed.read_citations(path), articles):
             found += [citation.title, *(text for *_, text in citation.sections)]
     return found

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep import examples
+from data_prep.running import pipeline
 from tests import reference
 from tests.conftest import ROOT
 from tests.hugging_face import SHAPE
@@ -511,9 +512,9 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 @pytest.mark.slow
 def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, cpu, tmp_path):
     """`convert`, then `pretrain`; and as if all steps had been ours."""
-    made = {"sequence_length": 32, "held_out_fraction": 0.2, "shards": 1, "workers": 1}
-    data = tmp_path / "examples"
-    examples.make_examples(documents_folder, FOLDER / "vocab.txt", data, **made)
+    made = examples.ExampleSettings(sequence_length=32, held_out_fraction=0.2, shards=1)
+    data, runner = tmp_path / "examples", pipeline.Runner(workers=1)
+    examples.make_examples(documents_folder, FOLDER / "vocab.txt", data, made, runner=runner)
     run = PretrainingRun(
         save_checkpoints_steps=2, keep_checkpoint_max=9, steps_per_loop=2, num_eval_batches=1
     )

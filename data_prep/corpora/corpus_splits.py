@@ -1,0 +1,202 @@
+"""Divides a corpus into the splits train, dev and test, and writes their files."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from fractions import Fraction
+
+from data_prep.corpora import released_files
+from data_prep.running import command, left_out
+from tfbio.base import storage
+from tfbio.base.document_records import hash_fraction
+
+SPLITS = ("train", "dev", "test")
+
+# The share of documents held out for development where a release has no split for it.
+DEV_FRACTION = 0.1
+
+_BREAKS = str.maketrans("\t\n\r", "   ")
+# Half of a pair of surrogates, which JSON can hold, is no character.
+_HALVES = re.compile("[\ud800-\udfff]")
+
+# The parts of a release that are in no split: (id, path of its file, reason) each.
+LeftOut = list[tuple[str, str, str]]
+
+
+def hold_out(
+    documents: Mapping[str, Collection[str]],
+    fraction: float = DEV_FRACTION,
+    sizes: Mapping[str, int] | None = None,
+) -> set[str]:
+    """Chooses the documents for development, where a release has no split for it.
+
+    Hashes of the names decide, so the choice is the same on every machine. A document stays in
+    training if no other there has one of its labels.
+
+    Args:
+      documents: the labels in each document, by its name.
+      fraction: share of the documents, or of the sum of `sizes`, to hold out; rounded up.
+      sizes: how many a document counts for, by its name; default: one each.
+
+    Returns:
+      The names of the chosen documents.
+    """
+    sizes = dict.fromkeys(documents, 1) if sizes is None else sizes
+    # 0.1 * 70 is more than 7 in binary; what the user typed is exact.
+    wanted = math.ceil(Fraction(str(fraction)) * sum(sizes.values()))
+    having = Counter(label for labels in documents.values() for label in set(labels))
+    held: set[str] = set()
+    for name in sorted(documents, key=hash_fraction):
+        labels = set(documents[name])
+        if sizes[name] <= wanted and all(having[label] > 1 for label in labels):
+            held.add(name)
+            wanted -= sizes[name]
+            having.subtract(labels)
+    return held
+
+
+def check_parts(documents: Collection[str], held: Collection[str], asked: str) -> None:
+    """Checks that neither development nor training is empty.
+
+    Args:
+      documents: names of all documents.
+      held: names of those for development.
+      asked: the flag that divided them, for the message.
+
+    Raises:
+      CorpusError: one of the two is empty.
+    """
+    if not held or len(held) == len(documents):
+        raise released_files.CorpusError(
+            f"{asked} leaves nothing for {'training' if held else 'development'}: give another, "
+            "and the whole release as --input."
+        )
+
+
+def with_development(
+    train: Mapping[str, Sequence[tuple[str, ...]]],
+    test: Mapping[str, Sequence[tuple[str, ...]]],
+    dev_documents: str,
+    labels_of: Callable[[Sequence[str]], Iterable[str]],
+    dev_fraction: float = DEV_FRACTION,
+) -> dict[str, list[tuple[str, ...]]]:
+    """Divides the documents of a release that has no split for development.
+
+    Args:
+      train: the rows of each document for training or development, by the document's name.
+      test: the rows of each document for testing, by the document's name.
+      dev_documents: file with the names of documents for development; "" for `hold_out`.
+      labels_of: gives the labels in a row.
+      dev_fraction: for `hold_out`.
+
+    Returns:
+      The rows of each split, by its name.
+
+    Raises:
+      CorpusError: the file cannot be read, or names a document that is not there; a split has no
+        document.
+    """
+    for split, documents in (("train", train), ("test", test)):
+        if not documents:
+            raise released_files.CorpusError(
+                f"--input holds no note of the {split} set: give the whole release."
+            )
+    if dev_documents:
+        held = set(released_files.read_index(*os.path.split(dev_documents)))
+        if missing := sorted(held - train.keys()):
+            raise released_files.CorpusError(
+                f"{dev_documents} lists {missing[0]}, which is no note for training."
+            )
+    else:
+        held = hold_out(
+            {x: {y for row in rows for y in labels_of(row)} for x, rows in train.items()},
+            dev_fraction,
+        )
+    asked = (
+        f"--dev_documents={dev_documents}" if dev_documents else f"--dev_fraction={dev_fraction}"
+    )
+    check_parts(train, held, asked)
+    return {
+        "train": [row for name, rows in train.items() if name not in held for row in rows],
+        "dev": [row for name, rows in train.items() if name in held for row in rows],
+        "test": [row for rows in test.values() for row in rows],
+    }
+
+
+def write(
+    output: str | os.PathLike,
+    splits: Mapping[str, Iterable[Sequence[str]]],
+    overwrite: bool,
+    left: Iterable[tuple[str, str, str]] = (),
+) -> None:
+    """Writes `train.tsv`, `dev.tsv` and `test.tsv`, or none of them.
+
+    Tabs and line ends within a column become blanks, as in BLURB's files. `left_out.jsonl` lists
+    the parts of the release that are in no split, and their reasons are counted on stdout.
+
+    Args:
+      output: the folder to write to.
+      splits: the rows of each split, by its name.
+      overwrite: replace files that are there.
+      left: the parts that are in no split: (id, path of its file, reason) each.
+
+    Raises:
+      CorpusError: a file is there already, or cannot be written.
+    """
+    paths = {split: storage.at(output, f"{split}.tsv") for split in splits}
+    there = [path for path in paths.values() if path.exists()]
+    # Some, with the same bytes, are what a run left that was killed between them.
+    cut_short = len(there) < len(paths)
+    reasons: Counter[str] = Counter()
+    try:
+        with storage.only_writer(output), ExitStack() as stack:  # all appear when the block ends
+            storage.at(output).mkdir(parents=True, exist_ok=True)
+            for split, rows in splits.items():
+                text = "".join(
+                    "\t".join(column.translate(_BREAKS) for column in row) + "\n" for row in rows
+                )
+                content = _HALVES.sub("\ufffd", text).encode()
+                path = paths[split]
+                same = cut_short and path in there and path.read_bytes() == content
+                if path in there and not same and not overwrite:
+                    raise released_files.CorpusError(
+                        f"{path} exists: add --overwrite to replace it, or give another --output."
+                    )
+                stream = stack.enter_context(storage.written_whole(path))
+                stream.write(content)
+                stream.flush()  # what the disk has no room for is known before one appears
+            stream = stack.enter_context(storage.written_whole(storage.at(output, left_out.FILE)))
+            for id_, path, reason in left:
+                reasons[reason] += 1
+                stream.write(left_out.line(id_, os.path.basename(path), reason))
+            stream.flush()
+    except OSError as error:
+        raise released_files.CorpusError(
+            f"cannot write to {output}: {storage.reason(error)}."
+        ) from error
+    if reasons:
+        text = ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in reasons.most_common())
+        command.say(f"left out, see {left_out.FILE}: {text}")
+
+
+def say_counts(
+    splits: Mapping[str, Iterable[Sequence[str]]],
+    labels_of: Callable[[Sequence[str]], Iterable[str]] = lambda row: row[-1:],
+) -> None:
+    """Prints how many rows have each label.
+
+    Args:
+      splits: the rows of each split, by its name.
+      labels_of: gives the labels in a row; default: its last column.
+    """
+    for split, rows in splits.items():
+        counts = Counter(label for row in rows for label in labels_of(row))
+        # GAD's labels are 0 and 1, and "293 1" would be read as one number.
+        names = {label: f"'{label}'" if label[:1].isdigit() else label for label in counts}
+        text = ", ".join(f"{counts[label]:,} {names[label]}" for label in sorted(counts))
+        command.say(f"{split}: {text}")

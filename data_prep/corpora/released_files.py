@@ -1,0 +1,230 @@
+"""Reads the files of a corpus as it was released: a folder, an archive, or a folder of archives.
+
+Archives may hold archives. Nothing is unpacked to the disk.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple
+
+from lxml import etree
+
+from tfbio.base import storage
+from tfbio.base.shards import DataError
+from tfbio.formats import markup
+
+ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
+MAX_ARCHIVE_DEPTH = 3
+MAX_FILE_BYTES = 1 << 28  # far more than any file of these corpora has
+
+# RuntimeError: zipfile's, where a password or another kind of compression is needed.
+_UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+
+
+class CorpusError(DataError):
+    """Says that a corpus is not as its makers released it."""
+
+
+def parse_xml(path: str, data: bytes) -> etree._Element:
+    """Parses an XML document.
+
+    Args:
+      path: its name in errors.
+      data: its content.
+
+    Returns:
+      Its root.
+
+    Raises:
+      CorpusError: it is no XML, or declares or uses an entity of its own.
+    """
+    try:
+        with markup.faults():
+            # Before the rest is parsed: entities in attributes are expanded, whatever is asked for.
+            markup.check_no_entities(markup.first_element(io.BytesIO(data)))
+            unknown: Counter[str] = Counter()
+            source = markup.Entities(io.BytesIO(data), unknown)
+            root = etree.parse(source, etree.XMLParser(**markup.SAFE)).getroot()
+    except markup.BadFile as error:
+        raise CorpusError(f"{path}: {error}") from error
+    if unknown:
+        raise CorpusError(f"{path} uses the entity &{min(unknown)};, which it does not declare.")
+    return root
+
+
+class File(NamedTuple):
+    """Holds a file's content, and its path for errors."""
+
+    path: str
+    data: bytes
+
+    def text(self) -> str:
+        """Returns its text, with line ends of any system made line feeds.
+
+        Raises:
+          CorpusError: it is not text in UTF-8.
+        """
+        try:
+            text = self.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{self.path} is not text in UTF-8: {error.reason}.") from error
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def xml(self) -> etree._Element:
+        """Returns the root of its XML.
+
+        Raises:
+          CorpusError: as `parse_xml`.
+        """
+        return parse_xml(self.path, self.data)
+
+    def rows(self, columns: int) -> Iterator[tuple[int, list[str]]]:
+        """Yields the number of each line, from 1, and its columns.
+
+        Args:
+          columns: how many there are, with tabs between; the last may hold tabs itself.
+
+        Raises:
+          CorpusError: a line has fewer, or the file is not text in UTF-8.
+        """
+        for number, line in enumerate(self.text().removesuffix("\n").split("\n"), start=1):
+            row = line.split("\t", columns - 1)
+            if len(row) != columns:
+                raise CorpusError(
+                    f"{self.path}, line {number}: expected {columns} tab-separated columns, "
+                    f"found {len(row)}."
+                )
+            yield number, row
+
+    def json(self) -> Any:
+        """Returns its JSON as Python's objects.
+
+        Raises:
+          CorpusError: it is no JSON.
+        """
+        try:
+            return json.loads(self.text())
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(f"{self.path} is not JSON ({error}).") from error
+
+
+def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
+    """Reads those files of a release whose paths end as a pattern says.
+
+    Args:
+      source: the release: a file, a folder, or an archive.
+      pattern: a regular expression for the end of a path, from a folder's or file's name on.
+
+    Returns:
+      The files by the part of their path that matches.
+
+    Raises:
+      CorpusError: there is none, or two that differ; an archive is damaged, or not harmless.
+    """
+    source = Path(source)
+    if not source.exists():
+        raise CorpusError(f"{source} does not exist: give the corpus as it was released.")
+    paths = sorted(source.rglob("*")) if source.is_dir() else [source]
+    wanted = re.compile(rf"(?<![^/])(?:{pattern})\Z")
+    files: dict[str, File] = {}
+    for path in paths:
+        if not path.is_file():
+            continue
+        try:
+            with open(path, "rb") as stream:
+                for key, file in _wanted_files(path.as_posix(), stream, wanted):
+                    if files.setdefault(key, file).data != file.data:
+                        raise CorpusError(f"{files[key].path} and {file.path} differ: give one.")
+        except _UNREADABLE as error:
+            raise CorpusError(
+                f"{path} is damaged or cut short ({error}): fetch it again."
+            ) from error
+    if not files:
+        raise CorpusError(f"{source} holds no file of the corpus: give the corpus as released.")
+    return files
+
+
+def _wanted_files(
+    name: str, stream: BinaryIO, wanted: re.Pattern[str], depth: int = 0
+) -> Iterator[tuple[str, File]]:
+    """Yields the part of the path that `wanted` matches, and the file: this file or those in it."""
+    if match := wanted.search(name):
+        data = stream.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise CorpusError(f"{name} is longer than {MAX_FILE_BYTES:,} bytes, which is refused.")
+        yield match[0], File(name, data)
+    elif name.endswith(ARCHIVES):
+        if depth == MAX_ARCHIVE_DEPTH:
+            raise CorpusError(f"{name} is too deep in archives of archives, which is refused.")
+        for inner, content in _members(name, stream):
+            yield from _wanted_files(inner, content, wanted, depth + 1)
+
+
+def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, BinaryIO]]:
+    """Yields the path and content of each file in an archive."""
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(stream) as archive:
+            for member in archive.infolist():
+                path = _path(name, member.filename)
+                if not member.is_dir() and not member.filename.startswith("__MACOSX/"):
+                    with archive.open(member) as content:
+                        yield path, content
+    elif name.endswith(".tar"):
+        with tarfile.open(fileobj=stream, mode="r:") as archive:
+            for member in archive:
+                path = _path(name, member.name)
+                if member.isreg():
+                    yield path, archive.extractfile(member)
+    else:
+        inner = name.removesuffix(".gz").removesuffix(".tgz")
+        with gzip.open(stream) as content:
+            yield inner + ".tar" * name.endswith(".tgz"), content
+            while content.read(1 << 20):
+                pass  # the checksum stands at the end
+
+
+def _path(archive: str, member: str) -> str:
+    """Returns the path of an archive's member; refuses one that leads out of the archive."""
+    path = PurePosixPath(member.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise CorpusError(
+            f"{archive} has a member whose name leads out of it, {member!r}, which is refused."
+        )
+    return f"{archive}/{path}"
+
+
+def read_index(folder: str | os.PathLike, name: str) -> list[str]:
+    """Reads the names in one of BLURB's lists: one a line, or all in one line between commas.
+
+    Args:
+      folder: of the list.
+      name: of the list's file.
+
+    Raises:
+      CorpusError: it cannot be read.
+    """
+    path = Path(folder, name)
+    try:
+        text = File(str(path), path.read_bytes()).text()
+    except OSError as error:
+        raise CorpusError(
+            f"{path} cannot be read ({storage.reason(error)}): give a list that can, of BLURB's "
+            "with --index the folder of this corpus in `indexing` of its data_generation.tar.gz."
+        ) from error
+    return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]
+
+
+def offset(text: str) -> int:
+    """Reads an offset, 1 to 9 digits; returns -1 for anything else."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1

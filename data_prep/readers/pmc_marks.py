@@ -1,0 +1,116 @@
+"""Drops raised citation numbers and footnote marks from the text of PMC's articles.
+
+Beside its word such a mark would be read as part of it ("shown1,2").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from lxml import etree
+
+MARKS = ("bibr", "fn", "table-fn")
+# The characters that may stand between two marks, and beside them in one superscript.
+BETWEEN = re.compile(r"[\s,;\u2010-\u2015\u2212-]*")
+BESIDES = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
+# The last character of a word or of the sign behind it.
+_ENDS = re.compile(r"[\w.,;:?!%)\]]")
+NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
+
+
+def drop_marks(part: etree._Element) -> None:
+    """Empties raised citation numbers and footnote marks, and what separates them.
+
+    Args:
+      part: of an article; it is changed in place.
+    """
+    dropped = _empty_marks(part)
+    for mark in dropped:
+        _close_gap(mark, dropped)
+    if dropped:
+        _part_words(part, dropped)
+
+
+def _empty_marks(part: etree._Element) -> dict[etree._Element, None]:
+    """Empties the marks, and the superscripts that held only marks; returns the emptied elements.
+
+    Returns:
+      The elements as keys, in order: those in line first, then the superscripts.
+    """
+    dropped: dict[etree._Element, None] = {}
+    raised: dict[etree._Element, None] = {}  # superscripts with marks, in order
+    for xref in list(part.iter("xref")):
+        if xref.get("ref-type") not in MARKS or part not in xref.iterancestors():
+            continue  # the latter: it was in a mark that is empty now
+        sup = next(xref.iterancestors("sup", "p"), None)
+        if sup is not None and sup.tag == "sup":
+            xref.clear(keep_tail=True)
+            raised[sup] = None
+        elif _holds_only_sup(xref) or _is_glued(xref, dropped):
+            xref.clear(keep_tail=True)
+            dropped[xref] = None
+    for sup in raised:
+        if BESIDES.fullmatch("".join(sup.itertext())):
+            sup.clear(keep_tail=True)
+            dropped[sup] = None
+    return dropped
+
+
+def _close_gap(mark: etree._Element, dropped: Container[etree._Element]) -> None:
+    """Removes what separated an emptied mark from the one before it, or from the text before it."""
+    before, between = mark.getprevious(), None
+    if before is not None and before.tag == "sup" and before not in dropped:
+        before, between = before.getprevious(), before
+    if before in dropped and BETWEEN.fullmatch(_text_after(before, between)):
+        before.tail = None
+        if between is not None:
+            between.clear()
+    elif (mark.tail or "")[:1] in tuple(".,;:)"):  # "shown <sup>1</sup>."
+        if before is None:
+            parent = mark.getparent()
+            parent.text = (parent.text or "").rstrip()
+        elif between is None:
+            before.tail = (before.tail or "").rstrip()
+
+
+def _text_after(element: etree._Element, sup: etree._Element | None) -> str:
+    """Returns the text after an element, to the end of the text after a superscript, if any."""
+    text = element.tail or ""
+    if sup is not None:
+        text += "".join(sup.itertext()) + (sup.tail or "")
+    return text
+
+
+def _part_words(part: etree._Element, dropped: Container[etree._Element]) -> None:
+    """Puts a space where nothing but an emptied mark parted two words."""
+    last, after_mark = "", False
+    for event, element in etree.iterwalk(part, events=("start", "end")):
+        if event == "end" and element is part:
+            break  # its tail is not its text
+        after_mark |= event == "start" and element in dropped
+        attribute = "text" if event == "start" else "tail"
+        if content := getattr(element, attribute):
+            if after_mark and _ENDS.fullmatch(last) and content[0].isalnum():
+                setattr(element, attribute, f" {content}")
+            last, after_mark = content[-1], False
+
+
+def _holds_only_sup(xref: etree._Element) -> bool:
+    """Returns True if a reference holds superscripts, and no other text or markup."""
+    return (
+        len(xref) > 0
+        and not (xref.text or "").strip()
+        and all(child.tag == "sup" and not (child.tail or "").strip() for child in xref)
+    )
+
+
+def _is_glued(xref: etree._Element, dropped: Container[etree._Element]) -> bool:
+    """Returns True for a number or sign that follows a word or a mark without a space."""
+    before = xref.getprevious()
+    if before is None:
+        left = xref.getparent().text or ""
+    else:
+        left = before.tail or "".join(before.itertext())
+    glued = left[-1:].isalnum() or (before in dropped and not left)
+    return glued and NOTE_MARK.fullmatch("".join(xref.itertext())) is not None

@@ -1,0 +1,207 @@
+"""Reads the paragraphs of a part of a PMC article, as a reader sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lxml import etree
+
+from data_prep.readers import pmc_marks
+from tfbio.formats.markup import BadFile, text
+
+PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
+
+# The depth of sections, boxes, lists and tables in each other. Those of the tests reach 11.
+MAX_DEPTH = 60
+
+# The elements that no reader sees, or sees beside the text.
+LEFT_OUT = (
+    *("ref-list", "fn", "fn-group", "table-wrap-foot", "sig-block", "attrib", "permissions"),
+    *("label", "object-id", "sec-meta", "kwd-group", "subj-group", "index-term"),
+    *("tex-math", "graphic", "inline-graphic", "alt-text", "long-desc", "glyph-data"),
+)
+# Text on the two sides of these is not one sentence.
+BLOCKS = (
+    *("p", "sec", "title", "subtitle", "caption", "list", "list-item", "disp-quote", "statement"),
+    *("def-list", "def-item", "term", "def", "speech", "speaker", "verse-group", "verse-line"),
+    *("table", "table-wrap", "fig", "boxed-text", "supplementary-material", "array"),
+    *("fig-group", "table-wrap-group", "chem-struct-wrap", "media"),
+)
+# Blocks that stand in a paragraph and are no part of it.
+FLOATS = BLOCKS[-10:]
+# A table's rows and a box's paragraphs are not its caption.
+CAPTIONED = tuple(set(FLOATS) - {"table", "array", "boxed-text"})
+SECTIONS = ("sec", "boxed-text", "statement")
+# Elements that introduce the paragraph after them: a term its definition, a speaker the speech.
+LEADS = ("term", "speaker")
+
+# PMC's words for the link to a supplement, the same in every article.
+DOWNLOAD = re.compile(r"\(?Click here for (?:additional data )?file\.?\)?", re.IGNORECASE)
+
+
+class Paragraph(NamedTuple):
+    """Holds a paragraph as a reader sees it.
+
+    Attributes:
+      section: the titles of the sections around it, joined with " > "; "" outside of them.
+      kind: "paragraph"; "caption", a title or paragraph of a figure's, table's or supplement's
+        caption; or "table", the cells of one row, joined with " | ".
+      text: in one line, never empty.
+    """
+
+    section: str
+    kind: str
+    text: str
+
+
+def clean(part: etree._Element) -> None:
+    """Empties the elements of a part of an article that are not its text.
+
+    Args:
+      part: of an article; it is changed in place.
+    """
+    etree.strip_elements(part, *LEFT_OUT, with_tail=False)
+    for alternatives in part.iter("alternatives"):
+        shown = [child for child in alternatives if "".join(child.itertext()).strip()]
+        for child in shown[1:]:
+            child.clear(keep_tail=True)
+    pmc_marks.drop_marks(part)
+
+
+def read(part: etree._Element) -> list[Paragraph]:
+    """Reads the paragraphs of a part of an article, in reading order.
+
+    Args:
+      part: cleaned; its tree is used up.
+
+    Raises:
+      BadFile: sections, lists and tables are nested deeper than `MAX_DEPTH`.
+    """
+    paragraphs: list[Paragraph] = []
+    _walk(part, "", PARAGRAPH, paragraphs, 0)
+    return paragraphs
+
+
+def _walk(
+    element: etree._Element, section: str, kind: str, paragraphs: list[Paragraph], depth: int
+) -> None:
+    """Appends the paragraphs in an element to `paragraphs`, in reading order."""
+    if depth > MAX_DEPTH:
+        raise BadFile(f"its sections, lists and tables are nested deeper than {MAX_DEPTH}.")
+    if element.tag in ("table", "array"):
+        return _rows(element, section, paragraphs, depth)
+    if element.tag in CAPTIONED:
+        kind = CAPTION
+    if _is_flat(element):
+        return _append(element, section, kind, paragraphs)
+    floats = _take_floats(element) if element.tag == "p" else []
+    heading = _take_heading(element) if element.tag in SECTIONS else ""
+    inner = " > ".join(filter(None, (section, heading))) if heading else section
+    before = len(paragraphs)
+    _walk_children(element, inner, kind, paragraphs, depth)
+    for float_ in floats:
+        _walk(float_, inner, kind, paragraphs, depth + 1)
+    if heading and len(paragraphs) == before:
+        paragraphs.append(Paragraph(section, kind, heading))  # no paragraph has it as its section
+
+
+def _take_floats(paragraph: etree._Element) -> list[etree._Element]:
+    """Takes figures, tables and the like out of a paragraph, which they do not interrupt."""
+    floats = [f for f in paragraph.iterdescendants(*FLOATS) if not _is_inside(f, paragraph)]
+    for float_ in floats:
+        hole = etree.Element("named-content")
+        hole.tail = float_.tail
+        if (hole.tail or "")[:1].isalnum():
+            hole.tail = " " + hole.tail
+        float_.getparent().replace(float_, hole)
+    return floats
+
+
+def _take_heading(section: etree._Element) -> str:
+    """Empties the title of a section, and returns its text; "" if there is none."""
+    title = section.find("title")
+    if title is None:
+        title = section.find("caption/title")
+    if title is None:
+        return ""
+    heading = text(title)
+    title.clear(keep_tail=True)
+    return heading
+
+
+def _walk_children(
+    element: etree._Element, section: str, kind: str, paragraphs: list[Paragraph], depth: int
+) -> None:
+    """Appends the paragraphs in the children of an element, and in the text between them."""
+    lead = ""
+    # The text between two blocks is a paragraph, whatever its tags are.
+    run = etree.Element("p")
+    run.text = element.text
+    for child in list(element):
+        if child.tag not in BLOCKS and _is_flat(child):
+            run.append(child)
+            continue
+        _append(run, section, kind, paragraphs)
+        run = etree.Element("p")
+        run.text, child.tail = child.tail, None
+        first = len(paragraphs)
+        _walk(child, section, kind, paragraphs, depth + 1)
+        if child.tag in LEADS:
+            lead = " ".join([lead, _joined(paragraphs[first:], section)]).strip()
+            del paragraphs[first:]
+        elif lead and len(paragraphs) > first:
+            led = paragraphs[first]
+            paragraphs[first] = led._replace(text=f"{lead}: {led.text}")
+            lead = ""
+    _append(run, section, kind, paragraphs)
+    if lead:
+        paragraphs.append(Paragraph(section, kind, lead))
+
+
+def _is_flat(element: etree._Element) -> bool:
+    """Returns True if an element holds no markup but inline markup."""
+    return not len(element) or next(element.iterdescendants(*BLOCKS), None) is None
+
+
+def _is_inside(float_: etree._Element, paragraph: etree._Element) -> bool:
+    """Returns True if a float of a paragraph stands in another float of the paragraph."""
+    outer = next(float_.iterancestors(paragraph.tag, *FLOATS))
+    while outer is not paragraph and outer.tag == paragraph.tag:
+        outer = next(outer.iterancestors(paragraph.tag, *FLOATS))
+    return outer is not paragraph
+
+
+def _append(run: etree._Element, section: str, kind: str, paragraphs: list[Paragraph]) -> None:
+    """Appends the text of inline markup as a paragraph, unless it is empty."""
+    if len(run) or run.text:
+        content = text(run)
+        if content and not (kind == CAPTION and DOWNLOAD.fullmatch(content)):
+            paragraphs.append(Paragraph(section, kind, content))
+
+
+def _joined(paragraphs: Sequence[Paragraph], section: str) -> str:
+    """Joins the text of paragraphs, with the titles of the sections that begin among them."""
+    words, before = [], section
+    for paragraph in paragraphs:
+        if paragraph.section not in (section, before):
+            words.append(paragraph.section.removeprefix(section).removeprefix(" > "))
+        words.append(paragraph.text)
+        before = paragraph.section
+    return " ".join(words)
+
+
+def _rows(table: etree._Element, section: str, paragraphs: list[Paragraph], depth: int) -> None:
+    """Appends each row of a table as a paragraph."""
+    for row in table.iterdescendants("tr", "row"):
+        if next(row.iterancestors("table", "array")) is not table:
+            continue  # a table in a cell is read with its cell
+        cells = []
+        for cell in row:
+            inside: list[Paragraph] = []
+            _walk(cell, section, TABLE, inside, depth + 1)
+            cells.append(_joined(inside, section))
+        content = " | ".join(filter(None, cells))
+        if content:
+            paragraphs.append(Paragraph(section, TABLE, content))

@@ -1,0 +1,61 @@
+"""Defines the flags that all stages have, and prints their lines."""
+
+from __future__ import annotations
+
+from absl import flags
+
+from data_prep.running import pipeline
+
+
+def define_common_flags(runs_beam: bool = True) -> None:
+    """Defines the flags that mean the same in every stage.
+
+    Args:
+      runs_beam: also define those that say where a Beam pipeline runs.
+    """
+    flags.DEFINE_bool("overwrite", False, "Replace finished output that has other settings.")
+    if runs_beam:
+        flags.DEFINE_integer(
+            "workers", 0, "Worker processes of the local runner; 0: one a core.", lower_bound=0
+        )
+        flags.DEFINE_string(
+            "runner",
+            "local",
+            "Where to run: local, or a Beam runner such as FlinkRunner, SparkRunner, "
+            "DataflowRunner or PortableRunner, followed by Beam's own flags.",
+        )
+
+
+def leave_beam_flags(argv: list[str]) -> list[str]:
+    """Parses the command line for absl, and leaves the flags that are Beam's.
+
+    Args:
+      argv: the command line, the program's name first.
+
+    Returns:
+      The program's name and the flags that absl does not know.
+
+    Raises:
+      UsageError: Beam does not know one of them either, or not the runner. So the command ends
+        before anything is reused or removed.
+    """
+    rest = flags.FLAGS(argv, known_only=True)
+    if flags.FLAGS.runner == "local":
+        pipeline.check_flags(rest[1:])
+    else:
+        pipeline.check_runner(flags.FLAGS.runner)
+    return rest
+
+
+def runner(argv: list[str]) -> pipeline.Runner:
+    """Returns the runner that the flags name.
+
+    Args:
+      argv: the program's name and the flags for Beam, from `leave_beam_flags`.
+    """
+    return pipeline.Runner(flags.FLAGS.runner, flags.FLAGS.workers, tuple(argv[1:]))
+
+
+def say(message: str) -> None:
+    """Prints a line for the user at once."""
+    print(message, flush=True)

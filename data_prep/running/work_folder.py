@@ -1,0 +1,200 @@
+"""Reuses a stage's finished output, and keeps the finished parts of an interrupted run.
+
+A stage writes into its output folder. While it runs, `.work/` in that folder holds its settings and
+one small file for each finished step. A run that finds a `.work/` with its own settings continues
+it; any other starts anew. The manifest is written last, then `.work/` is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from data_prep.running import left_out
+from tfbio.base import storage
+from tfbio.base.manifests import MANIFEST, Manifest, load_manifest, verify, write_manifest
+from tfbio.base.shards import DataError, Shard
+
+WORK = ".work"
+
+# The names of the stages' shards.
+_SHARD = re.compile(r"(documents|train|heldout)-\d{5}(-of)?-\d{5}\.tfrecord")
+
+
+def finished(
+    manifest_path: str | os.PathLike, kind: str, settings: dict[str, Any], overwrite: bool
+) -> Manifest | None:
+    """Returns the manifest of a stage's finished output, if it has the same settings.
+
+    Args:
+      manifest_path: where the stage writes its manifest.
+      kind: what the stage makes, such as "documents".
+      settings: what the output depends on, by name; values that JSON can hold.
+      overwrite: replace finished output, whatever its settings.
+
+    Returns:
+      The manifest; None if there is work to do.
+
+    Raises:
+      DataError: the output has other settings, or some of it is damaged; or, also with
+        `overwrite`, it is another stage's.
+    """
+    path = storage.at(manifest_path)
+    if not path.exists():
+        return None
+    if overwrite:
+        present = kind
+        with suppress(OSError, ValueError, AttributeError, RecursionError):  # it is replaced
+            present = json.loads(path.read_text(encoding="utf-8")).get("kind", kind)
+        if present != kind:
+            raise DataError(
+                f"{path.parent} holds {present}, which {kind} do not replace: give another "
+                "--output."
+            )
+        return None
+    manifest = load_manifest(path, kind)
+    for name, value in _as_json(settings).items():
+        before = manifest.settings.get(name)
+        if before != value:
+            raise DataError(
+                f"{path.parent} holds {kind} made with {name}={_brief(before)}, not "
+                f"{_brief(value)}: add --overwrite to replace them, or give another --output."
+            )
+    verify(path.parent, manifest)
+    if path.name == MANIFEST:
+        # The run may have been killed after it wrote the manifest.
+        _remove_leftovers(path.parent)
+    return manifest
+
+
+def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bool) -> Path:
+    """Opens a stage's working folder: an interrupted run's with the same settings, or a new one.
+
+    Before it makes a new one it removes an earlier run's output: the manifest first, so that the
+    folder never looks finished with another run's shards in it.
+
+    Args:
+      folder: the output folder.
+      settings: what the output depends on, by name; values that JSON can hold.
+      overwrite: replace finished output.
+
+    Returns:
+      The path of the working folder.
+
+    Raises:
+      DataError: the output folder cannot be written.
+    """
+    folder = storage.at(folder)
+    work = folder / WORK
+    text = json.dumps(_as_json(settings), sort_keys=True)
+    try:
+        replaced = overwrite and (folder / MANIFEST).exists()
+        resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text
+    except OSError:
+        resumes = False
+    try:
+        if not resumes:
+            (folder / MANIFEST).unlink(missing_ok=True)
+            for shard in folder.iterdir() if folder.is_dir() else ():
+                if _SHARD.fullmatch(shard.name) or shard.name == left_out.FILE:
+                    shard.unlink()
+            storage.remove_folder(work)
+            work.mkdir(parents=True)
+            storage.write_text(work / "settings.json", text)
+    except OSError as error:
+        raise DataError(f"cannot write to {folder}: {storage.reason(error)}.") from error
+    return work
+
+
+def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
+    """Ends a stage: writes its manifest, and removes the working folder.
+
+    Args:
+      folder: the output folder.
+      manifest: describes the output; None: the stage failed.
+    """
+    folder = storage.at(folder)
+    if manifest is not None:
+        write_manifest(folder / MANIFEST, manifest)
+    _remove_leftovers(folder)
+    if manifest is None and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for pattern in ("*.tfrecord.*.tmp", "*.json.*.tmp", "*.jsonl.*.tmp"):
+        for leftover in folder.glob(pattern):
+            leftover.unlink(missing_ok=True)
+    storage.remove_folder(folder / WORK)
+
+
+def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
+    """Notes in the working folder that a step is finished.
+
+    Args:
+      work: the working folder.
+      name: of the step.
+      content: what later steps need to know of it, as JSON can hold it.
+    """
+    storage.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
+
+
+def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
+    """Returns the note of one step, or None if it is not finished.
+
+    Args:
+      work: the working folder.
+      name: of the step.
+    """
+    try:
+        return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
+    except OSError:
+        return None
+
+
+def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
+    """Returns the notes of finished steps, in order of name.
+
+    Args:
+      work: the working folder.
+      prefix: of the steps' names.
+    """
+    return [json.loads(path.read_text(encoding="utf-8")) for path in step_files(work, prefix)]
+
+
+def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
+    """Returns True if an interrupted run finished a shard, and its file has not changed since.
+
+    A shard that was noted without a hash has no file.
+
+    Args:
+      folder: the output folder.
+      shard_file: the name of the shard's file, and of its step.
+    """
+    try:
+        written = Shard(**read_step(storage.at(folder, WORK), shard_file)["shard"]).sha256
+        return not written or storage.sha256_of(storage.at(folder, shard_file)) == written
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def step_files(work: str | os.PathLike, prefix: str) -> list[Path]:
+    """Returns the files of the notes of finished steps, in order of name.
+
+    Args:
+      work: the working folder.
+      prefix: of the steps' names.
+    """
+    return sorted(storage.at(work).glob(f"{prefix}*.json"))
+
+
+def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(settings))
+
+
+def _brief(value: Any) -> str:
+    return left_out.cut(value if isinstance(value, str) else json.dumps(value), 200)

@@ -1,0 +1,209 @@
+"""Reads the ids and the texts of benchmarks, for `exclusion.py`.
+
+The content of a file decides how it is read. Ids are taken only where the file says plainly that
+they are PMIDs: the first column of a table may hold any number, and an article that is missed there
+is matched by its text. PMIDs are:
+
+*   all numbers of a file that holds nothing else (also `PMID:123`, `PMC123`, `123.txt`);
+*   `123|t|`, `123|a|` (PubTator); `-DOCSTART- (123)` (EBM-PICO; JNLPBA's, without parentheses, are
+    other numbers); `123.T1.T2` in a line's first column (ChemProt); `123_s0` in the last (HoC);
+*   in JSON, a key whose value has `CONTEXTS` or is yes, no or maybe (PubMedQA), the values of
+    `pmid`, and addresses of PubMed pages (BioASQ).
+
+Every other text of a file is one that articles must not contain: each sentence of files with one
+token a line, each column of other lines, each string of JSON, each text of XML.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from lxml import etree
+
+from tfbio.base import cli
+from tfbio.formats import markup
+
+# The largest file that is unpacked; benchmarks are a hundred times smaller.
+_LARGEST = 1 << 30
+
+_LISTED_ID = re.compile(
+    r"(?:pmid:)?(?:\w+/)*([0-9]{1,8})(?:\.txt|\.n?xml)?|(?:pmcid:)?PMC([0-9]{1,9})", re.I
+)
+_LINE_ID = re.compile(
+    r"([0-9]{1,8})\|[at]\||([0-9]{1,8})\.T\d+\.T\d+\t|[^\n]*\t([0-9]{1,8})_s\d+\s*$"
+)
+_DOCUMENT = "-DOCSTART-"
+_DOCUMENT_ID = re.compile(r"-DOCSTART- \(([0-9]{1,8})\)")
+_TAG = re.compile(r"[BILOUES](-\S+)?")
+_PAGE = re.compile(
+    r"https?://(?:www\.)?(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/([0-9]{1,8})/?"
+)
+_BRACKET = re.compile(r"-[LR][RSC]B-")
+
+
+def read(data: bytes) -> tuple[set[str], set[str]]:
+    """Reads the ids and the texts of one file, as this module's head defines them.
+
+    Args:
+      data: the file's content.
+
+    Returns:
+      The ids, as in "123" and "PMC123", and the texts.
+
+    Raises:
+      RecursionError: its JSON is nested too deep.
+    """
+    text = data.decode("utf-8-sig", errors="replace")
+    beginning = text.lstrip()[:1]
+    if beginning in ("{", "[") and (values := _json_values(text)):
+        return _read_json(values)
+    if beginning == "<" and (texts := _xml_texts(data)) is not None:
+        return set(), texts
+    items = [_LISTED_ID.fullmatch(item) for item in re.split(r"[\s,;]+", text.strip())]
+    if all(items):
+        return {item[1] or f"PMC{item[2]}" for item in items}, set()
+    lines = text.splitlines()
+    return _read_tokens(lines) if _has_tags(lines) else _read_lines(lines)
+
+
+def members(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yields the name and content of every text file in a file, folder or archive.
+
+    Args:
+      path: of the file, folder or archive.
+
+    Raises:
+      UserError: the path does not exist, or a file cannot be read or is too large.
+    """
+    if not os.path.exists(path):
+        raise cli.UserError(f"--exclude: {path} does not exist.")
+    inside = sorted(Path(path).rglob("*")) if os.path.isdir(path) else [Path(path)]
+    for file in inside:
+        if file.is_file():
+            try:
+                with open(file, "rb") as stream:
+                    yield from _unpacked(str(file), _read_all(stream, str(file)))
+            except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise cli.UserError(f"--exclude: {file} cannot be read ({reason}).") from error
+
+
+def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yields a file's name and content, or those of the files in it, in memory only."""
+    if data.startswith(b"\x1f\x8b"):
+        with gzip.open(io.BytesIO(data)) as stream:
+            yield from _unpacked(name, _read_all(stream, name))
+    elif data.startswith(b"PK\x03\x04"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for item in archive.infolist():
+                if not item.is_dir():
+                    with archive.open(item) as stream:
+                        inner = f"{name}/{item.filename}"
+                        yield from _unpacked(inner, _read_all(stream, inner))
+    elif data[257:262] == b"ustar":
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for item in archive:
+                if item.isfile():
+                    inner = f"{name}/{item.name}"
+                    yield from _unpacked(inner, _read_all(archive.extractfile(item), inner))
+    elif b"\0" not in data and not data.startswith(b"%PDF"):
+        yield name, data
+
+
+def _read_all(stream, name: str) -> bytes:
+    # In parts: to read so much at once takes the memory for it, however small the file is.
+    parts, size = [], 0
+    while size <= _LARGEST and (part := stream.read(1 << 20)):
+        parts.append(part)
+        size += len(part)
+    if size > _LARGEST:
+        raise cli.UserError(
+            f"--exclude: {name} is larger than 1 GiB: give a benchmark's own files."
+        )
+    return b"".join(parts)
+
+
+def _has_tags(lines: Sequence[str]) -> bool:
+    """Returns True for lines of one token each, with a tag such as B, I-PAR or O at the end."""
+    rows = [line.split() for line in lines[:2000] if line.strip() and _DOCUMENT not in line]
+    tagged = sum(len(row) > 1 and bool(_TAG.fullmatch(row[-1])) for row in rows)
+    return bool(rows) and tagged >= 0.95 * len(rows)
+
+
+def _json_values(text: str) -> list:
+    """Parses a text as JSON, or as one JSON value a line; returns [] if it is neither."""
+    with contextlib.suppress(ValueError):
+        return [json.loads(text)]
+    with contextlib.suppress(ValueError):
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return []
+
+
+def _xml_texts(data: bytes) -> set[str] | None:
+    """Returns the texts of a file of XML, and its attributes named "text"; None if it is no XML."""
+    try:
+        parser = etree.XMLParser(**markup.SAFE)
+        root = etree.parse(markup.Entities(io.BytesIO(data)), parser).getroot()
+    except etree.XMLSyntaxError:
+        return None
+    return {
+        part or "" for e in root.iter(etree.Element) for part in (e.text, e.tail, e.get("text"))
+    }
+
+
+def _read_tokens(lines: Iterable[str]) -> tuple[set[str], set[str]]:
+    ids, texts = set(), set()
+    sentence: list[str] = []
+    for line in (*lines, ""):
+        if line.startswith(_DOCUMENT):
+            ids |= set(_DOCUMENT_ID.findall(line))
+        elif line.strip():
+            sentence.append(line.split()[0])
+        elif sentence:
+            # The Penn treebank's names for brackets.
+            texts.add(_BRACKET.sub(" ", " ".join(sentence)))
+            sentence = []
+    return ids, texts
+
+
+def _read_lines(lines: Iterable[str]) -> tuple[set[str], set[str]]:
+    ids, texts = set(), set()
+    for line in lines:
+        if match := _LINE_ID.match(line):
+            ids.add(match[match.lastindex])
+        texts.update(line[match.end() :].split("\t") if match and match[1] else line.split("\t"))
+    return ids, texts
+
+
+def _read_json(values: list) -> tuple[set[str], set[str]]:
+    ids, texts = set(), set()
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            page = _PAGE.fullmatch(value)
+            ids.update(page.groups() if page else ())
+            texts.add(value)
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                values.append(inner)
+                answer = inner in ("yes", "no", "maybe")
+                if answer or (isinstance(inner, dict) and "CONTEXTS" in inner):
+                    named = [key]
+                elif key.lower() in ("pmid", "pmids", "pubmed_id"):
+                    named = inner if isinstance(inner, list) else [inner]
+                else:
+                    named = []
+                ids.update(item for item in map(str, named) if re.fullmatch("[0-9]{1,8}", item))
+    return ids, texts

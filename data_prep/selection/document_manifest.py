@@ -1,0 +1,137 @@
+"""Checks that all texts of the input are accounted for, and writes the documents' manifest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from data_prep.running import command, left_out, work_folder
+from data_prep.selection import units
+from tfbio.base import storage
+from tfbio.base.manifests import Manifest
+from tfbio.base.shards import DataError, Shard
+
+
+class Inputs(NamedTuple):
+    """Holds the number of input files, and of the inputs that they were divided into."""
+
+    files: int
+    inputs: int
+
+
+def finish(
+    output: str, work: Path, inputs: Inputs, settings: dict[str, Any], strict: bool
+) -> Manifest:
+    """Checks that all texts are accounted for, writes the manifest, and ends the stage.
+
+    Args:
+      output: the output folder.
+      work: the working folder.
+      inputs: how many there were.
+      settings: for the manifest.
+      strict: whether bad input is fatal.
+
+    Returns:
+      The manifest.
+
+    Raises:
+      DataError: bad input is fatal, no text is left, or a text is not accounted for.
+    """
+    notes = work_folder.read_steps(work, "input")
+    written = work_folder.read_steps(work, "documents")
+    problems = [units.sentence_of(problem) for note in notes for problem in note["problems"]]
+    counts: Counter[str] = Counter(input_files=inputs.files)
+    for note in (*notes, *written):
+        counts.update(note["counts"])
+    reasons: Counter[str] = Counter()
+    for note in written:
+        reasons.update(note["left_out"])
+    try:
+        check_problems(problems, counts, strict)
+    except DataError:
+        work_folder.close_work(output, None)
+        raise
+    expected = sum(note["shards"] for note in notes)
+    if len(notes) != inputs.inputs or len(written) != expected:
+        # A shared file system may show late what other machines wrote.
+        raise DataError(
+            f"{len(written)} of {expected} shards are to be seen in {output}: run the same command "
+            "again; it continues."
+        )
+    texts = sum(counts[kind] for kind in ("citation", "abstract", "body", "other_abstract"))
+    if not counts["documents"]:
+        work_folder.close_work(output, None)
+        raise DataError(
+            f"nothing is left of {texts} texts in {inputs.files} input files: "
+            + (", ".join(f"{name} {n}" for name, n in reasons.items() if n) or "they are empty")
+            + "."
+        )
+    lines = _write_left_out(output, work, notes)
+    bad = counts["bad_input_files"] + counts["bad_parts"]
+    if not texts == counts["documents"] + reasons.total() == counts["documents"] + lines - bad:
+        raise DataError(
+            f"{output}: {texts} texts were read, {counts['documents']} written and "
+            f"{reasons.total()} left out, of which {left_out.FILE} has {lines - bad}: remove the "
+            "folder, run the same command again, and report it if this is said again."
+        )
+    manifest = Manifest(
+        "documents",
+        settings,
+        dict(counts) | {"left_out": dict(reasons)},
+        [Shard(**note["shard"]) for note in written if note["shard"]["records"]],
+        problems,
+    )
+    work_folder.close_work(output, manifest)
+    return manifest
+
+
+def check_problems(problems: Sequence[str], counts: dict[str, int], strict: bool) -> None:
+    """Prints each problem of the input.
+
+    Args:
+      problems: a sentence for each.
+      counts: how many files there were, and how many files and parts were bad.
+      strict: whether any bad input is fatal, not only all of it.
+
+    Raises:
+      DataError: bad input is fatal.
+    """
+    for problem in problems:
+        command.say(f"left out {problem}")
+    bad, files = counts.get("bad_input_files", 0), counts["input_files"]
+    if problems and (strict or bad == files):
+        why = "and --strict is set" if strict else "and no other input was good"
+        parts = f", and {count} parts of others," if (count := counts.get("bad_parts", 0)) else ""
+        more = f" And {len(problems) - 1} more, which are listed above." if problems[1:] else ""
+        raise DataError(
+            f"{bad} of {files} input files{parts} could not be used, {why}: {problems[0]}{more}"
+        )
+
+
+def _write_left_out(output: str, work: Path, notes: Sequence[dict[str, Any]]) -> int:
+    """Joins the units' lists of texts left out, and adds the problems, in the order of the input.
+
+    Args:
+      output: the output folder.
+      work: the working folder.
+      notes: of each input, from `units.read_input`.
+
+    Returns:
+      The number of lines.
+    """
+    lines = 0
+    with storage.written_whole(storage.at(output, left_out.FILE)) as stream:
+        for index, note in enumerate(notes):
+            for file, part, sentence in note["problems"]:
+                reason = "bad_part" if part else "bad_input_file"
+                stream.write(left_out.line(part, file, reason, sentence))
+                lines += 1
+            for unit in units.numbers_of(index, note):
+                part = storage.at(work, units.left_out_file(unit))
+                if part.exists():  # a unit of deletions alone has none
+                    content = part.read_bytes()
+                    stream.write(content)
+                    lines += content.count(b"\n")
+    return lines

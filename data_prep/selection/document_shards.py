@@ -1,0 +1,133 @@
+"""Writes the kept texts of a unit as documents with sentences: one shard for each unit.
+
+This is the last step of the pipeline of `data_prep.documents`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import threadpoolctl
+
+from data_prep.running import left_out, work_folder
+from data_prep.running.garbage_collection import rare_garbage_collection
+from data_prep.selection import duplicates, kept_texts, units, versions
+from data_prep.sentences import splitters
+from tfbio.base import storage
+from tfbio.base.document_records import Document
+from tfbio.base.shards import Shard, read_shard, write_shard
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """Tells a worker how to write shards.
+
+    Attributes:
+      output: the output folder.
+      splitter: name of the sentence splitter.
+      strict: write nothing if an input has a problem.
+    """
+
+    output: str
+    splitter: str
+    strict: bool
+
+
+def write(
+    group: tuple[int, dict[str, Iterable[bytes]]], problems: Sequence[str], writer: Writer
+) -> None:
+    """Writes the documents of one unit, in their order, unless they are there already.
+
+    Notes in the working folder the shard, the counts of documents, sentences and words, and how
+    many texts were left out for which reason; writes the unit's part of the list of these.
+
+    Args:
+      group: the unit; "newest", its `versions.ROW`s with their verdicts, and "duplicates",
+        `duplicates.DUPLICATE` rows, as bytes.
+      problems: of all inputs.
+      writer: how to write.
+    """
+    if problems and writer.strict:
+        return  # the run fails
+    unit, decided = group
+    work, file = storage.at(writer.output, work_folder.WORK), units.shard_file(unit)
+    if work_folder.shard_is_done(writer.output, file):
+        return
+    rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
+    alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.DUPLICATE)
+    alike = duplicates.merge([alike])
+    texts = set(kept_texts.texts_of(rows[rows["reason"] == 0]).tolist())
+    texts -= set(alike["row"].tolist())
+
+    unit_file = units.unit_file(work, unit, "tfrecord")
+    everything = int(units.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
+    stored = read_shard(work, Shard(unit_file.name, everything, 0, ""))
+    documents = [Document.parse(record) for record in stored]
+    names = json.loads(units.unit_file(work, unit, "names.json").read_text(encoding="utf-8"))
+    reasons: Counter[str] = Counter()
+    with storage.written_whole(storage.at(work, units.left_out_file(unit))) as stream:
+        for id_, source, reason in _left_out(rows, alike, documents, names):
+            reasons[reason] += 1
+            stream.write(left_out.line(id_, source, reason))
+    kept = [document for text, document in enumerate(documents) if text in texts]
+    counts: Counter[str] = Counter()
+    shard = Shard(file, 0, 0, "")
+    if kept:
+        split = _split(kept, writer.splitter, counts)
+        with rare_garbage_collection():
+            shard = write_shard(storage.at(writer.output, file), (d.serialize() for d in split))
+    note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": reasons}
+    work_folder.write_step(work, file, note)
+    unit_file.unlink()
+
+
+def _left_out(
+    rows: np.ndarray,
+    alike: np.ndarray,
+    documents: Sequence[Document],
+    names: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, str, str]]:
+    """Yields (id, file, reason) for each text of a unit that is left out, in their order."""
+    exact = dict(zip(alike["row"].tolist(), alike["exact"].tolist(), strict=True))
+    rows = rows[np.argsort(rows["row"])]
+    columns = (rows[name].tolist() for name in ("row", "first", "texts", "reason"))
+    for row, first, texts, reason in zip(*columns, strict=True):
+        id_, file = names[row]
+        ids = [document.id for document in documents[first : first + texts]]
+        if reason:
+            # The other abstracts of a citation that lost to a newer one are left out with it.
+            for left in ids or [id_]:
+                yield left, file, versions.VERDICTS[reason]
+            continue
+        for text, left in enumerate(ids, start=first):
+            if text in exact:
+                yield left, file, "exact_duplicate" if exact[text] else "near_duplicate"
+
+
+def _split(texts: Sequence[Document], splitter: str, counts: Counter[str]) -> Iterator[Document]:
+    """Yields the documents with their sentences instead of whole sections; adds to `counts`."""
+    # All sections of a unit go through the splitter in one stream, which keeps its batches full.
+    split = _splitter(splitter)(text for document in texts for text in document.sentences)
+    for document in texts:
+        sentences: list[str] = []
+        sections: list[str] = []
+        for section in document.sections:
+            parts = next(split)
+            sentences += parts
+            sections += [section] * len(parts)
+        counts["documents"] += 1
+        counts["sentences"] += len(sentences)
+        counts["words"] += sum(len(text.split()) for text in (document.title, *sentences))
+        yield dataclasses.replace(document, sentences=sentences, sections=sections)
+
+
+@functools.cache
+def _splitter(name: str) -> splitters.Splitter:
+    """Loads a splitter once in each worker process, with one thread for matrix products."""
+    threadpoolctl.threadpool_limits(1)
+    return splitters.load(name)

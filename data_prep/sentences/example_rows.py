@@ -1,0 +1,237 @@
+"""Makes the examples of some documents, as rows of token ids.
+
+`example_shards.py` calls it in the workers, for one chunk of documents after another.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from data_prep.sentences import packing, segments
+from tfbio.base.document_records import article_of, is_held_out
+from tfbio.base.example_codec import bytes_features
+from tfbio.base.example_records import ExampleFormat
+from tfbio.base.shards import Shard, read_shard
+from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
+
+OBJECTIVES = ("electra", "next_sentence", "sentence_order", "full_sentences")
+PACKED_OBJECTIVES = ("electra", "full_sentences")
+SPLITS = ("train", "heldout")
+
+# Documents are worked on together until they have so many bytes: about a million tokens.
+# Twice as many take twice the memory, a quarter as many pack a little worse.
+CHUNK = 4_000_000
+
+
+class Document(NamedTuple):
+    """Holds the texts of a document."""
+
+    id: str
+    texts: list[bytes]  # its title and its sentences, in UTF-8
+
+
+class Job(NamedTuple):
+    """Tells a worker how to make examples; see `data_prep.examples.ExampleSettings`."""
+
+    vocab: str
+    vocab_sha256: str
+    lower_case: bool
+    objective: str
+    packing: bool
+    form: ExampleFormat
+    held_out_fraction: float
+    shards: dict[str, int]  # by split
+    seed: int
+
+
+@functools.lru_cache(maxsize=2)
+def load_tokenizer(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
+    """Loads the tokenizer, once in each worker process.
+
+    Args:
+      vocab: path of the vocabulary.
+      sha256: of the vocabulary; another run in this process may find another file at `vocab`.
+      lower_case: as in `fast_tokenizer.load_fast_tokenizer`.
+
+    Raises:
+      VocabularyError: `vocab` is not a vocabulary.
+    """
+    return load_fast_tokenizer(vocab, lower_case)
+
+
+def chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:
+    """Yields the documents of a shard, about `CHUNK` bytes of text at a time.
+
+    Args:
+      documents: the folder of documents.
+      shard: one of its shards.
+    """
+    chunk, size = [], 0
+    for record in read_shard(documents, shard):
+        id_, title, sentences = bytes_features(record, ("id", "title", "sentences"))
+        texts = title + sentences
+        chunk.append(Document(id_[0].decode(), texts))
+        size += sum(map(len, texts))
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def build_rows(
+    documents: Sequence[Document], job: Job, counts: Counter[str]
+) -> dict[str, np.ndarray]:
+    """Makes the examples of some documents.
+
+    Args:
+      documents: are packed together, and take second segments from each other.
+      job: how to make examples.
+      counts: gets the counts of documents, pieces of examples, and tokens added.
+
+    Returns:
+      For each split an array of `job.form.row_type` [examples], in no particular order.
+    """
+    tokenizer = load_tokenizer(job.vocab, job.vocab_sha256, job.lower_case)
+    ids, offsets = tokenizer([text for document in documents for text in document.texts])
+    bounds = _bounds(offsets, [len(document.texts) for document in documents])
+    # See segments.CLS and SEP.
+    ids = np.concatenate([ids, np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)])
+    used = np.zeros(len(ids), bool)
+    by_split: dict[str, list[tuple[str, segments.Bounds]]] = {split: [] for split in SPLITS}
+    for document, own in zip(documents, bounds, strict=True):
+        if len(own) > 1:
+            article = article_of(document.id)
+            held_out = is_held_out(article, job.held_out_fraction)
+            by_split["heldout" if held_out else "train"].append((document.id, own))
+    rows = {}
+    for split, chosen in by_split.items():
+        examples = list(_examples(chosen, split, job)) if chosen else []
+        rows[split] = lay_out(examples, ids, used, job.form, tokenizer.pad_id)
+        padding, special, unknown = (
+            sum(int(np.count_nonzero(rows[split]["input_ids"] == id_)) for id_ in those)
+            for those in (
+                [tokenizer.pad_id],
+                [tokenizer.cls_id, tokenizer.sep_id],
+                [tokenizer.unk_id],
+            )
+        )
+        counts[f"{split}_documents"] += len(chosen)
+        counts["pieces"] += sum(map(len, examples))
+        counts["tokens"] += rows[split]["input_ids"].size - padding - special
+        counts["special_tokens"] += special
+        counts["unknown_tokens"] += unknown
+    counts["documents"] += len(documents)
+    counts["document_tokens"] += len(ids) - 2
+    counts["dropped_tokens"] += int(np.count_nonzero(~used[:-2]))
+    return rows
+
+
+def _bounds(offsets: np.ndarray, texts: Sequence[int]) -> list[list[int]]:
+    """Returns where the sentences of each document begin and end among all ids, without empty ones.
+
+    Args:
+      offsets: int64 [texts + 1], where each text of all documents begins and ends.
+      texts: how many texts each document has.
+    """
+    filled = np.diff(offsets) > 0
+    limits = [*offsets[:-1][filled].tolist(), int(offsets[-1])]
+    before = np.concatenate([[0], np.cumsum(filled)])  # filled texts before each text
+    ends = before[list(accumulate(texts, initial=0))].tolist()
+    return [limits[a : b + 1] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def _examples(
+    documents: Sequence[tuple[str, segments.Bounds]], split: str, job: Job
+) -> Iterator[list[segments.Piece]]:
+    """Yields the pieces of each example of a chunk; the draws depend on the seed and the chunk."""
+    length = job.form.sequence_length
+    rng = random.Random(key(job.seed, split, documents[0][0]))
+    bounds = [bounds for _, bounds in documents]
+    if job.packing:
+        yield from packing.pack(bounds, length, rng, pairs=job.objective == "electra")
+    elif job.objective == "full_sentences":
+        yield from ([piece] for piece in segments.full_sentences(bounds, length))
+    else:
+        for index, own in enumerate(bounds):
+            if job.objective == "electra":
+                pieces = segments.electra(own, length, rng)
+            elif job.objective == "sentence_order":
+                pieces = segments.sentence_order(own, length, rng)
+            else:
+                pieces = segments.next_sentence(bounds, index, length, rng)
+            yield from ([piece] for piece in pieces)
+
+
+def lay_out(
+    examples: Sequence[Sequence[segments.Piece]],
+    ids: np.ndarray,
+    used: np.ndarray,
+    form: ExampleFormat,
+    pad_id: int,
+) -> np.ndarray:
+    """Writes examples out as rows.
+
+    Args:
+      examples: the pieces of each.
+      ids: int32 [ids], of which the pieces are spans; the last two are [CLS] and [SEP].
+      used: bool [ids], set to True where an id is in an example.
+      form: of a row.
+      pad_id: the id after the last token of an example.
+
+    Returns:
+      `form.row_type` [examples].
+    """
+    spans: list[segments.Span] = []
+    segment_of: list[int] = []  # for each span its segment; those of an example follow each other
+    for number, pieces in enumerate(examples):
+        segment = number * 2 * form.documents
+        for first, second, _ in pieces:
+            spans += (segments.CLS, *first, segments.SEP)
+            segment_of += [segment] * (len(first) + 2)
+            if second:
+                spans += (*second, segments.SEP)
+                segment_of += [segment + 1] * (len(second) + 1)
+            segment += 2
+    input_ids = np.full((len(examples), form.sequence_length), pad_id, form.id_type)
+    segment_lengths = np.zeros((len(examples), 2 * form.documents), np.uint16)
+    spans = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+    segment_of = np.array(segment_of, np.int64)
+    _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths)
+    rows = np.zeros(len(examples), form.row_type)
+    rows["input_ids"] = input_ids
+    rows["segment_lengths"] = segment_lengths
+    if form.labelled:
+        rows["label"] = [pieces[0].label for pieces in examples]
+    return rows
+
+
+@numba.njit
+def _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths):
+    """Copies spans of `ids` to the rows of their segments; counts and marks the copied ids."""
+    row = at = -1
+    for span in range(len(spans)):
+        its_row, segment = divmod(segment_of[span], segment_lengths.shape[1])
+        if its_row != row:
+            row, at = its_row, 0
+        begin, end = spans[span]
+        segment_lengths[row, segment] += end - begin
+        for place in range(begin, end):
+            input_ids[row, at] = ids[place]
+            used[place] = True
+            at += 1
+
+
+def key(*parts: object) -> int:
+    """Returns a number of 64 bits that depends on the parts alone, for random draws."""
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big")

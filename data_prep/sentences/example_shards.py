@@ -1,0 +1,173 @@
+"""Builds rows of examples from shards of documents, and deals them to the shards of examples.
+
+These are the steps of the pipeline of `data_prep.examples`. A shard of documents becomes one file
+of rows in the working folder. Rows need not know to which shards they go: a chunk of n rows, in an
+order drawn for it, is dealt to the shards like cards, beginning where the chunk before it ended.
+Rows that will go to the same shard stand together. Beam groups by shard where the rows are, not the
+rows themselves: those would stay in the memory of the local runner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from data_prep.running import work_folder
+from data_prep.running.garbage_collection import rare_garbage_collection
+from data_prep.sentences import example_rows
+from data_prep.sentences.example_rows import SPLITS, Job
+from tfbio.base import storage
+from tfbio.base.shards import Shard, shard_name, write_shard
+
+# The name of a shard of documents; for each chunk [train, heldout] rows.
+Built = tuple[str, list[list[int]]]
+
+
+def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
+    """Writes the rows of a shard of documents, unless they are there already.
+
+    Args:
+      shard: the shard of documents.
+      documents: its folder.
+      work: the working folder.
+      job: how to make examples.
+
+    Returns:
+      The shard's name, and for each chunk the number of rows in each split.
+    """
+    path = storage.at(work, f"{shard.file}.rows")
+    done = _done(path, work, shard.file)
+    if done is not None:
+        return shard.file, done
+    counts: Counter[str] = Counter()
+    chunks = []
+    digest = hashlib.sha256()
+    with storage.written_whole(path) as stream, rare_garbage_collection():
+        for chunk in example_rows.chunks(documents, shard):
+            rows = example_rows.build_rows(chunk, job, counts)
+            chunks.append([len(rows[split]) for split in SPLITS])
+            for split in SPLITS:
+                data = _dealt(rows[split], job, split, chunk[0].id).tobytes()
+                stream.write(data)
+                digest.update(data)
+    note = {"counts": counts, "chunks": chunks, "sha256": digest.hexdigest()}
+    work_folder.write_step(work, shard.file, note)
+    return shard.file, chunks
+
+
+def _done(path: Path, work: str, name: str) -> list[list[int]] | None:
+    """Returns the chunks that an interrupted run built, if their file has not changed since."""
+    step = work_folder.read_step(work, name)
+    if step and path.is_file() and storage.sha256_of(path) == step["sha256"]:
+        return step["chunks"]
+    return None
+
+
+def _dealt(rows: np.ndarray, job: Job, split: str, name: str) -> np.ndarray:
+    """Puts rows into an order drawn for them, those together that will go to the same shard."""
+    hands = max(1, job.shards[split])
+    order = _order(example_rows.key(job.seed, split, name), len(rows))
+    return rows[np.concatenate([order[hand::hands] for hand in range(hands)])]
+
+
+class Deal(NamedTuple):
+    """Names the rows of one split in one file of rows, which are to be dealt to the shards."""
+
+    split: str
+    name: str
+    chunks: list[list[int]]
+    dealt: int  # rows of the split in the files before
+
+
+def deal(split: str, built: Iterable[Built]) -> Iterator[Deal]:
+    """Yields the deal of each file of rows, which begins where the file before it, by name, ended.
+
+    Args:
+      split: whose rows are dealt.
+      built: all files, from `build`.
+    """
+    dealt = 0
+    for name, chunks in sorted(built):
+        yield Deal(split, name, chunks, dealt)
+        dealt += sum(sizes[SPLITS.index(split)] for sizes in chunks)
+
+
+Part = tuple[str, int]  # a split, and the number of a shard in it
+Place = tuple[str, list[tuple[int, int]]]  # a file of rows; where rows begin in it, and how many
+
+
+def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
+    """Yields each shard, and where the rows stand in a file that go to it.
+
+    Args:
+      deal: the file.
+      job: how many shards there are.
+    """
+    hands = job.shards[deal.split]
+    runs: list[list[tuple[int, int]]] = [[] for _ in range(hands)]
+    begin, dealt = 0, deal.dealt
+    for sizes in deal.chunks:
+        for split, size in zip(SPLITS, sizes, strict=True):
+            if split == deal.split and size:
+                least, more = divmod(size, hands)
+                for hand in range(min(size, hands)):
+                    first = begin + hand * least + min(hand, more)
+                    runs[(dealt + hand) % hands].append((first, least + (hand < more)))
+                dealt += size
+            begin += size
+    for index, own in enumerate(runs):
+        if own:
+            yield (deal.split, index), (deal.name, own)
+
+
+def write(shard: tuple[Part, Iterable[Place]], output: str, job: Job) -> None:
+    """Writes one shard of examples in an order drawn for it, unless it is there already.
+
+    Args:
+      shard: the split and the number of the shard, and where its rows stand.
+      output: the output folder.
+      job: how many shards there are, and the form of a row.
+    """
+    (split, index), places = shard
+    file = shard_name(split, index, job.shards[split])
+    if work_folder.shard_is_done(output, file):
+        return
+    work = storage.at(output, work_folder.WORK)
+    row_type = job.form.row_type
+    blocks = [np.zeros(0, row_type)]
+    for name, runs in sorted(places):
+        if not runs:
+            continue
+        with storage.open_for_parts(work / f"{name}.rows") as stream:
+            for begin, count in runs:
+                stream.seek(begin * row_type.itemsize)
+                blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
+    rows = np.concatenate(blocks)
+    rows = rows[_order(example_rows.key(job.seed, split, index, "order"), len(rows))]
+    written = write_shard(storage.at(output, file), job.form.serialize(rows), split)
+    work_folder.write_step(work, file, {"shard": dataclasses.asdict(written)})
+
+
+def _order(key: int, count: int) -> np.ndarray:
+    """Returns a permutation of 0 to `count - 1` that is the same in every version of NumPy.
+
+    It depends on the key alone: SplitMix64 (Steele, Lea and Flood, 2014), started at the key, gives
+    a number for each place, and the numbers are sorted.
+
+    Returns:
+      int64 [count].
+    """
+    with np.errstate(over="ignore"):
+        numbers = np.uint64(key) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
+        numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        numbers ^= numbers >> np.uint64(31)
+    return np.argsort(numbers, kind="stable")

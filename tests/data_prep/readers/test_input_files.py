@@ -1,0 +1,33 @@
+import os
+
+import pytest
+
+from data_prep.readers import input_files
+from tfbio.base import cli
+
+
+def test_inputs_are_found(tmp_path, capsys):
+    for name in ("b/x.xml", "a/y.XML.GZ", "a/notes.txt", "a/y.xml.gz.md5"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder, pattern = input_files.find_files([str(tmp_path)]), str(tmp_path / "b/*.xml")
+    assert [os.path.basename(path) for path in folder] == ["x.xml", "y.XML.GZ"]
+    assert "files of other kinds are skipped: 1 of .md5, 1 of .txt" in capsys.readouterr().out
+    assert input_files.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
+    (tmp_path / "empty").mkdir()
+    for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
+        with pytest.raises(cli.UserError, match=what):
+            input_files.find_files([str(tmp_path / missing)])
+
+
+def test_folders_behind_links_are_read_once(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "deeper").mkdir(parents=True)
+    (elsewhere / "deeper" / "a.xml").touch()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/first").symlink_to(elsewhere)
+    (tmp_path / "in/second").symlink_to(elsewhere)
+    (elsewhere / "deeper" / "back").symlink_to(tmp_path / "in")
+    assert input_files.find_files([str(tmp_path / "in")]) == [
+        str(tmp_path / "in/first/deeper/a.xml")
+    ]

@@ -1,0 +1,48 @@
+import pytest
+
+from tests.data_prep.readers.pmc_files import read
+
+
+def cite(*contents, kind="bibr"):
+    return [f'<xref ref-type="{kind}">{content}</xref>' for content in contents]
+
+
+ONE, TWO, FIVE = cite("1", "2", "5")
+RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
+(STAR,) = cite("*", kind="table-fn")
+
+
+@pytest.mark.parametrize(
+    ("xml", "expected"),
+    [
+        (f"shown<sup>{ONE}</sup> here", "shown here"),
+        (f"shown<sup>{ONE},{TWO}–{FIVE}</sup>.", "shown."),
+        (f"shown <sup>{ONE}</sup>.", "shown."),
+        (f"shown<sup>[{ONE}, {TWO}]</sup> here", "shown here"),
+        (f"shown{RAISED_ONE} here", "shown here"),
+        (f"shown{RAISED_ONE}<sup>,</sup>{RAISED_TWO} here", "shown here"),
+        (f"shown{RAISED_ONE}–{RAISED_TWO}, and", "shown, and"),
+        (f"shown<sup>{ONE}</sup>,<sup>{TWO}</sup> here", "shown here"),
+        (f"shown<sup>{ONE}</sup>.<sup>{TWO}</sup> Here", "shown. Here"),
+        (f"shown<sup>{ONE}</sup> and<sup>{TWO}</sup> here", "shown and here"),
+        (f"<italic>E. coli</italic>{ONE} grew", "E. coli grew"),
+        (f"shown{ONE}{TWO} here", "shown here"),
+        (f"as in [{ONE},{TWO}-{FIVE}].", "as in [1,2-5]."),
+        (f"in ref. {ONE} too", "in ref. 1 too"),
+        (f"({''.join(cite('Smith, 2001'))})", "(Smith, 2001)"),
+        (f"by{''.join(cite('Smith'))}", "bySmith"),
+        (f"P{STAR} and <sup>{STAR}</sup>", "P and"),
+        (f"CM<sup> {STAR} </sup>from", "CM from"),
+        (f"<bold>CM</bold>{RAISED_ONE}<italic>from</italic>", "CM from"),
+        (f"(CM)<sup>{ONE},{TWO}</sup>from <sup>{ONE}</sup>here", "(CM) from here"),
+        (f"shown.<sup>{ONE}</sup>Then (<sup>{TWO}</sup>here)", "shown. Then (here)"),
+        (f"{cite('CM')[0]}from", "CMfrom"),
+        (f"shown{cite('<sup>1</sup>' + ONE)[0]} here{RAISED_TWO}, and", "shown here, and"),
+        (f"shown<sup>{cite(ONE)[0]}</sup> here{RAISED_TWO}, and", "shown here, and"),
+        ("O<sup>2-</sup>, x<sup>2</sup>, 5<sup>th</sup>", "O2-, x2, 5th"),
+        ('Fig<xref ref-type="fig">1</xref><sup><xref ref-type="fig">2</xref></sup>', "Fig12"),
+    ],
+)
+def test_marks_are_not_glued_to_words(tmp_path, xml, expected):
+    (paragraph,) = read(tmp_path, f"<p>{xml}</p>").body
+    assert paragraph.text == expected

@@ -1,0 +1,153 @@
+"""Tests how benchmarks in their own formats are read."""
+
+import gzip
+import io
+import json
+import resource
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from data_prep.selection import benchmark_files, exclusion
+from tests import reference
+from tests.data_prep.selection.benchmark_texts import MASKED, SENTENCE, lines_of, reason
+from tfbio.base import cli
+
+
+@pytest.mark.parametrize(
+    "content, pmids, pmcids",
+    [
+        ("123\n45678901\n\n9\n", [9, 123, 45678901], []),
+        ("PMID:123, pmid:7;PMC45\r\npmcid:PMC6", [7, 123], [6, 45]),
+        ("123.txt,train/MedLine/45.xml,99.nxml", [45, 99, 123], []),
+        ("\ufeff17\n18", [17, 18], []),
+        (f"17|t|A title\n17|a|{SENTENCE}\n17\t0\t5\tMutat\tDisease\tD1\n", [17], []),
+        (f"-DOCSTART- (17)\n\nMutations\tO\nof\tO\nX\tB\n\n{SENTENCE[:0]}", [17], []),
+        (f"17.T1.T22\t{MASKED}\tCPR:3\n", [17], []),
+        (f"labels\tsentence\tindex\n0_0\t{SENTENCE}\t17_s4\n", [17], []),
+        (json.dumps({"17": {"CONTEXTS": [SENTENCE]}, "18": {"CONTEXTS": []}}), [17, 18], []),
+        (json.dumps({"17": "yes", "18": "maybe"}), [17, 18], []),
+        (json.dumps([{"pmid": 17}, {"PMID": "18"}, {"pmids": ["19", "x"]}]), [17, 18, 19], []),
+        ('{"pmid": 17, "s": "a"}\n{"pmid": 18, "s": "b"}\n', [17, 18], []),
+        (json.dumps({"documents": ["http://www.ncbi.nlm.nih.gov/pubmed/17"]}), [17], []),
+    ],
+)
+def test_ids(load, content, pmids, pmcids):
+    excluded = load(content)
+    assert excluded.pmids.tolist() == pmids
+    assert excluded.pmcids.tolist() == pmcids
+    for pmid in pmids:
+        assert reason(excluded, "", pmid=pmid) == "id"
+        assert reason(excluded, "", pmid=pmid + 10**6, pmcid=pmid + 10**6) == ""
+    for pmcid in pmcids:
+        assert reason(excluded, "", pmcid=pmcid) == "id"
+    assert reason(excluded, "") == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"0\t{SENTENCE}\t1\n17\t{SENTENCE}\t0\n",  # a running number (GAD)
+        f"17\t{SENTENCE}\n",
+        f"In 17 of 18 cases (17): {SENTENCE}",
+        "-DOCSTART- 95369245\n\n" + "".join(f"{w}\tO\n" for w in SENTENCE.split()),  # no PMID
+        json.dumps({"17": {"context": SENTENCE}, "ids": ["18", 19]}),
+        json.dumps([{"id": "17", "text": SENTENCE}]),
+        f'<document id="17"><sentence id="18" text="{SENTENCE}"/></document>',
+    ],
+)
+def test_numbers_that_may_be_anything_are_no_ids(load, content):
+    excluded = load(content)
+    assert excluded.pmids.size == excluded.pmcids.size == 0
+    assert reason(excluded, SENTENCE) == "text"
+
+
+@pytest.mark.parametrize(
+    "name, count",
+    {
+        "ebm_pico/blurb/dev.tsv.gz": 960,
+        "ebm_pico/blurb/index/train_pmid.tsv": 3842,
+        "hoc/blurb/index/test_pmid.tsv": 371,
+        "hoc/blurb/dev.tsv.gz": 186,
+        "chemprot/blurb/dev.tsv.gz": None,
+        "pubmedqa/ori_pqal.json.gz": 1000,
+        "pubmedqa/test_ground_truth.json": 500,
+        "ncbi_disease/pubtator/NCBIdisease_Test.PubTator": 100,
+        "jnlpba/blurb/dev.tsv.gz": 0,
+        "gad/blurb/dev.tsv": 0,
+        "squad/xquad.en.json.gz": 0,
+    }.items(),
+)
+def test_ids_of_real_benchmarks(name, count):
+    path = reference.corpus(name)
+    if count is None:
+        count = len({line.split(".")[0] for line in lines_of(path)})
+    assert exclusion.load([str(path)]).pmids.size == count
+
+
+def test_folders_and_archives_hold_what_files_hold(tmp_path, load):
+    whole = load(f"{SENTENCE}\n")
+    folder = tmp_path / "folder" / "deep"
+    folder.mkdir(parents=True)
+    (folder / "a.tsv.gz").write_bytes(gzip.compress(SENTENCE.encode()))
+    (folder / "guide.pdf").write_bytes(b"%PDF-1.4 " + MASKED.encode())
+    (folder / ".DS_Store").write_bytes(b"\0\0\0\1Bud1" + SENTENCE.encode())
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("../../escape.txt", SENTENCE)
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        info = tarfile.TarInfo("/absolute.txt")
+        info.size = len(SENTENCE)
+        archive.addfile(info, io.BytesIO(SENTENCE.encode()))
+    (tmp_path / "c.tar.gz").write_bytes(content.getvalue())
+    for path in (tmp_path / "folder", tmp_path / "b.zip", tmp_path / "c.tar.gz"):
+        assert exclusion.load([str(path)]).digest == whole.digest
+    assert not (tmp_path.parent / "escape.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("empty.txt", b"", "holds neither PMIDs nor text"),
+        ("short.txt", b"too short\n", "holds neither PMIDs nor text"),
+        ("model.bin", b"\0\1\2", "holds neither PMIDs nor text"),
+        ("seven.txt", b"copper toxicosis in bedlington terriers maps there", "of 8 words or more"),
+        ("cut.gz", gzip.compress(SENTENCE.encode() * 9)[:-20], "cannot be read"),
+        ("bad.zip", b"PK\x03\x04 and no more", "cannot be read"),
+        ("deep.json", b"[" * 100_000, "nested too deep"),
+    ],
+)
+def test_bad_files_are_named(load, name, content, message):
+    with pytest.raises(cli.UserError, match=message) as error:
+        load(content, name)
+    assert name in str(error.value) and str(error.value).startswith("--exclude: ")
+    assert str(error.value).count("\n") == 0
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(cli.UserError, match="--exclude: nowhere.txt does not exist"):
+        exclusion.load(["nowhere.txt"])
+
+
+def test_only_plain_numbers_are_ids():
+    for text in (b"-5\n+7\n", "\u0665\u0665\n".encode(), b"1e5\n", b"1_000", b'{"pmid": -5}'):
+        assert benchmark_files.read(text)[0] == set()
+    assert benchmark_files.read(b"0055\nPMC12\n")[0] == {"0055", "PMC12"}
+
+
+def test_entities_are_not_expanded(load, tmp_path):
+    (tmp_path / "secret").write_text(SENTENCE)
+    xml = f'<!DOCTYPE a [<!ENTITY e SYSTEM "{tmp_path}/secret">]><a>{MASKED}<b>&e;</b></a>'
+    assert load(xml).runs.size + load(xml).anchors.size == load(MASKED).runs.size + 1
+
+
+def test_a_small_file_takes_little_memory(load):
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 29), hard))
+    try:
+        assert load("7\n8\n").pmids.tolist() == [7, 8]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,0 +1,216 @@
+"""A trial that is stopped, and one of several workers, by the command itself."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.workers import Workers
+from tfbio.reporting import curves
+
+ROOT = Path(__file__).parents[3]
+# All evaluations have the same score, so the first of them is the best: its weights are kept, and
+# none of what comes after it may change them.
+SETTINGS = {
+    "sequence_length": 32,
+    "train_batch_size": 8,
+    "max_train_examples": 96,
+    "num_train_epochs": 2,
+    "learning_rate": 1e-6,
+    "eval_every_steps": 6,
+    "num_trials": 1,
+    "run.steps_per_loop": 1,
+    "run.save_checkpoints_steps": 4,
+}
+EVALUATED = r"^seed 0 \| step (\d+) \|"
+
+
+@pytest.fixture(scope="module")
+def command(pretrained, roles_folder):
+    """Returns the words of a command, by its output folder and further settings."""
+
+    def words(folder, **changes):
+        settings = SETTINGS | changes
+        return [
+            *(sys.executable, "run_finetuning.py", "--task=sentence_roles"),
+            *(f"--data_dir={roles_folder}", f"--init_checkpoint={pretrained}"),
+            *(f"--set={name}={json.dumps(value)}" for name, value in settings.items()),
+            f"--output_dir={folder}",
+        ]
+
+    return words
+
+
+def run(command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(command, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trial") / "undisturbed"
+    done = run(command(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def weights(folder):
+    reader = tf.train.load_checkpoint(str(folder / "trial_0" / "model"))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names if "VARIABLE_VALUE" in name}
+
+
+def scores(folder):
+    (trial,) = json.loads((folder / "scores.json").read_text())["trials"]
+    return {name: value for name, value in trial.items() if not name.endswith("seconds")}
+
+
+def assert_same_trials(one, other):
+    for name, value in weights(one).items():
+        np.testing.assert_array_equal(weights(other)[name], value, name)
+    assert scores(one) == scores(other)
+    for split in ("dev", "test"):
+        name = f"trial_0/{split}_predictions.tsv"
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+def stop_after(command, step, sent, running):
+    """Runs a command until it has evaluated `step`; returns its exit code and what it said."""
+    said = []
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            said.append(line)
+            if (evaluated := re.match(EVALUATED, line)) and int(evaluated[1]) == step:
+                process.send_signal(sent)
+        return process.wait(), "".join(said)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp_path, running):
+    """Between two evaluations that come after the best one."""
+    assert scores(undisturbed)["step"] == 6
+    assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [6, 12, 18, 24]
+    folder = tmp_path / "out"
+    code, said = stop_after(command(folder), 12, sent, running)
+    assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
+    if sent == signal.SIGKILL:
+        assert code == -signal.SIGKILL
+    else:
+        assert code == 128 + sent
+        name = "Ctrl-C" if sent == signal.SIGINT else "SIGTERM"
+        assert re.search(rf"{name}: seed 0 stopped at step 1[2-7], which is saved; 0 of 1", said)
+    done = run(command(folder))
+    assert done.returncode == 0, done.stderr
+    went_on = int(re.search(r"^seed 0 continues at step (\d+)\.", done.stdout, re.MULTILINE)[1])
+    assert 12 <= went_on < 18
+    evaluated = re.findall(EVALUATED, done.stdout, re.MULTILINE)
+    assert evaluated == ["18", "24"]
+    assert_same_trials(undisturbed, folder)
+    assert not list(folder.glob("*.checkpoints")) and not list(folder.glob("*.unfinished"))
+    losses = dict(curves.read(folder / "logs" / "trial_0" / "train")["loss"])
+    assert losses == dict(curves.read(undisturbed / "logs" / "trial_0" / "train")["loss"])
+
+
+def test_a_trial_that_is_trained_is_only_scored(command, undisturbed, tmp_path):
+    """As it is if its process is killed while it predicts, or as it gives the trial its name."""
+    folder, again = tmp_path / "out", command(tmp_path / "out", **{"run.save_checkpoints_steps": 1})
+    stopped = subprocess.run(
+        [sys.executable, "-c", KILLED_AS_IT_PREDICTS, *again[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert stopped.returncode == -signal.SIGKILL, stopped.stderr
+    done = run(again)
+    assert "seed 0 continues at step 24." in done.stdout, done.stderr
+    assert not re.search(EVALUATED, done.stdout, re.MULTILINE)
+    assert_same_trials(undisturbed, folder)
+    # What a process leaves that is killed behind the last rename.
+    shutil.copytree(folder / "trial_0", folder / "trial_0.checkpoints")
+    done = run(again)
+    assert "trial_0 is complete and is reused" in done.stdout
+    assert not (folder / "trial_0.checkpoints").exists()
+
+
+KILLED_AS_IT_PREDICTS = """
+import os, runpy, signal, sys
+from tfbio.runs import trial
+
+predict = trial.Trial._predict
+
+def predict_and_die(self, split, until_told_to_end=False):
+    if split == "test":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return predict(self, split, until_told_to_end)
+
+trial.Trial._predict = predict_and_die
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+# --- Several workers -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def alone(command, tmp_path_factory):
+    """A run of one process, without dropout, which draws other numbers for other devices."""
+    folder = tmp_path_factory.mktemp("alone") / "out"
+    done = run(command(folder, hidden_dropout_prob=0, attention_probs_dropout_prob=0))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_workers_fine_tune_as_one(command, alone, tmp_path):
+    folder = tmp_path / "out"
+    words = command(folder, hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+    (code, said, error), (other_code, other_said, other_error) = Workers(words, folder).end()
+    assert (code, other_code) == (0, 0), error + other_error
+    assert "sentence_roles: test accuracy" in said and not other_said
+    losses = [
+        [loss for _, loss in curves.read(each / "logs" / "trial_0" / "train")["loss"]]
+        for each in (alone, folder)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+    for one, two in zip(weights(alone).values(), weights(folder).values(), strict=True):
+        np.testing.assert_allclose(two, one, atol=1e-5)
+    for name in ("dev", "test"):  # each has predicted its share
+        assert scores(alone)[name] == pytest.approx(scores(folder)[name])
+
+
+@pytest.mark.slow
+def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "out"
+    (code, _, error), _ = Workers(command(undisturbed), undisturbed).end()
+    assert code == 0, error
+    workers = Workers(command(folder), folder)
+    workers.send_after_step(12, signal.SIGTERM, EVALUATED)
+    (code, said, error), (other_code, _, _) = workers.end()
+    assert (code, other_code) == (128 + signal.SIGTERM,) * 2, error
+    assert "SIGTERM: seed 0 stopped at step" in said
+    (code, said, error), _ = Workers(command(folder), folder).end()
+    assert code == 0 and "seed 0 continues at step" in said, error
+    assert_same_trials(undisturbed, folder)
+
+
+def test_the_settings_that_several_workers_cannot_have_are_named(command, tmp_path):
+    words = command(tmp_path / "out", **{"run.fixed_shapes": "always"})
+    cluster = {"cluster": {"worker": ["localhost:0"]}, "task": {"type": "worker", "index": 0}}
+    done = subprocess.run(
+        [*words, "--strategy=multi_worker"],
+        cwd=ROOT,
+        env=os.environ | {"TF_CONFIG": json.dumps(cluster)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2 or done.returncode == 1
+    assert "fixed_shapes = always does not go with --strategy=multi_worker" in done.stderr
