@@ -97,7 +97,7 @@ def train(
     """
     made.begin(features, order, seed)
     logged, until = [], len(order) // made.config.train_batch_size
-    while (step := int(made.step)) < until:
+    while (step := int(made.step.numpy())) < until:
         steps = min(made.config.run.steps_per_loop, until - step)
         figures = made.train(steps)
         logged.append((step + steps, figures["loss"], figures["learning_rate"]))

@@ -1,11 +1,12 @@
 """Lets a run that is told to end save its state first."""
 
+import contextlib
 import signal
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfbio.base import cli
+from tfbio.base import cli, signals
 
 
 class Preemption:
@@ -27,24 +28,21 @@ class Preemption:
     def __init__(self, strategy: tf.distribute.Strategy, saved: Callable[[], str]):
         self._strategy, self._sent, self.signal = strategy, False, signal.SIGTERM
         self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        self._answers = cli.answering_ctrl_c(
-            lambda: "Ctrl-C: the run is saved after this loop of steps; again ends it at once",
-            saved,
-        )
+        self._saved = saved
+        self._block = contextlib.ExitStack()
 
     def __enter__(self) -> "Preemption":
-        signals = [signal.SIGTERM]
+        handlers = {signal.SIGTERM: self._note}
         # A shell starts so what it does not wait for.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signals.append(signal.SIGINT)
-        self._before = {each: signal.signal(each, self._note) for each in signals}
-        self._answers.__enter__()
+            handlers[signal.SIGINT] = self._note
+        self._block.enter_context(signals.handling(handlers))
+        first = "Ctrl-C: the run is saved after this loop of steps; again ends it at once"
+        self._block.enter_context(cli.answering_ctrl_c(lambda: first, self._saved))
         return self
 
-    def __exit__(self, *error) -> None:
-        self._answers.__exit__(*error)
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
+    def __exit__(self, *error: object) -> None:
+        self._block.close()
 
     @property
     def sent(self) -> bool:
@@ -59,5 +57,5 @@ class Preemption:
         values = self._strategy.run(lambda: tf.identity(value))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
 
-    def _note(self, number: int, _) -> None:
+    def _note(self, number: int, _: object) -> None:
         self._sent, self.signal = True, signal.Signals(number)

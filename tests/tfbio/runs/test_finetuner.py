@@ -335,7 +335,7 @@ def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretraine
     best = BestWeights(made.model)
     for score in (0.1, 0.5, 0.5, 0.2):
         made.train(2 if score > 0.3 or score == 0.1 else 1)
-        best.update(int(made.step), {"f1": score})
+        best.update(int(made.step.numpy()), {"f1": score})
     assert best.step == 4  # the first of equals
     best.restore()
     kept = made.model.get_weights()
