@@ -15,6 +15,7 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from tfbio import report
+from tfbio.formats.task_examples import LabelledText
 from tfbio.reporting import published, results, test_sets
 
 ROOT = Path(__file__).parents[2]
@@ -352,10 +353,10 @@ def folds(tmp_path, monkeypatch):
             labels = ["1"] * 6 + ["0"] * 4
             texts = [f"@GENE$ {number} {i} @DISEASE$" for i in range(10)]
             examples = [
-                test_sets.LabelledText(str(i), text, label)
+                LabelledText(str(i), text, label)
                 for i, (text, label) in enumerate(zip(texts, labels, strict=True))
             ]
-            table[f"fold {number}"] = test_sets.describe(examples)
+            table[f"fold {number}"] = test_sets.describe(task, examples)
             if number not in numbers:
                 continue
             folder, trials = tmp_path / model / f"{task}_{number}", []

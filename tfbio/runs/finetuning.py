@@ -142,7 +142,9 @@ def finetune(
         )
         hashes = tuple(data_sha256.values())
         pieces, trained = _pieces(task, data_dir, hashes, tokenizer, shape)
-        _say_how_long(pieces, examples, config.sequence_length, kind.of_tokens)
+        count = sum(map(len, examples.values()))
+        if said := kind.describe_lengths([*pieces.values()], count, config.sequence_length):
+            print(said)
         num_steps = _num_steps(config, trained)
         pad_id = tokenizer.pad_id
         finetuner = Finetuner(config, encoder_config, kind, pad_id, num_steps, strategy)
@@ -405,22 +407,6 @@ def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> Non
                     shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
     os.makedirs(output_dir, exist_ok=True)
     storage.write_text(path, json.dumps(settings, indent=2) + "\n")
-
-
-def _say_how_long(
-    pieces: dict[str, packing.Pieces],
-    examples: dict[str, list[Example]],
-    length: int,
-    of_tokens: bool,
-) -> None:
-    """Prints how many examples are windowed, or cut."""
-    count = sum(map(len, examples.values()))
-    full = sum(int((own.lengths == length).sum()) for own in pieces.values())
-    windows = sum(len(own.input_ids) for own in pieces.values())
-    if windows > count:
-        print(f"{count} texts are seen in {windows} windows of at most {length} tokens.")
-    elif full and not of_tokens:
-        print(f"{full} of {count} texts fill sequence_length = {length}: the longer are cut.")
 
 
 def _run_trial(

@@ -131,7 +131,7 @@ class Predictor:
             return []
         pieces = self.kind.pieces(sentences, self.tokenizer, self.config.sequence_length)
         done = _share_of(pieces, count, documents)
-        outputs = self.inference.predict(pieces, self.kind.has_probabilities, done)
+        outputs = self.inference.predict(pieces, with_probabilities=True, done=done)
         return self.kind.entities(outputs, pieces, sentences, places, self.entity_type)
 
     def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:

@@ -166,7 +166,7 @@ class Packer:
       count: the most texts of a replica.
 
     Attributes:
-      of_tokens: names of the arrays that have an element for each token.
+      token_arrays: names of the arrays that have an element for each token.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Packer:
         self.pieces, self.shapes, self.replicas = pieces, tuple(shapes), replicas
         self.pad_id, self.count, self.lengths = pad_id, count, pieces.lengths
         # A tuple: two equal sets would be two graphs for `tf.function`.
-        self.of_tokens = OF_TOKENS + ("targets",) * pieces.of_tokens
+        self.token_arrays = OF_TOKENS + ("targets",) * pieces.of_tokens
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
         """Places the pieces `chosen`, int64 [n], and gives the shortest shape that holds them.

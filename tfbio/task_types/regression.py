@@ -72,6 +72,11 @@ class Regression(TextType):
         return float(cell)
 
     @classmethod
+    def names_of(cls, label: float) -> tuple[str, ...]:
+        """Returns the score as text, so that 3 and 3.0 are one label."""
+        return (f"{label:g}",)
+
+    @classmethod
     def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
         return f"{len(examples):,} texts"
 

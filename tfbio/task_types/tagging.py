@@ -344,6 +344,11 @@ class Tagging(TaskType):
         return score(sentences, [x[:count] for x, count in zip(predicted, kept, strict=True)])
 
     @classmethod
+    def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:
+        """Returns the words and their tags."""
+        return list(example.words), list(example.tags)
+
+    @classmethod
     def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
         true, found = (
             sum(len(tag_schemes.entities(tags)) for tags in own)

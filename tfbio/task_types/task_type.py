@@ -43,7 +43,8 @@ class TaskType(abc.ABC):
         `runs.new_text`.
       served: the form of the model in a SavedModel.
       hugging_face_class: what follows the family's name in the name of the `transformers` class.
-      hugging_face_head: the name of the head in that class, where tokens have logits.
+      hugging_face_head: the name of the head in that class where tokens have logits; "" where texts
+        have, whose head each family names in its own way.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
     """
 
@@ -161,6 +162,37 @@ class TaskType(abc.ABC):
         return {}
 
     # Files.
+
+    def describe_lengths(self, pieces: Sequence[Pieces], count: int, length: int) -> str:
+        """Says how many windows long texts are seen in.
+
+        Args:
+          pieces: of each split.
+          count: the examples of all splits.
+          length: the most tokens of a piece.
+
+        Returns:
+          One sentence; "" if no text is longer than a window.
+        """
+        windows = sum(len(own.input_ids) for own in pieces)
+        if windows == count:
+            return ""
+        return f"{count} texts are seen in {windows} windows of at most {length} tokens."
+
+    @classmethod
+    @abc.abstractmethod
+    def content(cls, example: Example) -> tuple[list[str], list[str]]:
+        """Returns the texts of an example and its labels in one form, to compare test sets.
+
+        Two examples have the same content if they differ only in ids, in whitespace around texts,
+        or in what stands for the entities of a relation.
+
+        Args:
+          example: of this type, as its file or `read_predictions` gives it.
+
+        Returns:
+          The texts, and the labels in an order that does not depend on the file.
+        """
 
     @classmethod
     @abc.abstractmethod
@@ -280,6 +312,15 @@ class TaskType(abc.ABC):
         Raises:
           UserError: these cannot be labels of this type.
         """
+
+    @classmethod
+    def settings_of_family(cls, text_head: str) -> dict[str, Any]:
+        """Returns the settings that the family of a model of `hugging_face_class` implies.
+
+        Args:
+          text_head: the family's layer on the vector of a text, see `FinetuningConfig.text_head`.
+        """
+        return {}
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:

@@ -245,8 +245,7 @@ def _settings_of_hugging_face(folder: str) -> dict:
     labels = _labels(folder, said)
     task_type = _type_in(folder, said, labels)
     known, implied = task_type.read_hugging_face(folder, labels)
-    if not task_type.of_tokens:
-        implied["text_head"] = weight_names.TEXT_HEADS[family].text_head
+    implied |= task_type.settings_of_family(weight_names.TEXT_HEADS[family].text_head)
     config = FinetuningConfig(
         comment=f"{said['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
@@ -354,8 +353,8 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
             "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
-    family = _family(tuned, config.text_head)
     task_type = types.make(known["kind"], known["labels"], config)
+    family = _family(tuned, task_type, config.text_head)
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels = task_type.hugging_face_labels(known)
     # What `transformers` does not look at stands there for tfbio.
@@ -376,10 +375,11 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     )
 
 
-def _family(tuned: FineTuned, text_head: str) -> str:
+def _family(tuned: FineTuned, task_type: TaskType, text_head: str) -> str:
     """The family whose class can hold the model, by the rule above."""
     family, shape = checkpoints.family_of(tuned.settings), tuned.model.encoder.config
-    if tuned.model.of_tokens or weight_names.TEXT_HEADS[family].text_head == text_head:
+    is_of_texts = not task_type.hugging_face_head
+    if not is_of_texts or weight_names.TEXT_HEADS[family].text_head == text_head:
         return family
     wanted = "bert" if text_head == "tanh" else "electra"
     fits = shape.embedding_size == shape.hidden_size
@@ -412,4 +412,4 @@ def logits(model: TaskModel) -> np.ndarray:
         "first": np.arange(4) * length,
     }
     found = model({name: tf.constant(values, tf.int32) for name, values in batch.items()}).numpy()
-    return found[real.reshape(-1)] if model.of_tokens else found
+    return found if len(found) == len(real) else found[real.reshape(-1)]
