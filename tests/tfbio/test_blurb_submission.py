@@ -25,6 +25,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from data_prep.corpora import corpus, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
+from tests.run_files import write_scores
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
@@ -245,11 +246,9 @@ def write_run(folder, task, examples, of_seeds, dev):
         trial.mkdir(parents=True)
         task_type = types.TYPES[task.kind]
         task_type.write_predictions(str(trial), "test", examples, predicted, task.entity_type)
-        trials.append({"seed": seed, "dev": {metric: dev[seed]}})
-        if task.kind == "regression":
-            trials[-1]["test"] = task.score(examples, predicted)
-    scores = {"task": task.name, "metric": metric, "init": "work/SuperBERT", "trials": trials}
-    (folder / "scores.json").write_text(json.dumps(scores))
+        test = task.score(examples, predicted) if task.kind == "regression" else {metric: 0.5}
+        trials.append({"seed": seed, "dev": {metric: dev[seed]}, "test": test})
+    write_scores(folder, trials, task=task.name, metric=metric, init="work/SuperBERT")
     return results.Run(str(folder), "SuperBERT", task.name, metric, [], [])
 
 

@@ -28,6 +28,7 @@ from tfbio.models.layers import shape_of
 from tfbio.task_types import predictions, tag_schemes
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.packing import Pieces
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_words import ServedWords
@@ -384,9 +385,9 @@ class Tagging(TaskType):
         known = {"labels": tags, "entity_type": "", "words": "punctuation"}
         return known, {"tagging_scheme": scheme}
 
-    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+    def hugging_face_labels(self, known: TrainedOn) -> list[str]:
         """Returns the tags, with the type of the entities where they have none."""
-        named = known["entity_type"]
+        named = known.entity_type
         if not named:
             return list(self.labels)
         return [x if x == "O" or "-" in x else f"{x}-{named}" for x in self.labels]

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.packing import Pieces
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_task import ServedTask
@@ -235,7 +236,7 @@ class TaskType(abc.ABC):
 
     @classmethod
     def learnt_from(cls, examples: Sequence, entity_type: str) -> dict[str, Any]:
-        """Returns what `trained_on` in `config.json` keeps of the training examples.
+        """Returns fields of `TrainedOn` that the training examples tell.
 
         Args:
           examples: of the training set.
@@ -303,7 +304,7 @@ class TaskType(abc.ABC):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns what `trained_on` says of a model from elsewhere, and the settings it implies.
+        """Returns fields of `TrainedOn` for a model from elsewhere, and the settings it implies.
 
         Args:
           folder: of the model, for messages.
@@ -335,7 +336,7 @@ class TaskType(abc.ABC):
         """
         return None
 
-    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+    def hugging_face_labels(self, known: TrainedOn) -> list[str]:
         """Returns the names of the outputs for `id2label`.
 
         Args:
