@@ -222,7 +222,7 @@ def _train() -> None:
         return
     strategy = _make_strategy()
     for each in settings:  # all of a sweep's before the first
-        types.make(task.kind, task.labels, each)
+        types.make(task.task_type, task.labels, each)
     if swept:
         encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
         for each in settings:

@@ -70,7 +70,7 @@ def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     vocabulary = vocabularies.find_vocabulary(model)
     lower_case = checkpoints.read_settings(model)["lower_case"]
     tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
-    pieces = kind.pieces(examples, tokenizer, settings.sequence_length)
+    features = kind.features(examples, tokenizer, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
@@ -82,9 +82,9 @@ def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     )
     made.initialize(0, model)
     steps = STEPS * (TURNS_BEFORE_TIMING + ROUNDS)
-    order = finetuner.training_order(len(pieces.input_ids), 0, steps, batch_size, seed=0)
+    order = finetuner.training_order(len(features.input_ids), 0, steps, batch_size, seed=0)
     turns = iter(np.split(order, TURNS_BEFORE_TIMING + ROUNDS))
-    return lambda: made.train(pieces, next(turns), 0, lambda *figures: None)
+    return lambda: made.train(features, next(turns), 0, lambda *figures: None)
 
 
 def tfbio_score(

@@ -44,7 +44,7 @@ FLAGS = flags.FLAGS
 class Columns(NamedTuple):
     """What the rows of a recorded file are, and the kind of task that they are of."""
 
-    kind: str
+    task_type: str
     names: tuple[str, ...] = ()
 
 
@@ -56,7 +56,7 @@ KINDS = {
     "regression": Columns("regression", ("id", "text", "pair", "label")),
     "tagging": Columns("tagging"),
     "tagging_words": Columns("tagging"),
-    "qa": Columns("spans"),
+    "qa": Columns("question_answering"),
 }
 # What the authors call the tasks that we call otherwise.
 TASKS = {
@@ -147,7 +147,7 @@ class Recorded:
 
     Attributes:
       examples: those of the development set, which are those of training.
-      train: the pieces of the rows that are not padding.
+      train: the windows of the rows that are not padding.
       dev: those of evaluation.
     """
 
@@ -160,8 +160,8 @@ class Recorded:
         given = self.own["all_settings"]
         numbers = self.own.get("label_ids") or {}
         labels = sorted(numbers, key=numbers.__getitem__)
-        kind, self.columns = KINDS[name]
-        if kind == "multilabel":
+        task_type, self.columns = KINDS[name]
+        if task_type == "multilabel":
             labels = [label.removesuffix("_1") for label in labels[1::2]]
         self.config = FinetuningConfig(**self._settings(given) | changes)
         hidden_size = told["model"]["hidden_size"]
@@ -172,11 +172,11 @@ class Recorded:
             **(encoder_changes or {}),
         )
         self.tokenizer = tokenization.load_tokenizer(folder / "vocab.txt", given["do_lower_case"])
-        self.kind = types.make(kind, labels, self.config)
+        self.task_type = types.make(task_type, labels, self.config)
         self.finetuner = Finetuner(
             self.config,
             encoder,
-            self.kind,
+            self.task_type,
             self.tokenizer.pad_id,
             self.own["num_train_steps_given"],
             tf.distribute.get_strategy(),
@@ -189,11 +189,11 @@ class Recorded:
             if f"init/{names[0]}" in self.arrays:
                 variable.assign(self[f"init/{names[0]}"])
         self.examples = examples = self._examples()
-        self.dev = self.train = self.pieces(examples)
-        if kind == "regression" and len(self._rows("features")) == 2 * len(examples):
+        self.dev = self.train = self.features(examples)
+        if task_type == "regression" and len(self._rows("features")) == 2 * len(examples):
             # double_unordered
             swapped = [dataclasses.replace(x, text=x.pair, pair=x.text) for x in examples]
-            self.train = self.pieces(examples + swapped)
+            self.train = self.features(examples + swapped)
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
@@ -250,8 +250,8 @@ class Recorded:
         read = {"multilabel": _present, "regression": float}.get(self.name, str)
         return [LabelledText(**{**row, "label": read(row["label"])}) for row in named]
 
-    def pieces(self, examples: list) -> packing.Pieces:
-        return self.kind.pieces(examples, self.tokenizer, self.config.sequence_length)
+    def features(self, examples: list) -> packing.Features:
+        return self.task_type.features(examples, self.tokenizer, self.config.sequence_length)
 
     @contextlib.contextmanager
     def in_float64(self) -> Iterator[None]:
@@ -260,7 +260,7 @@ class Recorded:
         model, before = finetuner.model, keras.mixed_precision.global_policy()
         keras.mixed_precision.set_global_policy("float64")
         try:
-            self.finetuner.model = make_model(finetuner.encoder_config, self.kind, self.config)
+            self.finetuner.model = make_model(finetuner.encoder_config, self.task_type, self.config)
             self.finetuner.model.set_weights(model.get_weights())
             yield
         finally:
@@ -300,8 +300,8 @@ class Recorded:
         of_head = [f"{self.head}{own}/bias" for own in ("dense", "dense_1")]
         return name.endswith("self/key/bias") or (self.name == "qa" and name in of_head)
 
-    def part(self, pieces: packing.Pieces, chosen: np.ndarray) -> packing.Part:
-        (part,) = self.finetuner._packer(pieces, len(chosen)).batch(chosen)
+    def part(self, features: packing.Features, chosen: np.ndarray) -> packing.Part:
+        (part,) = self.finetuner._packer(features, len(chosen)).batch(chosen)
         return part
 
     def batch(self, step: int) -> np.ndarray:
@@ -371,8 +371,8 @@ def compare(recorded: Recorded) -> list[Difference]:
     largest = Largest()
     _compare_features(recorded, largest)
     if any(
-        len(recorded._rows(split)) != len(pieces.input_ids)
-        for split, pieces in (("features", recorded.train), ("dev_features", recorded.dev))
+        len(recorded._rows(split)) != len(features.input_ids)
+        for split, features in (("features", recorded.train), ("dev_features", recorded.dev))
     ):
         return list(largest.found.values())  # the rest would be of other texts
     dev, rows = recorded.dev, recorded._rows("dev_features")
@@ -397,13 +397,15 @@ def compare(recorded: Recorded) -> list[Difference]:
 
 def _compare_features(recorded: Recorded, largest: Largest) -> None:
     """Counts the arrays of the features that differ, with the padding of each row."""
-    for split, pieces in (("features", recorded.train), ("dev_features", recorded.dev)):
+    for split, features in (("features", recorded.train), ("dev_features", recorded.dev)):
         rows = recorded._rows(split)
-        largest.add("features", abs(len(rows) - len(pieces.input_ids)), 0, f"{split}: their number")
+        largest.add(
+            "features", abs(len(rows) - len(features.input_ids)), 0, f"{split}: their number"
+        )
         # Of answers, the positions in the development set are 0.
         with_targets = split == "features" or recorded.name != "qa"
         for row, ids, segments, target in zip(
-            rows, pieces.input_ids, pieces.segment_ids, pieces.targets, strict=False
+            rows, features.input_ids, features.segment_ids, features.targets, strict=False
         ):
             own = {
                 "input_ids": ids,
@@ -423,11 +425,11 @@ def _compare_features(recorded: Recorded, largest: Largest) -> None:
 
 
 def _targets(recorded: Recorded, target: np.ndarray) -> dict[str, np.ndarray]:
-    """The targets of a piece, by their names in the recording."""
+    """The targets of a window, by their names in the recording."""
     if recorded.name == "qa":
         names = ("start_positions", "end_positions", "is_impossible")
         return dict(zip(names, target, strict=True))
-    if recorded.kind.of_tokens:
+    if recorded.task_type.of_tokens:
         places = np.flatnonzero(target != NO_TARGET)
         return {
             "labels": target[places],
@@ -440,21 +442,21 @@ def _targets(recorded: Recorded, target: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _compare_outputs(
-    recorded: Recorded, largest: Largest, when: str, pieces: packing.Pieces, chosen: np.ndarray
+    recorded: Recorded, largest: Largest, when: str, features: packing.Features, chosen: np.ndarray
 ) -> None:
     """Compares the logits, and what is predicted, of the development set or of a batch."""
-    part = recorded.part(pieces, chosen)
+    part = recorded.part(features, chosen)
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     logits = recorded.finetuner.model(batch)
     rows = _places(recorded, 0) if when == "step0" else chosen
     name = "predictions" if recorded.name == "regression" else "logits"
-    outputs = recorded.kind.outputs(logits, batch).numpy()
-    for number, (piece, row) in enumerate(zip(chosen, rows, strict=True)):
+    outputs = recorded.task_type.outputs(logits, batch).numpy()
+    for number, (window, row) in enumerate(zip(chosen, rows, strict=True)):
         expected = recorded[f"{when}/{name}"][row]
         # In the recording a row has the logits of its words, in their order.
         own = slice(number, number + 1)
-        if recorded.kind.of_tokens:
-            own = part.arrays["first"][number] + pieces.words[piece]
+        if recorded.task_type.of_tokens:
+            own = part.arrays["first"][number] + features.words[window]
             expected = expected[: len(own)]
         error = np.abs(logits.numpy()[own].reshape(expected.shape) - expected)
         where = f"{when}, row {row}"
@@ -465,21 +467,21 @@ def _compare_outputs(
 
 
 def _compare_spans(
-    recorded: Recorded, largest: Largest, when: str, pieces: packing.Pieces, chosen: np.ndarray
+    recorded: Recorded, largest: Largest, when: str, features: packing.Features, chosen: np.ndarray
 ) -> None:
     """Does what `_compare_outputs` does for answers.
 
     Logits are compared to 1e-4: those of masked tokens are rounded at 1,000. So are predictions,
     the answers and null odds of the whole development set.
     """
-    part = recorded.part(pieces, chosen)
+    part = recorded.part(features, chosen)
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     model, in_training = recorded.finetuner.model, when == "step0"
     outputs = model(batch).numpy()
     trained = model(batch, seed=tf.constant([0, 0])) if in_training else None
     rows = _places(recorded, 0) if in_training else chosen
-    for number, (piece, row) in enumerate(zip(chosen, rows, strict=True)):
-        first, length = part.arrays["first"][number], pieces.lengths[piece]
+    for number, (window, row) in enumerate(zip(chosen, rows, strict=True)):
+        first, length = part.arrays["first"][number], features.lengths[window]
         own = outputs[first : first + length]
         where = f"{when}, row {row}"
 
@@ -594,7 +596,7 @@ def _wrong(
     if recorded.name == "multilabel":
         unsure = np.abs(logits) < 1e-5
         return int(((outputs[0] > 0.5) != (predicted > 0.5))[~unsure].sum())
-    found = outputs if recorded.kind.of_tokens else outputs.argmax(axis=-1)
+    found = outputs if recorded.task_type.of_tokens else outputs.argmax(axis=-1)
     predicted = np.atleast_1d(predicted)[: len(found)]
     logits = logits.reshape(len(found), -1)
     gap = np.take_along_axis(logits, predicted[:, None], 1) - np.take_along_axis(
@@ -618,25 +620,25 @@ def _compare_metrics(recorded: Recorded, largest: Largest, when: str) -> None:
 
 def _scores(recorded: Recorded) -> dict[str, float]:
     """Scores the development set as a run does, under the names of the recording."""
-    kind, pieces, examples = recorded.kind, recorded.dev, recorded.examples
-    part = recorded.part(pieces, np.arange(len(pieces.input_ids)))
+    task_type, features, examples = recorded.task_type, recorded.dev, recorded.examples
+    part = recorded.part(features, np.arange(len(features.input_ids)))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     logits = recorded.finetuner.model(batch)
-    outputs = kind.outputs(logits, batch).numpy()
-    if kind.of_tokens:
-        outputs = _of_pieces(outputs, part, pieces)
-    predicted = kind.predictions(outputs, pieces, examples)
+    outputs = task_type.outputs(logits, batch).numpy()
+    if task_type.of_tokens:
+        outputs = _of_pieces(outputs, part, features)
+    predicted = task_type.predictions(outputs, features, examples)
     score = tasks.TASKS[recorded.task].score
     if recorded.name == "multilabel":  # whose labels are numbers in the recording
-        score = own_data.own_score("multilabel", kind.labels)
+        score = own_data.own_score("multilabel", task_type.labels)
     found = dict(score(examples, predicted))
-    theirs = kind.authors_scores(score, examples, predicted, pieces, outputs)
+    theirs = task_type.authors_scores(score, examples, predicted, features, outputs)
     found |= {f"bioelectra_code_{name}": value for name, value in theirs.items()}
     names, scale = METRICS[recorded.name]
     scores = {name: scale * found.get(own, np.nan) for name, own in names.items()}
-    losses, weights = kind.losses(logits, batch)
+    losses, weights = task_type.losses(logits, batch)
     scores["loss"] = float(tf.reduce_sum(losses) / tf.reduce_sum(weights))
-    if kind.of_tokens:
+    if task_type.of_tokens:
         scores["loss"] *= 2  # their scorer adds each sentence's twice
     if recorded.name == "regression":
         truth = [example.label for example in examples]
@@ -646,19 +648,21 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     return scores
 
 
-def _of_pieces(outputs: np.ndarray, part: packing.Part, pieces: packing.Pieces) -> list[np.ndarray]:
-    """The outputs of the tokens of each piece, from those of all pieces in one batch."""
+def _of_pieces(
+    outputs: np.ndarray, part: packing.Part, features: packing.Features
+) -> list[np.ndarray]:
+    """The outputs of the tokens of each window, from those of all windows in one batch."""
     firsts = part.arrays["first"]
-    return [outputs[i : i + n] for i, n in zip(firsts, pieces.lengths, strict=True)]
+    return [outputs[i : i + n] for i, n in zip(firsts, features.lengths, strict=True)]
 
 
 def _predicted(recorded: Recorded) -> list[answers.Answers]:
     """The answers to the questions of the development set, with the weights of the moment."""
-    pieces = recorded.dev
-    part = recorded.part(pieces, np.arange(len(pieces.input_ids)))
+    features = recorded.dev
+    part = recorded.part(features, np.arange(len(features.input_ids)))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
-    outputs = _of_pieces(recorded.finetuner.model(batch).numpy(), part, pieces)
-    return recorded.kind.predictions(outputs, pieces, recorded.examples)
+    outputs = _of_pieces(recorded.finetuner.model(batch).numpy(), part, features)
+    return recorded.task_type.predictions(outputs, features, recorded.examples)
 
 
 def _scores_of_answers(recorded: Recorded, when: str) -> dict[str, float]:
@@ -720,8 +724,8 @@ def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
     )
     output = output.numpy().reshape(-1, output.shape[-1])
     rows = _places(recorded, 0)
-    for piece, row, first in zip(recorded.batch(0), rows, part.arrays["first"], strict=True):
-        length = len(recorded.train.input_ids[piece])
+    for window, row, first in zip(recorded.batch(0), rows, part.arrays["first"], strict=True):
+        length = len(recorded.train.input_ids[window])
         expected = recorded["step0/sequence_output"][row][:length]
         error = np.abs(output[first : first + length] - expected).max()
         largest.add("sequence output", error, 1e-5, f"row {row}")
@@ -784,18 +788,18 @@ def find_kinds(folder: Path, wanted: Sequence[str] = ()) -> list[str]:
             f"--recording={folder}: config.json has the kind {unknown[0]!r}; the kinds are "
             f"{', '.join(KINDS)}."
         )
-    for kind in wanted:
-        if kind not in found:
+    for task_type in wanted:
+        if task_type not in found:
             raise cli.UsageError(
-                f"--kind={kind}: the recording has no such kind; it has {', '.join(found)}."
+                f"--kind={task_type}: the recording has no such kind; it has {', '.join(found)}."
             )
-    return [kind for kind in KINDS if kind in (wanted or found)]
+    return [task_type for task_type in KINDS if task_type in (wanted or found)]
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string("recording", "", "Folder of the recording.")
-    flags.DEFINE_multi_string("kind", [], "Only this kind. May be repeated.")
+    flags.DEFINE_multi_string("task_type", [], "Only this kind. May be repeated.")
 
 
 def main(argv: list[str]) -> None:
@@ -804,7 +808,7 @@ def main(argv: list[str]) -> None:
     tf.get_logger().setLevel("ERROR")  # each kind has graphs of its own, which is no mistake
     folder = Path(FLAGS.recording)
     worse = []
-    for name in find_kinds(folder, FLAGS.kind):
+    for name in find_kinds(folder, FLAGS.task_type):
         print(name, flush=True)
         for found in compare(Recorded(folder, name)):
             mark = "" if found.is_small else "  ABOVE"

@@ -41,17 +41,17 @@ def write_scores(folder, trials, *, task, metric="f1", init="work/model", exampl
     schema.write(Path(folder, SCORES), scores)
 
 
-def write_settings(folder, *, kind="classification", labels=(), init="work/model", **settings):
+def write_settings(folder, *, task_type="classification", labels=(), init="work/model", **settings):
     """Writes the settings of a run.
 
     Args:
       folder: of the run.
-      kind: the task type.
+      task_type: its name.
       labels: of the task.
       init: `--init_checkpoint`.
       **settings: other fields of `FinetuningSettings`.
     """
-    known = settings.pop("trained_on", TrainedOn(kind, list(labels), "texts"))
+    known = settings.pop("trained_on", TrainedOn(task_type, list(labels), "texts"))
     written = FinetuningSettings(
         init_checkpoint=init,
         encoder=EncoderConfig(),

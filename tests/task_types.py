@@ -39,20 +39,24 @@ TASK_TYPES = {
     "entity_start": ("classification", ("a", "b", "c"), {"pooling": "entity_start"}),
     "regression": ("regression", (), {}),
     "multilabel": ("multilabel", ("a", "b", "c"), {}),
-    "spans": ("spans", (), {}),
-    "spans_electra": ("spans", (), {"span_head": "electra", "beam_size": 4}),
+    "question_answering": ("question_answering", (), {}),
+    "question_answering_electra": (
+        "question_answering",
+        (),
+        {"span_head": "electra", "beam_size": 4},
+    ),
 }
 
 
 def make_examples(name, texts):
     """Real sentences, with labels that are made up."""
-    kind = TASK_TYPES[name][0]
+    task_type = TASK_TYPES[name][0]
     for number, text in enumerate(texts):
         words = text.split()[: 4 + number]
-        if kind == "tagging":
+        if task_type == "tagging":
             tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
             yield TaggedSentence(str(number), tuple(words), tags)
-        elif kind == "spans":
+        elif task_type == "question_answering":
             answer = words[number % len(words)]
             context = " ".join(words)
             places = (context.index(answer),)
@@ -64,13 +68,13 @@ def make_examples(name, texts):
             if name in ("mention", "entity_start"):
                 words = ["[S1]", words[0], words[1], "[E1]", *words[2:], "[S2]", words[3], "[E2]"]
             label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
-            label = label.get(kind, "abc"[number % 3])
+            label = label.get(task_type, "abc"[number % 3])
             pair = "A second sentence." if name == "pair" else ""
             yield LabelledText(str(number), " ".join(words), label, pair)
 
 
 # The others take as long, and differ from these in little.
-SOME = "tagging", "spans"
+SOME = "tagging", "question_answering"
 BY_TYPE = [
     name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in TASK_TYPES
 ]
@@ -83,8 +87,8 @@ def make_finetuner(
     vocabulary: str,
     sentences: list[str],
     settings: FinetuningConfig = SETTINGS,
-) -> tuple[finetuner.Finetuner, packing.Pieces]:
-    """A Finetuner for one of `TASK_TYPES`, and pieces to train on.
+) -> tuple[finetuner.Finetuner, packing.Features]:
+    """A Finetuner for one of `TASK_TYPES`, and windows to train on.
 
     Args:
       name: of the type.
@@ -94,11 +98,11 @@ def make_finetuner(
       sentences: real ones.
       settings: but for those of the type.
     """
-    kind, labels, changes = TASK_TYPES[name]
+    task_type, labels, changes = TASK_TYPES[name]
     settings = dataclasses.replace(settings, **changes)
-    made = types.make(kind, labels, settings)
+    made = types.make(task_type, labels, settings)
     tokenizer = tokenization.load_tokenizer(vocabulary)
     long = [sentence for sentence in sentences if len(sentence.split()) > 8][:23]
     texts = make_examples(name, long)
-    pieces = made.pieces(list(texts), tokenizer, settings.sequence_length)
-    return finetuner.Finetuner(settings, shape, made, tokenizer.pad_id, 60, strategy), pieces
+    features = made.features(list(texts), tokenizer, settings.sequence_length)
+    return finetuner.Finetuner(settings, shape, made, tokenizer.pad_id, 60, strategy), features

@@ -110,8 +110,8 @@ FINETUNED = {
     "regression": ("regression", {}),
     "multilabel": ("multilabel", {}),
     "multilabel_absent": ("multilabel", {"absent_outputs": True}),
-    "spans": ("spans", {}),
-    "spans_electra": ("spans", {"span_head": "electra", "beam_size": 4}),
+    "question_answering": ("question_answering", {}),
+    "question_answering_electra": ("question_answering", {"span_head": "electra", "beam_size": 4}),
 }
 # For each case of pretraining: settings.
 PRETRAINED = {
@@ -158,16 +158,16 @@ def write_vocabulary(folder: Path) -> str:
     return str(path)
 
 
-def make_examples(kind: str, settings: FinetuningConfig) -> list[Example]:
+def make_examples(task_type: str, settings: FinetuningConfig) -> list[Example]:
     """Returns four examples of a kind of task."""
     examples: list[Example] = []
     for number, (text, tags) in enumerate(zip(SENTENCES, TAGS, strict=True)):
         name = str(number)
         words = [word for word in text.split() if word not in MARKERS]
         plain = " ".join(words)
-        if kind == "tagging":
+        if task_type == "tagging":
             examples.append(TaggedSentence(name, tuple(words), tuple(tags.split())))
-        elif kind == "spans":
+        elif task_type == "question_answering":
             answer = words[number] if number < 3 else ""  # the last has none
             known = ((answer,), (plain.index(answer),)) if answer else ((), ())
             examples.append(Question(name, "which drug is it?", plain, *known))
@@ -175,24 +175,26 @@ def make_examples(kind: str, settings: FinetuningConfig) -> list[Example]:
             label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
             text = text if settings.pooling in ("mention", "entity_start") else plain
             pair = "it is new." if settings.text_head == "tanh" else ""  # two segments
-            examples.append(LabelledText(name, text, label.get(kind, "abca"[number]), pair))
+            examples.append(LabelledText(name, text, label.get(task_type, "abca"[number]), pair))
     return examples
 
 
 def finetune(name: str, vocabulary: str) -> Record:
     """Computes what is recorded of a case of fine-tuning."""
-    kind, changes = FINETUNED[name]
+    task_type, changes = FINETUNED[name]
     settings = dataclasses.replace(FINETUNING, **changes)
-    learnt = types.make(kind, LABELS.get(kind, ()), settings)
+    learnt = types.make(task_type, LABELS.get(task_type, ()), settings)
     tokenizer = load_tokenizer(vocabulary, new_tokens=MARKERS)
-    pieces = learnt.pieces(make_examples(kind, settings), tokenizer, settings.sequence_length)
+    features = learnt.features(
+        make_examples(task_type, settings), tokenizer, settings.sequence_length
+    )
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     finetuner = Finetuner(settings, SHAPE, learnt, tokenizer.pad_id, 10, strategy)
     finetuner.initialize(SEED, init_checkpoint="")
     before = [variable.numpy() for variable in finetuner.model.variables]
     losses: list[float] = []
     order = np.arange(settings.train_batch_size)
-    finetuner.train(pieces, order, SEED, lambda step, loss, rate: losses.append(loss))
+    finetuner.train(features, order, SEED, lambda step, loss, rate: losses.append(loss))
     return record(finetuner.model.variables, before, *losses)
 
 

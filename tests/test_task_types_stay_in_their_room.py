@@ -120,7 +120,7 @@ def test_every_type_has_a_name_examples_and_flags_to_look_for():
         "if type(task_type) is MultiLabel:\n    pass\n",
         "match example:\n    case TaggedSentence(words=words):\n        pass\n",
         "count = 1 if task_type.of_tokens else 2\n",
-        "shares = kind.has_probabilities and 1\n",
+        "shares = task_type.has_probabilities and 1\n",
         "count = getattr(task_type, 'of_tokens')\n",
     ],
 )

@@ -153,7 +153,7 @@ def submission(run: Run, seed: int | None = None) -> dict:
     # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[tasks.TASKS[run.task].kind]
+    task_type = types.TYPES[tasks.TASKS[run.task].task_type]
     trial = _trial(run, seed)
     path = os.path.join(trial, task_type.predictions_file("test"))
     examples, predicted = task_type.read_predictions(path)

@@ -136,7 +136,7 @@ def small_shape(vocab_file):
 
 @pytest.fixture(scope="session")
 def make_finetuner(vocab_file, small_shape, sentences):
-    """Makes a Finetuner for one of `task_types.TASK_TYPES`, with random weights, and its pieces."""
+    """Makes a Finetuner for one of `task_types.TASK_TYPES`, and its windows."""
     shape = dataclasses.replace(small_shape, num_hidden_layers=1)
 
     def make(name, strategy, settings=task_types.SETTINGS):
@@ -151,11 +151,11 @@ def make_finetuner(vocab_file, small_shape, sentences):
 def make_trial(vocab_file, small_shape, tmp_path):
     """A trial of a fine-tuning run, with random weights that tell its inputs apart."""
 
-    def make(kind, labels, known, calibration=None, vocabulary=vocab_file, **changes):
+    def make(task_type, labels, known, calibration=None, vocabulary=vocab_file, **changes):
         size = tokenization.load_tokenizer(vocabulary).vocab_size
         shape = dataclasses.replace(small_shape, vocab_size=size)
         settings = FinetuningConfig(**{"sequence_length": 48, **changes})
-        made = types.make(kind, labels, settings)
+        made = types.make(task_type, labels, settings)
         keras.utils.set_random_seed(0)
         model = make_model(shape, made, settings)
         rng = np.random.default_rng(0)
@@ -175,7 +175,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
             "encoder": dataclasses.asdict(shape),
             "lower_case": vocabulary.suffix != ".json",
             "trained_on": {
-                "kind": kind,
+                "task_type": task_type,
                 "labels": labels,
                 "new_text": made.new_text,
                 "markers": False,
@@ -202,9 +202,9 @@ def vocabulary_of_kind(sentences, vocab_file, tmp_path_factory):
     "albert" is a unigram model like the one that ALBERT was published with: it does not fold case.
     """
     folder = tmp_path_factory.mktemp("vocabularies")
-    paths = {kind: folder / f"{kind}.model" for kind in ("unigram", "bpe", "albert")}
-    for kind in ("unigram", "bpe"):
-        paths[kind].write_bytes(vocabulary.train_sentencepiece(sentences, kind, 1500)[0])
+    paths = {task_type: folder / f"{task_type}.model" for task_type in ("unigram", "bpe", "albert")}
+    for task_type in ("unigram", "bpe"):
+        paths[task_type].write_bytes(vocabulary.train_sentencepiece(sentences, task_type, 1500)[0])
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(sentence.lower() for sentence in sentences),

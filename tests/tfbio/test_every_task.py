@@ -104,7 +104,7 @@ def data_of(tmp_path_factory):
             read = "dev" if name == "ebm_pico" and split == "train" else split
             paths = reference.corpus(FOLDERS[name]).iterdir()
             (path,) = [path for path in paths if path.name.startswith(f"{read}.")]
-            tagged = tasks.TASKS[name].kind == "tagging"
+            tagged = tasks.TASKS[name].task_type == "tagging"
             first_lines(path, folder / f"{split}.tsv", whole_sentences=tagged)
         return str(folder)
 
@@ -128,8 +128,8 @@ def run(pretrained, cpu, tmp_path):
     return finetune
 
 
-def read_predictions(trial, kind, test):
-    if kind == "spans":
+def read_predictions(trial, task_type, test):
+    if task_type == "question_answering":
         found = json.loads((trial / "test_predictions.json").read_text(encoding="utf-8"))
         if "questions" in found:
             # All answers of a question, as those of its first context.
@@ -142,7 +142,7 @@ def read_predictions(trial, kind, test):
         ]
     path = trial / "test_predictions.tsv"
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    if kind != "tagging":
+    if task_type != "tagging":
         return [line.split("\t")[2] for line in lines[1:]]
     sentences, tags = [], []
     for line in lines:
@@ -170,12 +170,12 @@ def test_trains_scores_and_predicts(name, data_of, run, tmp_path):
     trial = tmp_path / "out" / "trial_0"
     assert json.loads((trial / "scores.json").read_text())["test"] == scores["trials"][0]["test"]
     test = task.read(find_split(folder, "test"))
-    predicted = read_predictions(trial, task.kind, test)
+    predicted = read_predictions(trial, task.task_type, test)
     assert len(predicted) == len(test)
     # The score once more, from the file that was written.
-    if task.kind == "regression":
+    if task.task_type == "regression":
         predicted = [float(number) for number in predicted]
-    if task.kind == "multilabel":
+    if task.task_type == "multilabel":
         predicted = [tuple(filter(None, labels.split("|"))) for labels in predicted]
         hallmarks = task.read(str(trial / "test_hallmarks.tsv"))
         assert [x.label for x in hallmarks] == predicted
@@ -186,7 +186,7 @@ def raw_labels(path, task):
     """The labels of a file, read without the task's reader, one a line or word."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
-    if task.kind == "tagging":
+    if task.task_type == "tagging":
         return [row[1] for row in rows if len(row) == 2]
     if task.name in ("gad", "biosses", "hoc"):  # the others have no header
         rows = rows[1:]
@@ -202,16 +202,16 @@ def written(label, task):
 
 def gold_fed_back(task, examples, tokenizer, length):
     """The predictions of a model that is sure of the targets."""
-    kind = types.make(task.kind, task.labels, FinetuningConfig())
+    task_type = types.make(task.task_type, task.labels, FinetuningConfig())
     sure = {
         "tagging": lambda target: np.maximum(target, 0),
         "classification": lambda target: np.eye(len(task.labels))[target],
         "multilabel": lambda target: target,
         "regression": lambda target: target[None],
-    }[task.kind]
-    pieces = kind.pieces(examples, tokenizer, length)
-    assert pieces.lengths.max() <= length
-    return kind.predictions([sure(x) for x in pieces.targets], pieces, examples)
+    }[task.task_type]
+    features = task_type.features(examples, tokenizer, length)
+    assert features.lengths.max() <= length
+    return task_type.predictions([sure(x) for x in features.targets], features, examples)
 
 
 # Windows of 16 tokens divide nearly every sentence, which takes long with many.
@@ -226,18 +226,20 @@ def test_gold_fed_back_scores_100_against_the_raw_file(name, split):
     path = find_split(str(reference.corpus(FOLDERS[name])), split)
     examples = task.read(path)
     tokenizer = tokenization.load_tokenizer(reference.PUBMEDBERT)
-    for length in LENGTHS[split] if task.kind == "tagging" else (16,):
+    for length in LENGTHS[split] if task.task_type == "tagging" else (16,):
         predicted = gold_fed_back(task, examples, tokenizer, length)
         assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0)
-        if task.kind == "regression":
+        if task.task_type == "regression":
             np.testing.assert_allclose(predicted, np.float32(raw_labels(path, task)))
             continue
-        if task.kind == "tagging":
+        if task.task_type == "tagging":
             predicted = [tag for tags in predicted for tag in tags]
         assert [written(label, task) for label in predicted] == raw_labels(path, task)
 
 
-LABELLED = [x for x in sorted([*MADE_UP, "pubmedqa"]) if tasks.TASKS[x].kind != "spans"]
+LABELLED = [
+    x for x in sorted([*MADE_UP, "pubmedqa"]) if tasks.TASKS[x].task_type != "question_answering"
+]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -272,7 +274,7 @@ def test_heads_and_schemes_are_scored_in_bio(
     )
     scores = run(settings, task, folder)
     test = task.read(find_split(folder, "test"))
-    predicted = read_predictions(tmp_path / "out" / "trial_0", task.kind, test)
+    predicted = read_predictions(tmp_path / "out" / "trial_0", task.task_type, test)
     assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
     assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
 

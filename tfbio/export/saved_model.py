@@ -139,7 +139,7 @@ def _served(
     """Returns the graph of a fine-tuned model."""
     known, segments = tuned.settings.trained_on, tuned.model.encoder.config.type_vocab_size
     config = fine_tuned.finetuning_config(tuned.settings)
-    task_type = types.make(known.kind, known.labels, config)
+    task_type = types.make(known.task_type, known.labels, config)
     lower_case = tuned.settings.lower_case
     return task_type.served(
         task_type,

@@ -22,12 +22,12 @@ MASKED_SCORE = 1000.0
 
 
 class TrainingLogits(NamedTuple):
-    """What is learnt from: float32 [tokens] each, and [pieces].
+    """What is learnt from: float32 [tokens] each, and [windows].
 
     Attributes:
       start: of each token, as the start of the answer.
       end: of each token, as its end, where it starts at its true start.
-      no_answer: of each piece, that the question has no answer.
+      no_answer: of each window, that the question has no answer.
     """
 
     start: tf.Tensor
@@ -75,20 +75,20 @@ class SpanHead(keras.layers.Layer):
 
         Returns:
           In training `TrainingLogits`. Else float32 [tokens, 2 + beam_size]: the score of the token
-          as a start; that of "no answer" of its piece; and for each of the best starts, the best
+          as a start; that of "no answer" of its window; and for each of the best starts, the best
           first and of equals the first token, the logarithm of the probability that it is the end.
         """
-        piece = tf.reshape(batch["document_ids"], [-1])  # 0 for padding
+        window = tf.reshape(batch["document_ids"], [-1])  # 0 for padding
         (count,) = shape_of(batch["first"])
         # The context, with the last [SEP]; and [CLS], which stands for "not here".
         is_first = tf.reshape(batch["position_ids"], [-1]) == 0
         may_be = (tf.reshape(batch["segment_ids"], [-1]) > 0) | is_first
-        masked = -MASKED_SCORE * tf.cast(~(may_be & (piece > 0)), vectors.dtype)
+        masked = -MASKED_SCORE * tf.cast(~(may_be & (window > 0)), vectors.dtype)
 
         start = tf.squeeze(self.start(vectors), -1) + masked
-        probabilities = tf.exp(log_softmax(start, piece, count))
+        probabilities = tf.exp(log_softmax(start, window, count))
         weighted = tf.math.unsorted_segment_sum(
-            probabilities[:, tf.newaxis] * vectors, piece, count + 1
+            probabilities[:, tf.newaxis] * vectors, window, count + 1
         )[1:]
         both = tf.concat([tf.gather(vectors, batch["first"]), weighted], axis=1)
         no_answer = tf.squeeze(self.no_answer(self.no_answer_hidden(both)), -1)
@@ -97,27 +97,27 @@ class SpanHead(keras.layers.Layer):
         size = vectors.shape[-1]
         of_start, of_end = tf.split(self.end_hidden.kernel, [size, size])
         of_tokens = tf.nn.bias_add(tf.matmul(vectors, of_end), self.end_hidden.bias)
-        own_piece = tf.maximum(piece - 1, 0)
+        own_window = tf.maximum(window - 1, 0)
 
         def ends(starts: tf.Tensor) -> tf.Tensor:
-            """Scores ends, float32 [tokens], for a start of each piece, int32 [pieces]."""
+            """Scores ends, float32 [tokens], for a start of each window, int32 [windows]."""
             of_starts = tf.matmul(tf.gather(vectors, starts), of_start)
-            hidden = gelu(of_tokens + tf.gather(of_starts, own_piece))
+            hidden = gelu(of_tokens + tf.gather(of_starts, own_window))
             return tf.squeeze(self.end(hidden), -1) + masked
 
         if is_training:
             return TrainingLogits(start, ends(batch["first"] + batch["targets"][:, 0]), no_answer)
 
-        (tokens,) = shape_of(piece)
+        (tokens,) = shape_of(window)
         places = tf.range(tokens)
 
         def follow(number: tf.Tensor, left: tf.Tensor, found: tf.TensorArray):
-            best = tf.math.unsorted_segment_max(left, piece, count + 1)
-            candidates = tf.where(left == tf.gather(best, piece), places, tokens - 1)
-            chosen = tf.math.unsorted_segment_min(candidates, piece, count + 1)
-            chosen = tf.minimum(chosen, tokens - 1)  # a piece may have no token
-            left = tf.where(places == tf.gather(chosen, piece), left.dtype.min, left)
-            found = found.write(number, log_softmax(ends(chosen[1:]), piece, count))
+            best = tf.math.unsorted_segment_max(left, window, count + 1)
+            candidates = tf.where(left == tf.gather(best, window), places, tokens - 1)
+            chosen = tf.math.unsorted_segment_min(candidates, window, count + 1)
+            chosen = tf.minimum(chosen, tokens - 1)  # a window may have no token
+            left = tf.where(places == tf.gather(chosen, window), left.dtype.min, left)
+            found = found.write(number, log_softmax(ends(chosen[1:]), window, count))
             return number + 1, left, found
 
         # One after the other: the hidden layers of all starts together are large.
@@ -128,21 +128,21 @@ class SpanHead(keras.layers.Layer):
             parallel_iterations=1,
             maximum_iterations=self.beam_size,
         )
-        of_piece = tf.gather(no_answer, own_piece)
-        columns = tf.concat([tf.stack([start, of_piece]), found.stack()], axis=0)
+        of_window = tf.gather(no_answer, own_window)
+        columns = tf.concat([tf.stack([start, of_window]), found.stack()], axis=0)
         return tf.transpose(tf.ensure_shape(columns, [2 + self.beam_size, None]))
 
 
-def log_softmax(logits: tf.Tensor, piece: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
-    """The logarithm of the softmax over the tokens of each piece.
+def log_softmax(logits: tf.Tensor, window: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
+    """The logarithm of the softmax over the tokens of each window.
 
     Args:
       logits: float32 [tokens].
-      piece: int32 [tokens], the number of the piece from 1; 0 for padding.
-      count: pieces there are; some may have no token.
+      window: int32 [tokens], the number of the window from 1; 0 for padding.
+      count: windows there are; some may have no token.
     """
-    highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, piece, count + 1))
-    shifted = logits - tf.gather(highest, piece)
-    total = tf.math.unsorted_segment_sum(tf.exp(shifted), piece, count + 1)
-    # Of a piece at least 1, that of its highest token; of none 0, which has no logarithm.
-    return shifted - tf.gather(tf.math.log(tf.maximum(total, 1.0)), piece)
+    highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, window, count + 1))
+    shifted = logits - tf.gather(highest, window)
+    total = tf.math.unsorted_segment_sum(tf.exp(shifted), window, count + 1)
+    # Of a window at least 1, that of its highest token; of none 0, which has no logarithm.
+    return shifted - tf.gather(tf.math.log(tf.maximum(total, 1.0)), window)

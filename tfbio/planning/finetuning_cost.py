@@ -26,12 +26,12 @@ SAMPLE = 200
 
 
 def batch_slots(
-    pieces: packing.Pieces, config: FinetuningConfig, replicas: int, fixed: bool
+    features: packing.Features, config: FinetuningConfig, replicas: int, fixed: bool
 ) -> tuple[float, int, int]:
     """Measures training batches.
 
     Args:
-      pieces: to train on.
+      features: to train on.
       config: all settings.
       replicas: devices that share a batch.
       fixed: whether the shapes are fixed; see `FinetuningRun.fixed_shapes`.
@@ -40,16 +40,16 @@ def batch_slots(
       The mean tokens of a batch with padding, of all replicas; the most; and the longest row.
     """
     size, generator = config.train_batch_size, np.random.default_rng(0)
-    count = len(pieces.lengths)
+    count = len(features.lengths)
     batches = [generator.choice(count, size, replace=size > count) for _ in range(SAMPLE)]
     if fixed:
-        shapes = fixed_shapes.training_shapes(pieces.lengths, config, replicas)
-        packer = fixed_shapes.Packer(pieces, shapes, replicas, 0, size)
+        shapes = fixed_shapes.training_shapes(features.lengths, config, replicas)
+        packer = fixed_shapes.Packer(features, shapes, replicas, 0, size)
         used = [shapes[packer.fit(chosen)[1]] for chosen in batches]
         largest = shapes[-1]
     else:
         padded_length = 0 if config.run.pack else config.sequence_length
-        plain = packing.Packer(pieces, size, replicas, 0, padded_length)
+        plain = packing.Packer(features, size, replicas, 0, padded_length)
         used = []
         for chosen in batches:
             rows, length = plain.batch(chosen)[0].arrays["input_ids"].shape
@@ -84,8 +84,8 @@ def memory(
 def report(
     config: FinetuningConfig,
     shape: EncoderConfig,
-    trained: packing.Pieces,
-    pieces: Mapping[str, packing.Pieces],
+    trained: packing.Features,
+    features: Mapping[str, packing.Features],
     examples: Mapping[str, int],
     num_steps: int,
     name: str = "",
@@ -96,7 +96,7 @@ def report(
       config: all settings.
       shape: of the encoder.
       trained: the windows to train on.
-      pieces: the windows of each split.
+      features: the windows of each split.
       examples: how many examples each split has.
       num_steps: of a trial.
       name: one of `devices.DEVICES`; "": all.
@@ -108,19 +108,19 @@ def report(
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(devices.DEVICES)}.")
     lines = []
     for split, count in examples.items():
-        lengths = pieces[split].lengths
+        lengths = features[split].lengths
         lines.append(
             f"{split}: {count:,} examples in {len(lengths):,} windows of {lengths.mean():.1f} "
             f"tokens in the mean, {lengths.max()} at most"
         )
-    if len(trained.lengths) != len(pieces["train"].lengths):
+    if len(trained.lengths) != len(features["train"].lengths):
         lines.append(f"trained on: {len(trained.lengths):,} windows, some made from others")
     tokens = config.train_batch_size * trained.lengths.mean()
-    scored = sum(own.lengths.sum() for split, own in pieces.items() if split != "train")
+    scored = sum(own.lengths.sum() for split, own in features.items() if split != "train")
     evaluations = 0
     if config.eval_every_steps:
         evaluations = math.ceil(num_steps / config.eval_every_steps)
-        scored += evaluations * pieces["dev"].lengths.sum()
+        scored += evaluations * features["dev"].lengths.sum()
     # Rows of attention are about as long as a window may be.
     of_token = encoder_cost.encoder_flops(shape, config.sequence_length) / config.sequence_length
     flops = of_token * (3 * num_steps * tokens + scored)

@@ -279,9 +279,9 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         settings = finetuning_files.read_settings(folder)
         known, data = settings.trained_on, json.dumps(settings.data_sha256)
         run = dataclasses.replace(run, data_set=settings.data_set, data=data)
-        return _with_examples(run, known.kind, own_data.own_score(task, known.labels), scores)
+        return _with_examples(run, known.task_type, own_data.own_score(task, known.labels), scores)
     if task in tasks.TASKS:
-        return _with_examples(run, tasks.TASKS[task].kind, tasks.TASKS[task].score, scores)
+        return _with_examples(run, tasks.TASKS[task].task_type, tasks.TASKS[task].score, scores)
     return run
 
 
@@ -291,12 +291,12 @@ def _dev_set(scores: RunScores) -> str:
     return f"{used:,} of {total:,}" if used < total else ""
 
 
-def _with_examples(run: Run, kind: str, score: Score, scores: RunScores) -> Run:
+def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) -> Run:
     """Adds the test examples of a run and the scores of its predictions.
 
     Args:
       run: without these.
-      kind: the name of the task type.
+      type_name: the name of the task type.
       score: see `Task.score`.
       scores: of the run.
 
@@ -307,7 +307,7 @@ def _with_examples(run: Run, kind: str, score: Score, scores: RunScores) -> Run:
     # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[kind]
+    task_type = types.TYPES[type_name]
     name = task_type.predictions_file("test")
     files = [Path(run.folder, f"trial_{trial.seed}", name) for trial in scores.trials]
     contents = [task_type.read_predictions(str(file)) for file in files]

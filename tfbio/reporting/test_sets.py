@@ -88,7 +88,7 @@ def describe(task: str, examples: Sequence[Example]) -> TestSet:
     # Imported late: it imports TensorFlow, which takes seconds.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[tasks.TASKS[task].kind]
+    task_type = types.TYPES[tasks.TASKS[task].task_type]
     pairs = [task_type.content(example) for example in examples]
     labelled = sorted(_hash(pair) for pair in pairs)
     texts = sorted(_hash(text) for text, _ in pairs)

@@ -81,7 +81,7 @@ class Finetuner(Inference):
     Args:
       config: all settings.
       encoder_config: the shape of the encoder.
-      kind: what is learnt.
+      task_type: what is learnt.
       pad_id: of [PAD].
       num_steps: of a trial.
       strategy: where to compute; the batches must divide by its replicas.
@@ -91,15 +91,15 @@ class Finetuner(Inference):
         self,
         config: FinetuningConfig,
         encoder_config: EncoderConfig,
-        kind: TaskType,
+        task_type: TaskType,
         pad_id: int,
         num_steps: int,
         strategy: tf.distribute.Strategy,
     ):
-        super().__init__(config, encoder_config, kind, pad_id, strategy)
+        super().__init__(config, encoder_config, task_type, pad_id, strategy)
         self.num_steps = num_steps
-        # The pieces that the shapes of training batches were chosen for, and the shapes.
-        self._chosen: tuple[packing.Pieces, list[fixed_shapes.Shape]] | None = None
+        # The windows that the shapes of training batches were chosen for, and the shapes.
+        self._chosen: tuple[packing.Features, list[fixed_shapes.Shape]] | None = None
         with strategy.scope():
             self.optimizer = optimization.Adam(
                 optimization.SCHEDULES[config.schedule](
@@ -146,7 +146,7 @@ class Finetuner(Inference):
           with_head: whether the head starts from there, too.
         """
         keras.utils.set_random_seed(seed)
-        fresh = make_model(self.encoder_config, self.kind, self.config)
+        fresh = make_model(self.encoder_config, self.task_type, self.config)
         for variable, value in zip(self.model.variables, fresh.variables, strict=True):
             variable.assign(value.numpy())
         if init_checkpoint:
@@ -162,16 +162,16 @@ class Finetuner(Inference):
 
     def train(
         self,
-        pieces: packing.Pieces,
+        features: packing.Features,
         order: np.ndarray,
         seed: int,
         log: Callable[[int, float, float], None],
         done: Callable[[int], None] = lambda step: None,
     ) -> None:
-        """Trains on the pieces of `order`, from where the trial stands.
+        """Trains on the windows of `order`, from where the trial stands.
 
         Args:
-          pieces: see `Tagging.pieces`.
+          features: see `Tagging.features`.
           order: see `training_order`; or a part of it, and the next part in the next call.
           seed: of the trial.
           log: called as log(step, loss, learning rate) every `LOG_EVERY` steps and at the end.
@@ -183,7 +183,7 @@ class Finetuner(Inference):
         take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
         step = int(self.optimizer.iterations.numpy())
         for steps, loss in take_steps(
-            pieces, order.reshape(-1, self.config.train_batch_size), step, tf.constant(seed), done
+            features, order.reshape(-1, self.config.train_batch_size), step, tf.constant(seed), done
         ):
             step += steps
             if not math.isfinite(loss):
@@ -202,7 +202,7 @@ class Finetuner(Inference):
 
     def _take_steps(
         self,
-        pieces: packing.Pieces,
+        features: packing.Features,
         batches: np.ndarray,
         before: int,
         seed: tf.Tensor,
@@ -215,7 +215,7 @@ class Finetuner(Inference):
         """
         replicas = self.strategy.num_replicas_in_sync
         parts = max(replicas, self.config.gradient_clip_groups)
-        packer = self._packer(pieces, self.config.train_batch_size, parts)
+        packer = self._packer(features, self.config.train_batch_size, parts)
         total = tf.Variable(0.0)
         steps = 0
         for step, chosen in enumerate(batches, start=before + 1):
@@ -230,14 +230,14 @@ class Finetuner(Inference):
 
     def _take_fixed_steps(
         self,
-        pieces: packing.Pieces,
+        features: packing.Features,
         batches: np.ndarray,
         before: int,
         seed: tf.Tensor,
         done: Callable[[int], None],
     ) -> Iterator[tuple[int, float]]:
         """Does what `_take_steps` does, with batches of fixed shapes and many steps in a call."""
-        packer = self._training_packer(pieces, batches)
+        packer = self._training_packer(features, batches)
         ends = range(before + LOG_EVERY - before % LOG_EVERY, before + len(batches), LOG_EVERY)
         sizes = np.diff([before, *ends, before + len(batches)])
         # The next call's batches are packed while the device works on this one's.
@@ -258,24 +258,26 @@ class Finetuner(Inference):
             done(before)
             yield steps, loss
 
-    def _training_packer(self, pieces: packing.Pieces, batches: np.ndarray) -> fixed_shapes.Packer:
+    def _training_packer(
+        self, features: packing.Features, batches: np.ndarray
+    ) -> fixed_shapes.Packer:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
         size, replicas = self.config.train_batch_size, self.strategy.num_replicas_in_sync
-        if self._chosen is None or self._chosen[0] is not pieces:
-            shapes = fixed_shapes.training_shapes(pieces.lengths, self.config, replicas)
-            self._chosen = pieces, shapes
+        if self._chosen is None or self._chosen[0] is not features:
+            shapes = fixed_shapes.training_shapes(features.lengths, self.config, replicas)
+            self._chosen = features, shapes
         shapes = self._chosen[1]
         needed = max(
-            fixed_shapes.deal(pieces.lengths[chosen], shapes[0].rows).row_length
+            fixed_shapes.deal(features.lengths[chosen], shapes[0].rows).row_length
             for chosen in batches
         )
         if needed > shapes[-1].row_length:  # not seen in the sample, nor expected: one more shape
             shapes.append(fixed_shapes.Shape(shapes[0].rows, fixed_shapes.rounded(needed)))
-        return fixed_shapes.Packer(pieces, shapes, replicas, self.pad_id, size)
+        return fixed_shapes.Packer(features, shapes, replicas, self.pad_id, size)
 
     def train_to_best(
         self,
-        pieces: packing.Pieces,
+        features: packing.Features,
         order: np.ndarray,
         seed: int,
         log: Callable[[int, float, float], None],
@@ -285,7 +287,7 @@ class Finetuner(Inference):
         """As `train`, with the settings' evaluations, early stopping and choice of the weights.
 
         Args:
-          pieces, order, seed, log, done: see `train`.
+          features, order, seed, log, done: see `train`.
           evaluate: step -> the scores on the development set, of which the first decides.
 
         Returns:
@@ -293,12 +295,12 @@ class Finetuner(Inference):
           evaluation.
         """
         if not self.config.eval_every_steps:
-            self.train(pieces, order, seed, log, done)
+            self.train(features, order, seed, log, done)
             return self.num_steps, []
         evaluations, values, weights = [], [], []
         size = self.config.eval_every_steps * self.config.train_batch_size
         for part in np.split(order, range(size, len(order), size)):
-            self.train(pieces, part, seed, log, done)
+            self.train(features, part, seed, log, done)
             step = int(self.optimizer.iterations.numpy())
             scores = evaluate(step)
             evaluations.append({"step": step, **scores})
@@ -381,7 +383,7 @@ class Finetuner(Inference):
         """Returns a replica's share of the loss, float32 [], and its gradients."""
         with tf.GradientTape() as tape:
             logits = self.model(batch, seed=seed)
-            losses, weights = self.kind.losses(logits, batch)
+            losses, weights = self.task_type.losses(logits, batch)
             if "real" in batch:
                 losses, weights = losses * batch["real"], weights * batch["real"]
             loss = tf.reduce_sum(losses)
@@ -433,5 +435,5 @@ def _grouped(parts: list[packing.Part], replicas: int) -> list[packing.Part]:
         own = parts[first : first + count]
         arrays = {name: np.stack([p.arrays[name] for p in own]) for name in own[0].arrays}
         arrays["groups"] = np.arange(count, dtype=np.int32)
-        found.append(packing.Part(arrays, np.concatenate([p.pieces for p in own])))
+        found.append(packing.Part(arrays, np.concatenate([part.windows for part in own])))
     return found

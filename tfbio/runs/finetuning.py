@@ -82,8 +82,8 @@ def finetune(
 
     Returns:
       The content of `scores.json`, see `RunScores`: task, metric, init, examples (of dev and test,
-      how many were used of how many there are), trials, and mean, standard deviation (None for a single trial) and median
-      of the metric on the test set over the trials. A trial has its seed,
+      how many were used of how many there are), trials, and mean, standard deviation (None for a
+      single trial) and median of the metric on the test set over the trials. A trial has its seed,
       the step whose weights it kept, the scores on dev at each evaluation, and those of the weights
       kept on dev and test.
 
@@ -99,7 +99,7 @@ def finetune(
     for split, (count, total) in used.items():
         if count < total:
             print(f"{count} of {total} {split} examples are used (max_{split}_examples).")
-    kind = types.make(task.kind, task.labels, config)
+    task_type = types.make(task.task_type, task.labels, config)
     pretrained = checkpoints.read_settings(init_checkpoint)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint))
@@ -139,7 +139,7 @@ def finetune(
     if missing:
         distribution.set_precision(config.run.precision, strategy)
         distribution.optimize_for(config.run.optimize_for, strategy)
-        # What the pieces depend on; the rest as it is by default.
+        # What the windows depend on; the rest as it is by default.
         shape = FinetuningConfig(
             sequence_length=config.sequence_length,
             max_dev_examples=config.max_dev_examples,
@@ -147,25 +147,25 @@ def finetune(
             **{name: getattr(config, name) for name in types.SETTINGS},
         )
         hashes = tuple(data_sha256.values())
-        pieces, trained = _pieces(task, data_dir, hashes, tokenizer, shape)
+        features, trained = _features(task, data_dir, hashes, tokenizer, shape)
         count = sum(map(len, examples.values()))
-        if said := kind.describe_lengths([*pieces.values()], count, config.sequence_length):
+        if said := task_type.describe_lengths([*features.values()], count, config.sequence_length):
             print(said)
         num_steps = _num_steps(config, trained)
         pad_id = tokenizer.pad_id
-        finetuner = Finetuner(config, encoder_config, kind, pad_id, num_steps, strategy)
+        finetuner = Finetuner(config, encoder_config, task_type, pad_id, num_steps, strategy)
         print(
             f"{task.name}: {num_steps} steps of {config.train_batch_size} examples for each of "
             f"{len(missing)} seed(s), from "
             f"{'random weights' if from_scratch else init_checkpoint}.",
             flush=True,
         )
-        with_head = not from_scratch and kind.continues_head(pretrained, config)
+        with_head = not from_scratch and task_type.continues_head(pretrained, config)
         shown = SPLITS[1:] if show_test else ("dev",)
         try:
             for seed in missing:
                 finetuner.initialize(seed, "" if from_scratch else init_checkpoint, with_head)
-                _run_trial(finetuner, task, trained, examples, pieces, output_dir, seed, shown)
+                _run_trial(finetuner, task, trained, examples, features, output_dir, seed, shown)
         except KeyboardInterrupt as interrupt:
             complete = sum(os.path.isdir(_trial_dir(output_dir, seed)) for seed in seeds)
             raise KeyboardInterrupt(
@@ -193,7 +193,7 @@ def dry_run(
       UserError: see `finetune`; or there is no such device.
     """
     examples = _drawn(task.examples(data_dir), config)
-    kind = types.make(task.kind, task.labels, config)
+    task_type = types.make(task.task_type, task.labels, config)
     encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
     tokenizer = load_tokenizer(
         vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint)),
@@ -203,21 +203,21 @@ def dry_run(
         _trained_on(task, examples["train"]),
     )
     check(config, encoder_config, tokenizer, init_checkpoint, tf.distribute.get_strategy())
-    pieces = {
-        split: kind.pieces(members, tokenizer, config.sequence_length)
+    features = {
+        split: task_type.features(members, tokenizer, config.sequence_length)
         for split, members in examples.items()
     }
-    trained = pieces["train"]
+    trained = features["train"]
     if task.augment:
         more = task.augment(examples["train"])
-        trained = kind.pieces(more, tokenizer, config.sequence_length)
+        trained = task_type.features(more, tokenizer, config.sequence_length)
     counts = {split: len(members) for split, members in examples.items()}
     steps = _num_steps(config, trained)
-    found = finetuning_cost.report(config, encoder_config, trained, pieces, counts, steps, device)
+    found = finetuning_cost.report(config, encoder_config, trained, features, counts, steps, device)
     return f"{task.name}\n{found}"
 
 
-def _num_steps(config: FinetuningConfig, trained: packing.Pieces) -> int:
+def _num_steps(config: FinetuningConfig, trained: packing.Features) -> int:
     """Returns the steps of a trial."""
     num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
     if config.count_whole_batches:
@@ -225,8 +225,8 @@ def _num_steps(config: FinetuningConfig, trained: packing.Pieces) -> int:
     return max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
 
 
-# The runs of a sweep have the same examples and tokenizer, and mostly the same pieces. A hash is an
-# argument so that a file that was changed is read again.
+# The runs of a sweep have the same examples and tokenizer, and mostly the same windows. A hash is
+# an argument so that a file that was changed is read again.
 
 
 @functools.lru_cache(maxsize=1)
@@ -257,31 +257,31 @@ def _tokenizer(
 
 
 @functools.lru_cache(maxsize=1)
-def _pieces(
+def _features(
     task: Task,
     data_dir: str,
     data_sha256: tuple[str, ...],
     tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
-) -> tuple[dict[str, packing.Pieces], packing.Pieces]:
-    """The pieces of each split, and those to train on."""
-    kind = types.make(task.kind, task.labels, config)
+) -> tuple[dict[str, packing.Features], packing.Features]:
+    """The windows of each split, and those to train on."""
+    task_type = types.make(task.task_type, task.labels, config)
 
-    def pieces_of(members: list[Example]) -> packing.Pieces:
-        return kind.pieces(members, tokenizer, config.sequence_length)
+    def features_of(members: list[Example]) -> packing.Features:
+        return task_type.features(members, tokenizer, config.sequence_length)
 
     examples = _drawn(_examples(task, data_dir, data_sha256), config)
-    pieces = {split: pieces_of(members) for split, members in examples.items()}
+    features = {split: features_of(members) for split, members in examples.items()}
     if task.augment:
-        return pieces, pieces_of(task.augment(examples["train"]))
-    return pieces, pieces["train"]
+        return features, features_of(task.augment(examples["train"]))
+    return features, features["train"]
 
 
 def _trained_on(task: Task, examples: list[Example]) -> TrainedOn:
     """Returns what `predict` must know of the task and its data, which may not be at hand then."""
-    task_type = types.TYPES[task.kind]
+    task_type = types.TYPES[task.task_type]
     learnt = task_type.learnt_from(examples, task.entity_type)
-    return TrainedOn(task.kind, list(task.labels), task_type.new_text, **learnt)
+    return TrainedOn(task.task_type, list(task.labels), task_type.new_text, **learnt)
 
 
 def load_tokenizer(
@@ -425,9 +425,9 @@ def _difference(before: FinetuningSettings, settings: FinetuningSettings) -> str
 def _run_trial(
     finetuner: Finetuner,
     task: Task,
-    trained: packing.Pieces,
+    trained: packing.Features,
     examples: dict[str, list[Example]],
-    pieces: dict[str, packing.Pieces],
+    features: dict[str, packing.Features],
     output_dir: str,
     seed: int,
     shown: Sequence[str],
@@ -437,7 +437,7 @@ def _run_trial(
     The test set is scored once, with the weights that are kept. The scores on the splits `shown`
     are printed.
     """
-    config, kind, start = finetuner.config, finetuner.kind, time.time()
+    config, task_type, start = finetuner.config, finetuner.task_type, time.time()
     logs = os.path.join(output_dir, "logs", f"trial_{seed}")
     shutil.rmtree(logs, ignore_errors=True)  # of a trial that was interrupted
     curves = Summaries(logs)
@@ -459,15 +459,17 @@ def _run_trial(
 
     def predict(split: str) -> tuple[list, dict[str, float]]:
         nonlocal calibration
-        windows = len(pieces[split].input_ids)
+        windows = len(features[split].input_ids)
         with Count(f"seed {seed}, {split}", windows, "windows") as count:
-            outputs = finetuner.predict(pieces[split], done=count.at)
-        predicted = kind.predictions(outputs, pieces[split], examples[split])
+            outputs = finetuner.predict(features[split], done=count.at)
+        predicted = task_type.predictions(outputs, features[split], examples[split])
         if split == "dev":
-            calibration = kind.calibrate(examples["dev"], predicted)
-        predicted = kind.calibrated(predicted, calibration)
+            calibration = task_type.calibrate(examples["dev"], predicted)
+        predicted = task_type.calibrated(predicted, calibration)
         scores = task.score(examples[split], predicted)
-        others = kind.authors_scores(task.score, examples[split], predicted, pieces[split], outputs)
+        others = task_type.authors_scores(
+            task.score, examples[split], predicted, features[split], outputs
+        )
         others = {f"bioelectra_code_{name}": value for name, value in others.items()}
         return predicted, {**scores, **others}
 
@@ -496,20 +498,20 @@ def _run_trial(
     # Dev first, which calibrates the others.
     for split in ("dev", "test", "train") if config.run.predict_train else ("dev", "test"):
         predicted, scores[split] = predict(split)
-        kind.write_predictions(unfinished, split, examples[split], predicted, task.entity_type)
+        task_type.write_predictions(unfinished, split, examples[split], predicted, task.entity_type)
         if task.name == "hoc":
             path = os.path.join(unfinished, f"{split}_hallmarks.tsv")
             predictions.write_hallmarks(path, examples[split], predicted)
         write_curves(split, step, scores[split])
         if split in shown:
-            print(f"seed {seed}, {split}: {kind.describe(examples[split], predicted)}")
+            print(f"seed {seed}, {split}: {task_type.describe(examples[split], predicted)}")
     curves.close()
     trial = TrialScores(
         seed=seed,
         step=step,
         evaluations=evaluations,
         **scores,
-        calibration={kind.calibration_name: calibration} if kind.calibration_name else {},
+        calibration={task_type.calibration_name: calibration} if task_type.calibration_name else {},
         train_seconds=train_seconds,
         seconds=round(time.time() - start, 1),
     )

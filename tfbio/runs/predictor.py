@@ -19,7 +19,7 @@ from tfbio.runs import finetuning
 from tfbio.task_types import answers, types, words
 from tfbio.task_types.finetuning_files import FinetuningSettings
 from tfbio.task_types.inference import Inference
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.progress import Count
@@ -60,12 +60,12 @@ class Predictor:
         self.tokenizer = finetuning.load_tokenizer(
             vocabulary, encoder, settings.lower_case, self.config, self.known
         )
-        self.kind = types.make(self.known.kind, self.known.labels, self.config)
+        self.task_type = types.make(self.known.task_type, self.known.labels, self.config)
         finetuning.check(self.config, encoder, self.tokenizer, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
-        self.inference = Inference(self.config, encoder, self.kind, pad_id, strategy)
+        self.inference = Inference(self.config, encoder, self.task_type, pad_id, strategy)
         restore(trial, self.inference.model)
 
     def annotate(
@@ -101,13 +101,13 @@ class Predictor:
           show: whether to show progress.
         """
         # So that they can be encoded as those that have a label.
-        examples = [dataclasses.replace(x, label=self.kind.placeholder) for x in examples]
+        examples = [dataclasses.replace(x, label=self.task_type.placeholder) for x in examples]
         with Count("prediction", len(examples) if show else None, "texts") as count:
             for batch in _batches(examples, lambda example: len(example.text + example.pair)):
                 for example, predicted, output in zip(
                     batch, *self._outputs(batch, count), strict=True
                 ):
-                    yield {"id": example.id, **self.kind.record(predicted, output)}
+                    yield {"id": example.id, **self.task_type.record(predicted, output)}
 
     def answer(self, questions: Sequence[Question], show: bool = False) -> list[answers.Answers]:
         """The answers to each question; no text where none is given.
@@ -118,7 +118,7 @@ class Predictor:
         """
         with Count("prediction", len(questions) if show else None, "questions") as count:
             found = self._outputs(questions, count)[0]
-        return self.kind.calibrated(found, self.calibration)
+        return self.task_type.calibrated(found, self.calibration)
 
     def _entities(
         self,
@@ -130,20 +130,20 @@ class Predictor:
         """The entities of each sentence; the sentences are those of some documents."""
         if not sentences:
             return []
-        pieces = self.kind.pieces(sentences, self.tokenizer, self.config.sequence_length)
-        done = _share_of(pieces, count, documents)
-        outputs = self.inference.predict(pieces, with_probabilities=True, done=done)
-        return self.kind.entities(outputs, pieces, sentences, places, self.entity_type)
+        features = self.task_type.features(sentences, self.tokenizer, self.config.sequence_length)
+        done = _share_of(features, count, documents)
+        outputs = self.inference.predict(features, with_probabilities=True, done=done)
+        return self.task_type.entities(outputs, features, sentences, places, self.entity_type)
 
     def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:
-        """What is predicted of each example, and the outputs of the pieces."""
+        """What is predicted of each example, and the outputs of the windows."""
         if not examples:
             return [], []
         length = self.config.sequence_length
-        pieces = self.kind.pieces(examples, self.tokenizer, length)
-        done = _share_of(pieces, count, len(examples))
-        outputs = self.inference.predict(pieces, done=done)
-        return self.kind.predictions(outputs, pieces, examples), outputs
+        features = self.task_type.features(examples, self.tokenizer, length)
+        done = _share_of(features, count, len(examples))
+        outputs = self.inference.predict(features, done=done)
+        return self.task_type.predictions(outputs, features, examples), outputs
 
 
 def _batches(items: Iterable, size: Callable[[Any], int]) -> Iterator[list]:
@@ -159,9 +159,9 @@ def _batches(items: Iterable, size: Callable[[Any], int]) -> Iterator[list]:
         yield batch
 
 
-def _share_of(pieces: Pieces, count: Count, examples: int) -> Callable[[int], None]:
-    """Returns what shows, of the pieces that are done, the share of their examples."""
-    before, total = count.done, len(pieces.input_ids)
+def _share_of(features: Features, count: Count, examples: int) -> Callable[[int], None]:
+    """Returns what shows, of the windows that are done, the share of their examples."""
+    before, total = count.done, len(features.input_ids)
     return lambda done: count.at(before + examples * done // total)
 
 

@@ -14,7 +14,7 @@ from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import trivial
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextType, encode
@@ -46,7 +46,7 @@ class Classification(TextType):
     def placeholder(self) -> str:
         return self.labels[0]
 
-    def pieces(self, examples, tokenizer, length) -> Pieces:
+    def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
@@ -57,18 +57,18 @@ class Classification(TextType):
             dataclasses.replace(example, text=text)
             for example, (text, _) in zip(examples, found, strict=True)
         ]
-        pieces = encode(examples, targets, tokenizer, length)
+        features = encode(examples, targets, tokenizer, length)
         if self.pooling not in ENTITY_POOLINGS:
-            return pieces
+            return features
         encoded = tokenizer.encode([text for text, _ in found])
         entities = [
             # After [CLS]; what is cut off has the place of [SEP].
             [np.minimum(1 + _tokens(e.offsets, span), len(ids) - 1) for span in spans]
-            for e, (_, spans), ids in zip(encoded, found, pieces.input_ids, strict=True)
+            for e, (_, spans), ids in zip(encoded, found, features.input_ids, strict=True)
         ]
         most = max(len(tokens) for both in entities for tokens in both)
         padded = [np.stack([np.resize(tokens, most) for tokens in both]) for both in entities]
-        return dataclasses.replace(pieces, entities=padded)
+        return dataclasses.replace(features, entities=padded)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy; logits float32 [texts, classes]."""
@@ -79,7 +79,7 @@ class Classification(TextType):
         """Probabilities, float32 [texts, classes]."""
         return tf.nn.softmax(logits)
 
-    def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[str]:
+    def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[str]:
         """The most probable class of each example; outputs float32 [classes] of each."""
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 

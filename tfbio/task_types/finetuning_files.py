@@ -24,7 +24,7 @@ class TrainedOn:
     """What a model must know of its task when the task's files are not at hand.
 
     Attributes:
-      kind: the name of the task type, see `types.TYPES`.
+      task_type: the name of the task type, see `types.TYPES`.
       labels: all labels, in the order of the model's outputs.
       new_text: what the model takes in prediction, see `TaskType.new_text`.
       markers: True if the texts have markers about the entities of a relation.
@@ -33,7 +33,7 @@ class TrainedOn:
       words: the rule by which a text is cut into words, see `words`; "" if words do not matter.
     """
 
-    kind: str
+    task_type: str
     labels: list[str]
     new_text: str
     markers: bool = False

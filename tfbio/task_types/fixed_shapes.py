@@ -18,7 +18,7 @@ import numpy as np
 
 from tfbio.models.batches import NO_TARGET
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces, Places
+from tfbio.task_types.packing import Features, Places
 
 # Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three
 # leave 12 % (tests/tfbio/task_types/test_fixed_shapes.py).
@@ -71,7 +71,7 @@ def training_shapes(lengths: np.ndarray, config: FinetuningConfig, replicas: int
     They are the same for every trial, since what dropout draws depends on the shape.
 
     Args:
-      lengths: int64 [pieces], the tokens of each.
+      lengths: int64 [windows], the tokens of each.
       config: all settings.
       replicas: devices that share a batch.
     """
@@ -135,7 +135,7 @@ class Batch(NamedTuple):
     Attributes:
       shape: the number of its shape.
       arrays: see `Packer`.
-      texts: int64 [texts], which pieces it has.
+      texts: int64 [texts], which windows it has.
       replica: int64 [texts], the replica of each.
       first: int64 [texts], the place of its first token among those of its replica.
       number: int64 [texts], its number among the replica's, from 0.
@@ -159,7 +159,7 @@ class Packer:
     data: the number of the text whose first or second entity a token is of, as in `document_ids`.
 
     Args:
-      pieces: all there are.
+      features: all there are.
       shapes: the shapes, the shortest first, all of the same number of rows.
       replicas: devices that share a batch.
       pad_id: the id of [PAD].
@@ -170,15 +170,15 @@ class Packer:
     """
 
     def __init__(
-        self, pieces: Pieces, shapes: Sequence[Shape], replicas: int, pad_id: int, count: int
+        self, features: Features, shapes: Sequence[Shape], replicas: int, pad_id: int, count: int
     ):
-        self.pieces, self.shapes, self.replicas = pieces, tuple(shapes), replicas
-        self.pad_id, self.count, self.lengths = pad_id, count, pieces.lengths
+        self.features, self.shapes, self.replicas = features, tuple(shapes), replicas
+        self.pad_id, self.count, self.lengths = pad_id, count, features.lengths
         # A tuple: two equal sets would be two graphs for `tf.function`.
-        self.token_arrays = OF_TOKENS + ("targets",) * pieces.of_tokens
+        self.token_arrays = OF_TOKENS + ("targets",) * features.of_tokens
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
-        """Places the pieces `chosen`, int64 [n], and gives the shortest shape that holds them.
+        """Places the windows `chosen`, int64 [n], and gives the shortest shape that holds them.
 
         Raises:
           ValueError: no shape does.
@@ -190,11 +190,11 @@ class Packer:
         raise ValueError(f"no shape holds a row of {places.row_length} tokens")
 
     def train_batch(self, chosen: np.ndarray) -> Batch:
-        """Makes the batch of the pieces `chosen`, int64 [n]; see `fit`."""
+        """Makes the batch of the windows `chosen`, int64 [n]; see `fit`."""
         return self._batch(chosen, *self.fit(chosen))
 
     def predict_batches(self) -> Iterator[Batch]:
-        """Makes batches of all pieces, of the only shape; of the last one rows may be empty."""
+        """Makes batches of all windows, of the only shape; of the last one rows may be empty."""
         rows, row_length = self.shapes[0]
         places = fill_rows(self.lengths, row_length, self.count * self.replicas // rows)
         by_row = np.argsort(places.row, kind="stable")
@@ -205,7 +205,7 @@ class Packer:
             )
 
     def _batch(self, chosen: np.ndarray, places: Places, shape: int) -> Batch:
-        pieces, lengths, longest = self.pieces, self.lengths[chosen], self.shapes[-1].row_length
+        features, lengths, longest = self.features, self.lengths[chosen], self.shapes[-1].row_length
         rows = places.rows // self.replicas
         replica = places.row // rows
         first = places.row % rows * self.shapes[shape].row_length + places.start
@@ -224,23 +224,25 @@ class Packer:
             return array.reshape([self.replicas, rows, longest])
 
         arrays = {
-            "input_ids": of_tokens(_joined(pieces.input_ids, chosen), self.pad_id),
-            "segment_ids": of_tokens(_joined(pieces.segment_ids, chosen)),
+            "input_ids": of_tokens(_joined(features.input_ids, chosen), self.pad_id),
+            "segment_ids": of_tokens(_joined(features.segment_ids, chosen)),
             "position_ids": of_tokens(positions),
             "document_ids": of_tokens(np.repeat(number + 1, lengths)),
             "first": np.zeros([self.replicas, self.count], np.int32),
         }
         arrays["first"][replica, number] = first
-        if pieces.of_tokens:
-            arrays["targets"] = of_tokens(_joined(pieces.targets, chosen), NO_TARGET)
+        if features.of_tokens:
+            arrays["targets"] = of_tokens(_joined(features.targets, chosen), NO_TARGET)
         else:
-            like = pieces.targets[0]
+            like = features.targets[0]
             arrays["targets"] = np.zeros([self.replicas, self.count, *like.shape], like.dtype)
-            arrays["targets"][replica, number] = [pieces.targets[piece] for piece in chosen]
+            arrays["targets"][replica, number] = [features.targets[window] for window in chosen]
             arrays["real"] = np.zeros([self.replicas, self.count], np.float32)
             arrays["real"][replica, number] = 1.0
-        if pieces.entities:
-            entities = np.stack([pieces.entities[piece] for piece in chosen])  # [texts, 2, most]
+        if features.entities:
+            entities = np.stack(
+                [features.entities[window] for window in chosen]
+            )  # [texts, 2, most]
             tokens = (places.row % rows * longest + places.start)[:, None, None] + entities
             ids = np.zeros([self.replicas, 2, rows * longest], np.int32)
             ids[replica[:, None, None], np.arange(2)[:, None], tokens] = number[:, None, None] + 1
@@ -249,12 +251,12 @@ class Packer:
 
 
 def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:
-    """Returns the tokens' values of the pieces `chosen`, one piece after another."""
-    return np.concatenate([values[piece] for piece in chosen])
+    """Returns the tokens' values of the windows `chosen`, one window after another."""
+    return np.concatenate([values[window] for window in chosen])
 
 
 def prediction_packer(
-    pieces: Pieces, config: FinetuningConfig, replicas: int, pad_id: int
+    features: Features, config: FinetuningConfig, replicas: int, pad_id: int
 ) -> Packer:
     """Returns what makes batches to predict, whose shape depends on the settings alone."""
     row_length, size, most = config.sequence_length, config.run.eval_batch_size, 1
@@ -262,7 +264,7 @@ def prediction_packer(
         # Texts fill a quarter of sequence_length or so: a batch has about eval_batch_size of them.
         size, most = math.ceil(size / 4), row_length // TOKENS_A_TEXT
     rows = math.ceil(size / replicas)
-    return Packer(pieces, [Shape(rows * replicas, row_length)], replicas, pad_id, rows * most)
+    return Packer(features, [Shape(rows * replicas, row_length)], replicas, pad_id, rows * most)
 
 
 def fill_rows(lengths: np.ndarray, row_length: int, most: int) -> Places:

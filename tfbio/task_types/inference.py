@@ -60,7 +60,7 @@ class Inference:
     Args:
       config: all settings.
       encoder_config: the shape of the encoder.
-      kind: the type of the task.
+      task_type: the type of the task.
       pad_id: of [PAD].
       strategy: where to compute; the batches must divide by its replicas.
     """
@@ -69,14 +69,14 @@ class Inference:
         self,
         config: FinetuningConfig,
         encoder_config: EncoderConfig,
-        kind: TaskType,
+        task_type: TaskType,
         pad_id: int,
         strategy: tf.distribute.Strategy,
     ):
-        self.config, self.encoder_config, self.kind = config, encoder_config, kind
+        self.config, self.encoder_config, self.task_type = config, encoder_config, task_type
         self.pad_id, self.strategy = pad_id, strategy
         with strategy.scope():
-            self.model = make_model(encoder_config, kind, config)
+            self.model = make_model(encoder_config, task_type, config)
 
     @property
     def fixed_shapes(self) -> bool:
@@ -85,27 +85,27 @@ class Inference:
 
     def predict(
         self,
-        pieces: packing.Pieces,
+        features: packing.Features,
         with_probabilities: bool = False,
         done: Callable[[int], None] = lambda count: None,
     ) -> list[np.ndarray]:
-        """Computes the outputs of each piece, see `TaskType.outputs`: [tokens, ...], or [outputs].
+        """Computes the outputs of each window, see `TaskType.outputs`: [tokens, ...], or [outputs].
 
         Args:
-          pieces: see `TaskType.pieces`.
+          features: see `TaskType.features`.
           with_probabilities: with `TaskType.probabilities` beside them, float32 [tokens, 2], if
             the type has these.
-          done: called after each batch with the number of pieces that are done.
+          done: called after each batch with the number of windows that are done.
         """
-        with_probabilities = with_probabilities and self.kind.has_probabilities
+        with_probabilities = with_probabilities and self.task_type.has_probabilities
         if self.fixed_shapes:
-            return self._predict_fixed(pieces, with_probabilities, done)
-        lengths = pieces.lengths
+            return self._predict_fixed(features, with_probabilities, done)
+        lengths = features.lengths
         replicas = self.strategy.num_replicas_in_sync
         num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
         size = math.ceil(len(lengths) / num_batches / replicas) * replicas
-        packer = self._packer(pieces, size)
-        # Every batch has long and short pieces alike, so that one shape serves nearly all.
+        packer = self._packer(features, size)
+        # Every batch has long and short windows alike, so that one shape serves nearly all.
         order = np.argsort(-lengths, kind="stable")
         outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
         for number in range(num_batches):
@@ -119,12 +119,12 @@ class Inference:
                 parts, self.strategy.experimental_local_results(found), strict=True
             ):
                 values = values.numpy()
-                for number_in_part, piece in enumerate(part.pieces):
-                    if self.kind.of_tokens:
+                for number_in_part, window in enumerate(part.windows):
+                    if self.task_type.of_tokens:
                         first = part.arrays["first"][number_in_part]
-                        outputs[piece] = values[first : first + lengths[piece]]
+                        outputs[window] = values[first : first + lengths[window]]
                     else:
-                        outputs[piece] = values[number_in_part]
+                        outputs[window] = values[number_in_part]
             done(len(lengths) * (number + 1) // num_batches)
         return outputs
 
@@ -144,38 +144,38 @@ class Inference:
         self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
     ) -> tf.Tensor:
         logits = self.model(batch)
-        found = self.kind.outputs(logits, batch)
+        found = self.task_type.outputs(logits, batch)
         if with_probabilities:
-            shares = self.kind.probabilities(logits, batch)
+            shares = self.task_type.probabilities(logits, batch)
             return tf.stack([tf.cast(found, tf.float32), shares], axis=1)
         return found
 
     def _predict_fixed(
-        self, pieces: packing.Pieces, with_probabilities: bool, done: Callable[[int], None]
+        self, features: packing.Features, with_probabilities: bool, done: Callable[[int], None]
     ) -> list[np.ndarray]:
         """Does what `predict` does, with one shape for all data and many batches in a call.
 
-        Rows take as many pieces as they hold.
+        Rows take as many windows as they hold.
         """
         replicas = self.strategy.num_replicas_in_sync
-        packer = fixed_shapes.prediction_packer(pieces, self.config, replicas, self.pad_id)
+        packer = fixed_shapes.prediction_packer(features, self.config, replicas, self.pad_id)
         (shape,) = packer.shapes
-        number_of_calls = math.ceil(len(pieces.lengths) / PREDICTED_AT_ONCE)  # or fewer
+        number_of_calls = math.ceil(len(features.lengths) / PREDICTED_AT_ONCE)  # or fewer
         sizes = [PREDICTED_AT_ONCE] * number_of_calls
         calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
-        outputs: list[np.ndarray] = [np.empty(0)] * len(pieces.lengths)
+        outputs: list[np.ndarray] = [np.empty(0)] * len(features.lengths)
         count_done = 0
         for call in fixed_shapes.ahead(calls):
             count = tf.constant(len(call.batches))
             found = self._predict_batches(call.arrays, count, shape, packer.token_arrays).numpy()
-            if self.kind.has_probabilities and not with_probabilities:
+            if self.task_type.has_probabilities and not with_probabilities:
                 found = found[..., 0].astype(np.int32)
             for values, batch in zip(found, call.batches, strict=True):
-                for piece, replica, first, number in zip(
+                for window, replica, first, number in zip(
                     batch.texts, batch.replica, batch.first, batch.number, strict=True
                 ):
-                    own = slice(first, first + packer.lengths[piece])
-                    outputs[piece] = values[replica, own if self.kind.of_tokens else number]
+                    own = slice(first, first + packer.lengths[window])
+                    outputs[window] = values[replica, own if self.task_type.of_tokens else number]
                 count_done += len(batch.texts)
             done(count_done)
         return outputs
@@ -202,7 +202,9 @@ class Inference:
         Returns:
           float32 [batches, replicas, ...].
         """
-        outputs = partial(self._replica_outputs, with_probabilities=self.kind.has_probabilities)
+        outputs = partial(
+            self._replica_outputs, with_probabilities=self.task_type.has_probabilities
+        )
 
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             batch = self._batch_of(arrays, index, shape, of_tokens)
@@ -234,9 +236,11 @@ class Inference:
 
         return self.strategy.experimental_distribute_values_from_function(of_replica)
 
-    def _packer(self, pieces: packing.Pieces, batch_size: int, parts: int = 0) -> packing.Packer:
+    def _packer(
+        self, features: packing.Features, batch_size: int, parts: int = 0
+    ) -> packing.Packer:
         return packing.Packer(
-            pieces,
+            features,
             batch_size,
             parts or self.strategy.num_replicas_in_sync,
             self.pad_id,

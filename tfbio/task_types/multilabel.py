@@ -12,7 +12,7 @@ from tfbio.formats.tables import labels_between_bars
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import metrics, trivial
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextType, check_pooling, encode
@@ -41,7 +41,7 @@ class MultiLabel(TextType):
         check_pooling(cls.name, config)
         return cls(labels, config.absent_outputs)
 
-    def pieces(self, examples, tokenizer, length) -> Pieces:
+    def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is 1 for the labels that it has, else 0."""
         targets = [
             np.array([label in example.label for label in self.labels], np.float32)
@@ -84,7 +84,7 @@ class MultiLabel(TextType):
         return outputs[:, ::2] > 0.5 if self.absent_outputs else outputs <= 0.5
 
     def predictions(
-        self, outputs: list[np.ndarray], pieces: Pieces, examples
+        self, outputs: list[np.ndarray], features: Features, examples
     ) -> list[tuple[str, ...]]:
         """The labels of each that are more probable than not; outputs float32 [outputs] of each."""
         return [
@@ -112,7 +112,7 @@ class MultiLabel(TextType):
         score: Score,
         examples: Sequence[LabelledText],
         predicted: Sequence[tuple[str, ...]],
-        pieces: Pieces,
+        features: Features,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores outputs of absence by themselves, see `metrics.bioelectra_label_scores`."""

@@ -103,12 +103,12 @@ def entities(
     found = sorted(tag_schemes.entities(tags), key=lambda entity: entity[1:])
     return [
         Entity(
-            entity_type if kind == "_" else kind,
+            entity_type if named == "_" else named,
             spans[first][0],
             spans[last][1],
             score(first, last),
         )
-        for kind, first, last in found
+        for named, first, last in found
     ]
 
 

@@ -22,7 +22,7 @@ from tfbio.formats.task_examples import Question
 from tfbio.models.span_head import TrainingLogits, log_softmax
 from tfbio.task_types import answers, predictions
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_questions import ServedQuestions
 from tfbio.task_types.task_type import Score, TaskType
@@ -37,12 +37,12 @@ NO_ANSWER_WEIGHT = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SpanPieces(Pieces):
-    """Pieces, and what leads from their tokens to the context.
+class QuestionFeatures(Features):
+    """Features, and what leads from their tokens to the context.
 
     Attributes:
-      offsets: for each piece int32 [context tokens, 2], see `answers.Window`.
-      own: for each piece bool [context tokens].
+      offsets: for each window int32 [context tokens, 2], see `answers.Window`.
+      own: for each window bool [context tokens].
     """
 
     offsets: list[np.ndarray]
@@ -99,7 +99,7 @@ class QuestionAnswering(TaskType):
       stride: tokens between the starts of two windows; 0: see `windows`.
     """
 
-    name = "spans"
+    name = "question_answering"
     settings = (
         "span_head",
         "beam_size",
@@ -141,9 +141,9 @@ class QuestionAnswering(TaskType):
         # By default the context has half of a short window at least.
         return self.max_question or min(MAX_QUESTION, (length - special) // 2)
 
-    def pieces(
+    def features(
         self, questions: Sequence[Question], tokenizer: Tokenizer, length: int
-    ) -> SpanPieces:
+    ) -> QuestionFeatures:
         """The windows of each question.
 
         Targets are int32 [2], the tokens of the answer, or 0 and 0; for ELECTRA's head [3], with 1
@@ -159,7 +159,7 @@ class QuestionAnswering(TaskType):
             for text, e in zip(texts, tokenizer.encode(texts), strict=True)
         }
         special = tokenizer.special_tokens(pair=True)
-        made = SpanPieces([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
+        made = QuestionFeatures([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
         example = []
         for number, question in enumerate(questions):
             asked = encoded[question.question][0][: self.question_room(length, special)]
@@ -189,7 +189,7 @@ class QuestionAnswering(TaskType):
     def losses(
         self, logits: tf.Tensor | TrainingLogits, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy over the tokens of a piece, the mean of start and end.
+        """Cross-entropy over the tokens of a window, the mean of start and end.
 
         With ELECTRA's head also `NO_ANSWER_WEIGHT` times that of "no answer".
 
@@ -198,16 +198,16 @@ class QuestionAnswering(TaskType):
           batch: see `packing.fill`.
 
         Returns:
-          The losses and their weights, 1; float32 [pieces] each.
+          The losses and their weights, 1; float32 [windows] each.
         """
-        # Rows hold several pieces, so the softmax is over segments. Padding is one of its own, the
+        # Rows hold several windows, so the softmax is over segments. Padding is one of its own, the
         # first: what it adds up to is left out.
-        piece = tf.reshape(batch["document_ids"], [-1])
+        window = tf.reshape(batch["document_ids"], [-1])
         if isinstance(logits, TrainingLogits):
             (count,) = batch["first"].shape
             places = batch["first"][:, tf.newaxis] + batch["targets"]
             start, end = (
-                tf.gather(log_softmax(own, piece, count), places[:, side])
+                tf.gather(log_softmax(own, window, count), places[:, side])
                 for side, own in enumerate((logits.start, logits.end))
             )
             no_answer = tf.nn.sigmoid_cross_entropy_with_logits(
@@ -216,11 +216,11 @@ class QuestionAnswering(TaskType):
             losses = NO_ANSWER_WEIGHT * no_answer - (start + end) / 2.0
             return losses, tf.ones_like(losses)
         number = batch["first"].shape[0] + 1
-        highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, piece, number))
-        shifted = logits - tf.gather(highest, piece)
-        total = tf.math.unsorted_segment_sum(tf.exp(shifted), piece, number)[1:]
+        highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, window, number))
+        shifted = logits - tf.gather(highest, window)
+        total = tf.math.unsorted_segment_sum(tf.exp(shifted), window, number)[1:]
         places = batch["first"][:, tf.newaxis] + batch["targets"]
-        true = tf.gather(tf.transpose(shifted), tf.transpose(places), batch_dims=1)  # [2, pieces]
+        true = tf.gather(tf.transpose(shifted), tf.transpose(places), batch_dims=1)  # [2, windows]
         # Of a text at least 1, that of its highest token; of none 0, which has no logarithm.
         total = tf.maximum(total, 1.0)
         losses = tf.reduce_mean(tf.math.log(total) - tf.transpose(true), axis=1)
@@ -231,12 +231,12 @@ class QuestionAnswering(TaskType):
         return logits
 
     def predictions(
-        self, outputs: list[np.ndarray], pieces: SpanPieces, questions: Sequence[Question]
+        self, outputs: list[np.ndarray], features: QuestionFeatures, questions: Sequence[Question]
     ) -> list[answers.Answers]:
-        """The best answers of each question; see `outputs`, for each piece."""
+        """The best answers of each question; see `outputs`, for each window."""
         seen: list[list[answers.Window]] = [[] for _ in questions]
         for logits, offsets, own, number in zip(
-            outputs, pieces.offsets, pieces.own, pieces.example, strict=True
+            outputs, features.offsets, features.own, features.example, strict=True
         ):
             seen[number].append(answers.Window(logits, offsets, own))
         return [
@@ -291,7 +291,7 @@ class QuestionAnswering(TaskType):
 
         One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers).
         """
-        if before.get("trained_on", {}).get("kind") != self.name:
+        if before.get("trained_on", {}).get("task_type") != self.name:
             return False
         head = before.get("span_head", FinetuningConfig.span_head)
         if head != config.span_head:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextType, check_pooling, encode
@@ -39,7 +39,7 @@ class Regression(TextType):
         check_pooling(cls.name, config)
         return cls(labels, config.score_scale)
 
-    def pieces(self, examples, tokenizer, length) -> Pieces:
+    def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is its score, scaled."""
         targets = [np.array(example.label / self.scale, np.float32) for example in examples]
         return encode(examples, targets, tokenizer, length)
@@ -53,7 +53,7 @@ class Regression(TextType):
         """Scores, float32 [texts, 1]."""
         return logits * self.scale
 
-    def predictions(self, outputs: list[np.ndarray], pieces: Pieces, examples) -> list[float]:
+    def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[float]:
         """The score of each example; outputs float32 [1] of each."""
         return [float(output[0]) for output in outputs]
 

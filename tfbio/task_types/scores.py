@@ -78,14 +78,14 @@ def count(
     column = {name: index for index, name in enumerate(types)}
     counts = np.zeros((len(truth), len(types), 3), np.int64)
     for example, (true, found) in enumerate(zip(truth, predicted, strict=True)):
-        for kind, items in ((RIGHT, true & found), (PREDICTED, found), (TRUE, true)):
+        for count, items in ((RIGHT, true & found), (PREDICTED, found), (TRUE, true)):
             for item in items:
                 if item[0] not in column:
                     raise ScoreError(
                         f"example {example}: unknown label {item[0]!r}; the labels are "
                         f"{', '.join(types)}."
                     )
-                counts[example, column[item[0]], kind] += 1
+                counts[example, column[item[0]], count] += 1
     return counts
 
 

@@ -29,7 +29,7 @@ from tfbio.task_types import predictions, tag_schemes
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_words import ServedWords
 from tfbio.task_types.task_type import Score, TaskType
@@ -153,7 +153,10 @@ class Tagging(TaskType):
                     f"one has {', '.join(labels)}: leave it at BIO, which takes tags as they are."
                 )
             letters = {"IO": "I", "BIOUL": "BIUL"}[scheme]
-            self.labels = ("O", *(letter + kind for kind in types for letter in letters))
+            self.labels = (
+                "O",
+                *(letter + entity_type for entity_type in types for letter in letters),
+            )
         self.num_outputs = len(self.labels)
 
     @classmethod
@@ -167,9 +170,9 @@ class Tagging(TaskType):
             config.tagging_early_cut,
         )
 
-    def pieces(
+    def features(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
-    ) -> Pieces:
+    ) -> Features:
         """The windows of the sentences, in order, each as [CLS] tokens [SEP].
 
         Args:
@@ -204,7 +207,7 @@ class Tagging(TaskType):
                 firsts.append(1 + starts[window.own : window.own_end] - start)
                 example.append(number)
         numbers = np.array(example, np.int64)
-        return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
+        return Features(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
 
     def _targets(self, tags: Sequence[str], counts: Sequence[int]) -> np.ndarray:
         """The targets of a sentence's tokens, int32; `counts` are the tokens of each word."""
@@ -270,32 +273,32 @@ class Tagging(TaskType):
         return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
 
     def of_words(
-        self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
+        self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
     ) -> list[list]:
-        """What stands at the words of each sentence, from outputs [tokens] for each piece."""
+        """What stands at the words of each sentence, from outputs [tokens] for each window."""
         found: list[list] = [[] for _ in sentences]
-        for own, words, number in zip(outputs, pieces.words, pieces.example, strict=True):
+        for own, words, number in zip(outputs, features.words, features.example, strict=True):
             found[number] += own[words].tolist()
         return found
 
-    def kept(self, pieces: Pieces, count: int) -> np.ndarray:
+    def kept(self, features: Features, count: int) -> np.ndarray:
         """How many words of each of `count` sentences have a tag, int64: all, or up to the cut."""
-        words = [len(own) for own in pieces.words]
-        return np.bincount(pieces.example, words, count).astype(np.int64)
+        words = [len(own) for own in features.words]
+        return np.bincount(features.example, words, count).astype(np.int64)
 
     def predictions(
-        self, outputs: list[np.ndarray], pieces: Pieces, sentences: Sequence[TaggedSentence]
+        self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
     ) -> list[tuple[str, ...]]:
         """The tags of each sentence, in BIO.
 
         Args:
-          outputs: int32 [tokens] for each piece.
-          pieces: of the sentences.
+          outputs: int32 [tokens] for each window.
+          features: of the sentences.
           sentences: examples.
         """
         tags = [
             tag_schemes.in_bio([self.labels[label] for label in own], self.scheme)
-            for own in self.of_words(outputs, pieces, sentences)
+            for own in self.of_words(outputs, features, sentences)
         ]
         # Only an early cut leaves words without a tag.
         return [
@@ -306,14 +309,14 @@ class Tagging(TaskType):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        pieces: Pieces,
+        features: Features,
         sentences: Sequence[TaggedSentence],
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
         """Finds the entities by their tags; the score is the product over the words."""
-        tags = self.predictions([own[:, 0].astype(int) for own in outputs], pieces, sentences)
-        shares = self.of_words([own[:, 1] for own in outputs], pieces, sentences)
+        tags = self.predictions([own[:, 0].astype(int) for own in outputs], features, sentences)
+        shares = self.of_words([own[:, 1] for own in outputs], features, sentences)
         return [
             predictions.entities(own, spans, entity_type, probable)
             for own, spans, probable in zip(tags, places, shares, strict=True)
@@ -328,7 +331,7 @@ class Tagging(TaskType):
         score: Score,
         examples: Sequence[TaggedSentence],
         predicted: Sequence[tuple[str, ...]],
-        pieces: Pieces,
+        features: Features,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores without the words behind an early cut.
@@ -337,7 +340,7 @@ class Tagging(TaskType):
         """
         if not self.early_cut:
             return {}
-        kept = self.kept(pieces, len(examples))
+        kept = self.kept(features, len(examples))
         sentences = [
             dataclasses.replace(x, words=x.words[:count], tags=x.tags[:count])
             for x, count in zip(examples, kept, strict=True)

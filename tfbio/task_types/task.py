@@ -32,7 +32,7 @@ class Task:
 
     Attributes:
       name: what `--task` calls it.
-      kind: "tagging", "classification", "regression", "multilabel" or "spans".
+      task_type: "tagging", "classification", "regression", "multilabel" or "question_answering".
       labels: all labels, in the order of the model's outputs.
       read: path of a split's file -> its examples.
       score: (examples, predictions) -> figures by name, the one that sums the task up first. What
@@ -47,7 +47,7 @@ class Task:
     """
 
     name: str
-    kind: str
+    task_type: str
     labels: tuple[str, ...]
     read: Callable[[str], list]
     score: Callable[[Sequence, Sequence], Scores]
@@ -189,5 +189,11 @@ def span_task(name: str) -> Task:
     # BioM's settings (Table 4, base models); ELECTRA's and BERT's sequence_length.
     settings = {"learning_rate": 1e-4, "sequence_length": 384, "num_train_epochs": 3.0}
     return Task(
-        name, "spans", (), task_files.read_squad, score_answers, settings, hold_out=hold_out
+        name,
+        "question_answering",
+        (),
+        task_files.read_squad,
+        score_answers,
+        settings,
+        hold_out=hold_out,
     )

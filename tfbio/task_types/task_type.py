@@ -1,7 +1,7 @@
 """The contract of a task type: everything that training, scoring and prediction ask of it.
 
 A task type is one file with a subclass of `TaskType`, and one line in `types.py`. Training packs
-its `pieces`, adds up its `losses`, and turns its `outputs` into `predictions`. Nothing outside of
+its `features`, adds up its `losses`, and turns its `outputs` into `predictions`. Nothing outside of
 this room asks which type it has.
 """
 
@@ -18,7 +18,7 @@ from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_task import ServedTask
 from tfbio.text.tokenization import Tokenizer
@@ -80,13 +80,13 @@ class TaskType(abc.ABC):
     # Training.
 
     @abc.abstractmethod
-    def pieces(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Pieces:
-        """Encodes examples for the model; a long one may become several pieces.
+    def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
+        """Encodes examples for the model; a long one may become several windows.
 
         Args:
           examples: of this type.
           tokenizer: see `tokenization.load_tokenizer`.
-          length: the most tokens of a piece, with the special ones.
+          length: the most tokens of a window, with the special ones.
         """
 
     @abc.abstractmethod
@@ -113,13 +113,13 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def predictions(
-        self, outputs: Sequence[np.ndarray], pieces: Pieces, examples: Sequence
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
     ) -> list[Any]:
-        """Turns the outputs of each piece into one prediction for each example.
+        """Turns the outputs of each window into one prediction for each example.
 
         Args:
-          outputs: for each piece [tokens, ...] or [outputs].
-          pieces: of the examples.
+          outputs: for each window [tokens, ...] or [outputs].
+          features: of the examples.
           examples: the examples.
         """
 
@@ -152,7 +152,7 @@ class TaskType(abc.ABC):
         score: Score,
         examples: Sequence,
         predicted: Sequence,
-        pieces: Pieces,
+        features: Features,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
@@ -164,18 +164,18 @@ class TaskType(abc.ABC):
 
     # Files.
 
-    def describe_lengths(self, pieces: Sequence[Pieces], count: int, length: int) -> str:
+    def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
         """Says how many windows long texts are seen in.
 
         Args:
-          pieces: of each split.
+          features: of each split.
           count: the examples of all splits.
-          length: the most tokens of a piece.
+          length: the most tokens of a window.
 
         Returns:
           One sentence; "" if no text is longer than a window.
         """
-        windows = sum(len(own.input_ids) for own in pieces)
+        windows = sum(len(own.input_ids) for own in features)
         if windows == count:
             return ""
         return f"{count} texts are seen in {windows} windows of at most {length} tokens."
@@ -260,7 +260,7 @@ class TaskType(abc.ABC):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        pieces: Pieces,
+        features: Features,
         sentences: Sequence,
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
@@ -268,9 +268,9 @@ class TaskType(abc.ABC):
         """Finds the entities of sentences of documents, each with its score.
 
         Args:
-          outputs: of the pieces, with `probabilities` beside them where the type has these: float32
-            [tokens, 2].
-          pieces: of the sentences.
+          outputs: of the windows, with `probabilities` beside them where the type has these:
+            float32 [tokens, 2].
+          features: of the sentences.
           sentences: sentences without tags.
           places: for each word of each sentence its first character in the document, and the one
             behind its last.

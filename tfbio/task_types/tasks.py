@@ -129,7 +129,7 @@ TASKS = {
         ),
         Task(
             name="ebm_pico",
-            kind="tagging",
+            task_type="tagging",
             labels=("O", "I-PAR", "I-INT", "I-OUT"),
             read=partial(task_files.read_tagged_words, types=metrics.PICO_ELEMENTS, scheme="IO"),
             score=score_words,
@@ -181,7 +181,7 @@ TASKS = {
         ),
         Task(
             name="biosses",
-            kind="regression",
+            task_type="regression",
             labels=(),
             read=partial(
                 read_table,
@@ -200,7 +200,7 @@ TASKS = {
         ),
         Task(
             name="clinical_sts",
-            kind="regression",
+            task_type="regression",
             labels=(),
             read=task_files.read_clinical_sts,
             score=score_similarity,
@@ -209,7 +209,7 @@ TASKS = {
         ),
         Task(
             name="hoc",
-            kind="multilabel",
+            task_type="multilabel",
             labels=HALLMARKS,
             read=task_files.read_hoc,
             score=score_hallmarks,
@@ -218,7 +218,7 @@ TASKS = {
         ),
         Task(
             name="mednli",
-            kind="classification",
+            task_type="classification",
             labels=("contradiction", "entailment", "neutral"),
             read=partial(
                 read_table,
@@ -233,7 +233,7 @@ TASKS = {
         *(
             Task(
                 name=name,
-                kind="classification",
+                task_type="classification",
                 labels=labels,
                 read=partial(read_table, columns=("id", "text", "context", "label"), labels=labels),
                 score=score_classes,
@@ -246,7 +246,7 @@ TASKS = {
         span_task("squad_v2"),
         Task(
             name="bioasq_factoid",
-            kind="spans",
+            task_type="question_answering",
             labels=(),
             read=task_files.read_bioasq_factoid,
             score=score_factoids,
@@ -262,7 +262,7 @@ TASKS = {
         ),
         Task(
             name="sentence_roles",
-            kind="classification",
+            task_type="classification",
             labels=("background", "objective", "methods", "results", "conclusions"),
             read=partial(
                 read_table,

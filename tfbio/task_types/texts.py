@@ -20,7 +20,7 @@ from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import predictions
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
@@ -31,14 +31,14 @@ def encode(
     targets: list[np.ndarray],
     tokenizer: tokenization.Tokenizer,
     length: int,
-) -> Pieces:
-    """One piece for each example.
+) -> Features:
+    """One window for each example.
 
     Args:
       examples: texts, or pairs of them.
       targets: of each example.
       tokenizer: see `tokenization.load_tokenizer`.
-      length: the most tokens of a piece, with [CLS] and [SEP].
+      length: the most tokens of a window, with [CLS] and [SEP].
     """
     texts = [text for example in examples for text in (example.text, example.pair)]
     encoded = [e.ids for e in tokenizer.encode(texts)]
@@ -50,7 +50,7 @@ def encode(
         input_ids.append(ids)
         segment_ids.append(segments)
     numbers = np.arange(len(examples))
-    return Pieces(input_ids, segment_ids, targets, numbers, of_tokens=False)
+    return Features(input_ids, segment_ids, targets, numbers, of_tokens=False)
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
@@ -116,9 +116,9 @@ class TextType(TaskType):
         labels = tf.tile(tf.constant(self.labels)[tf.newaxis], [tf.shape(outputs)[0], 1])
         return {"probabilities": outputs, "labels": labels}
 
-    def describe_lengths(self, pieces: Sequence[Pieces], count: int, length: int) -> str:
+    def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
         """Says how many texts fill the window, and may be cut."""
-        full = sum(int((own.lengths == length).sum()) for own in pieces)
+        full = sum(int((own.lengths == length).sum()) for own in features)
         if not full:
             return ""
         return f"{full} of {count} texts fill sequence_length = {length}: the longer are cut."

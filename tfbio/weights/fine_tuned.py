@@ -177,12 +177,12 @@ def finetuning_config(
 def _make(settings: FinetuningSettings) -> TaskModel:
     """Makes the model of a trial's settings, with random weights."""
     config, known = finetuning_config(settings), settings.trained_on
-    kind = types.make(known.kind, known.labels, config)
+    task_type = types.make(known.task_type, known.labels, config)
     shape = settings.encoder
     # Exports state the dropout that the encoder was pretrained with.
     names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
     config = dataclasses.replace(config, **{name: getattr(shape, name) for name in names})
-    return make_model(shape, kind, config)
+    return make_model(shape, task_type, config)
 
 
 # Settings of inputs and outputs that other programs do not know.
@@ -226,7 +226,7 @@ def _type_of(settings: FinetuningSettings) -> type[TaskType]:
     Raises:
       FineTunedError: there is no such type.
     """
-    name = settings.trained_on.kind
+    name = settings.trained_on.task_type
     if name in types.TYPES:
         return types.TYPES[name]
     raise FineTunedError(
@@ -263,7 +263,7 @@ def _settings_of_hugging_face(folder: str) -> FinetuningSettings:
         encoder=shape,
         lower_case=pretrained["lower_case"],
         family=family,
-        trained_on=TrainedOn(kind=task_type.name, new_text=task_type.new_text, **known),
+        trained_on=TrainedOn(task_type=task_type.name, new_text=task_type.new_text, **known),
     )
 
 
@@ -348,7 +348,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
             "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
-    task_type = types.make(known.kind, known.labels, config)
+    task_type = types.make(known.task_type, known.labels, config)
     family = _family(tuned, task_type, config.text_head)
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels = task_type.hugging_face_labels(known)

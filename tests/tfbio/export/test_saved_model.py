@@ -195,8 +195,8 @@ def test_roberta_and_albert_give_what_transformers_gives(
     texts = [*sentences, *(text for text in awkward_texts if "[MASK]" not in text)]
     texts = sorted((text for text in texts if len(text) < 500), key=len)  # little is padded
     sources = []
-    for family, kind, segments in (("roberta", "byte_bpe", 1), ("albert", "albert", 2)):
-        size = tokenization.load_tokenizer(vocabulary_of_kind[kind]).vocab_size
+    for family, task_type, segments in (("roberta", "byte_bpe", 1), ("albert", "albert", 2)):
+        size = tokenization.load_tokenizer(vocabulary_of_kind[task_type]).vocab_size
         shape = EncoderConfig(
             size, 24, 32, 2, 4, 64, 512, share_layers=family == "albert", type_vocab_size=segments
         )
@@ -207,7 +207,9 @@ def test_roberta_and_albert_give_what_transformers_gives(
             variable.assign(tf.random.stateless_normal(variable.shape, (0, 0), 0.0, 0.3))
         names = weight_names.of_encoder(model, family)
         name = f"{family.capitalize()}Model"
-        hugging_face.write(folder, name, shape, names, vocabulary_of_kind[kind], kind != "byte_bpe")
+        hugging_face.write(
+            folder, name, shape, names, vocabulary_of_kind[task_type], task_type != "byte_bpe"
+        )
         sources.append(folder)
     folders = [saved_model.write(source, f"{source}_serving") for source in sources]
     for source, found in zip(sources, served(folders, texts, tmp_path), strict=True):
@@ -321,7 +323,7 @@ def test_entities_are_those_of_predict(
 
 
 @pytest.mark.parametrize(
-    "kind, pairs, vocabulary, changes",
+    "task_type, pairs, vocabulary, changes",
     [
         ("classification", False, "wordpiece", {"text_head": "tanh"}),
         ("classification", True, "wordpiece", {"pooling": "mean"}),
@@ -332,11 +334,11 @@ def test_entities_are_those_of_predict(
     ],
 )
 def test_labels_are_those_of_predict(
-    kind, pairs, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
+    task_type, pairs, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
 ):
-    labels = [] if kind == "regression" else ["no", "yes", "unknown"]
+    labels = [] if task_type == "regression" else ["no", "yes", "unknown"]
     known, vocabulary = {"pairs": pairs}, vocabulary_of_kind[vocabulary]
-    trial, settings = make_trial(kind, labels, known, vocabulary=vocabulary, **changes)
+    trial, settings = make_trial(task_type, labels, known, vocabulary=vocabulary, **changes)
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
     examples = [
@@ -350,7 +352,7 @@ def test_labels_are_those_of_predict(
     expected = list(Predictor(trial, settings, cpu).label(examples))
     cut = found["truncated"].numpy()
     assert cut.any() and not cut.all()
-    if kind == "regression":
+    if task_type == "regression":
         assert_types(found, float32=["score"])
         scores = [record["label"] for record in expected]
         np.testing.assert_allclose(found["score"], scores, atol=1e-5)
@@ -359,7 +361,7 @@ def test_labels_are_those_of_predict(
     assert strings(found["labels"][0]) == labels
     probabilities = [list(record["probabilities"].values()) for record in expected]
     np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-5)
-    if kind == "classification":
+    if task_type == "classification":
         assert_types(found, float32=["probabilities"], string=["labels", "label"])
         assert strings(found["label"]) == [record["label"] for record in expected]
     else:
@@ -389,7 +391,9 @@ def test_answers_are_those_of_predict(
     with_threshold, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
 ):
     threshold, vocabulary = -2.0 if with_threshold else None, vocabulary_of_kind[vocabulary]
-    trial, settings = make_trial("spans", [], {"pairs": False}, threshold, vocabulary, **changes)
+    trial, settings = make_trial(
+        "question_answering", [], {"pairs": False}, threshold, vocabulary, **changes
+    )
     signature = load(saved_model.write(trial, str(tmp_path / "serving")))
     contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
     asked = ["What?", "Which " * 80] * 16

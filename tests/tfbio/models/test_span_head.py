@@ -31,18 +31,18 @@ def head():
 @pytest.fixture(scope="module")
 def batch():
     """A batch of several texts to a row, and the vector of each token."""
-    pieces = packing.Pieces([], [], [], np.arange(len(LENGTHS)), of_tokens=False)
+    features = packing.Features([], [], [], np.arange(len(LENGTHS)), of_tokens=False)
     rng = np.random.default_rng(1)
     for question, context in LENGTHS:
         segments = [0] * (question + 2) + [1] * (context + 1)
-        pieces.input_ids.append(np.arange(len(segments)))
-        pieces.segment_ids.append(np.array(segments))
+        features.input_ids.append(np.arange(len(segments)))
+        features.segment_ids.append(np.array(segments))
         start = question + 2 + int(rng.integers(context))
-        pieces.targets.append(np.array([start, start, 0], np.int32))
-    pieces.targets[1][:] = 0, 0, 1
-    made = packing.fill(pieces, np.arange(4), packing.place(pieces.lengths, 32), 3, 0)
+        features.targets.append(np.array([start, start, 0], np.int32))
+    features.targets[1][:] = 0, 0, 1
+    made = packing.fill(features, np.arange(4), packing.place(features.lengths, 32), 3, 0)
     vectors = rng.normal(size=[made["input_ids"].size, SIZE]).astype(np.float32)
-    return {name: tf.constant(array) for name, array in made.items()}, vectors, pieces
+    return {name: tf.constant(array) for name, array in made.items()}, vectors, features
 
 
 def scores(head, vectors, segments):
@@ -75,13 +75,13 @@ def scores(head, vectors, segments):
 
 
 def test_training_scores_ends_for_the_true_start(head, batch):
-    arrays, vectors, pieces = batch
+    arrays, vectors, features = batch
     found = head(vectors, arrays, is_training=True)
     rules = answers.Rules(beam_size=BEAM)
     losses, weights = QuestionAnswering(rules=rules).losses(found, arrays)
     assert weights.numpy().tolist() == [1.0] * 4
     for number, first in enumerate(arrays["first"].numpy()):
-        target, segments = pieces.targets[number], pieces.segment_ids[number]
+        target, segments = features.targets[number], features.segment_ids[number]
         own = slice(first, first + len(segments))
         start, ends, no_answer = scores(head, vectors[own], segments)
         np.testing.assert_allclose(found.start[own], start, atol=1e-4)
@@ -95,12 +95,12 @@ def test_training_scores_ends_for_the_true_start(head, batch):
 
 
 def test_prediction_follows_the_best_starts(head, batch):
-    arrays, vectors, pieces = batch
+    arrays, vectors, features = batch
     del (arrays := dict(arrays))["targets"]
     found = head(vectors, arrays, is_training=False).numpy()
     assert found.shape == (vectors.shape[0], 2 + BEAM)
     for number, first in enumerate(arrays["first"].numpy()):
-        segments = pieces.segment_ids[number]
+        segments = features.segment_ids[number]
         own = slice(first, first + len(segments))
         start, ends, no_answer = scores(head, vectors[own], segments)
         np.testing.assert_allclose(found[own, 0], start, atol=1e-4)

@@ -50,11 +50,15 @@ def test_the_layer_computes_in_float32_where_the_encoder_does_not(text_head):
     assert all(np.abs(gradient).max() > 0 for gradient in gradients)
 
 
-@pytest.mark.parametrize("kind", ["classification", "regression", "multilabel", "tagging", "spans"])
-def test_the_layer_is_for_texts(kind):
+@pytest.mark.parametrize(
+    "task_type", ["classification", "regression", "multilabel", "tagging", "question_answering"]
+)
+def test_the_layer_is_for_texts(task_type):
     settings = FinetuningConfig(text_head="gelu")
-    if kind in ("tagging", "spans"):
-        with pytest.raises(ConfigError, match=f'text_head "gelu" is for .* this is one of {kind}'):
-            types.make(kind, ["O", "B", "I"], settings)
+    if task_type in ("tagging", "question_answering"):
+        with pytest.raises(
+            ConfigError, match=f'text_head "gelu" is for .* this is one of {task_type}'
+        ):
+            types.make(task_type, ["O", "B", "I"], settings)
     else:
-        assert not types.make(kind, ["a", "b"], settings).of_tokens
+        assert not types.make(task_type, ["a", "b"], settings).of_tokens

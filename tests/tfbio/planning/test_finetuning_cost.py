@@ -13,7 +13,7 @@ from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning
 from tfbio.task_types import tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 
 SHAPE = EncoderConfig(
     vocab_size=1000,
@@ -29,14 +29,14 @@ SETTINGS = FinetuningConfig(sequence_length=64, train_batch_size=16, num_trials=
 
 def make_pieces(lengths):
     ids = [np.full(length, 5, np.int32) for length in lengths]
-    return Pieces(ids, ids, ids, np.arange(len(lengths)), True)
+    return Features(ids, ids, ids, np.arange(len(lengths)), True)
 
 
 def report(settings=SETTINGS, lengths=(16,) * 320, name="", num_steps=100):
     train, dev, test = make_pieces(lengths), make_pieces([16] * 40), make_pieces([16] * 60)
-    pieces = {"train": train, "dev": dev, "test": test}
+    features = {"train": train, "dev": dev, "test": test}
     examples = {"train": 300, "dev": 40, "test": 60}
-    return finetuning_cost.report(settings, SHAPE, train, pieces, examples, num_steps, name)
+    return finetuning_cost.report(settings, SHAPE, train, features, examples, num_steps, name)
 
 
 def test_flops_are_those_of_the_windows():

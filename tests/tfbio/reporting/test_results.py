@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from tests.run_files import write_scores, write_settings
+from tfbio.base.cli import UserError
 from tfbio.base.schema import SchemaError
 from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
@@ -365,7 +366,7 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
             trial = tmp_path / name / f"trial_{seed}"
             trial.mkdir(parents=True)
             predictions.write_answers(str(trial), "test", asked, found)
-            trials.append({"seed": seed, "test": tasks.TASKS[task].score(asked, found)})
+            trials.append({"seed": seed, "test": dict(tasks.TASKS[task].score(asked, found))})
         metric = next(iter(trials[0]["test"]))
         write_scores(tmp_path / name, trials, task=task, metric=metric)
         return results.read(tmp_path / name)
@@ -469,7 +470,7 @@ def test_patterns_leave_out_what_is_not_finished(write, tmp_path, capsys, monkey
     assert [run.name for run in results.find("lr=*")] == ["model"]
     assert [(run.name, run.folder) for run in results.find("x=lr=1")] == [("x", "lr=1")]
     for missing in ("a3", "b*", "nowhere"):
-        with pytest.raises(results.ResultsError, match=f"{re.escape(missing)}.*--output_dir"):
+        with pytest.raises(UserError, match=f"{re.escape(missing)}.*--output_dir"):
             results.find(missing)
 
 

@@ -102,7 +102,7 @@ def test_what_says_nothing_of_the_examples_does_not_matter(task, tmp_path):
     examples = [dataclasses.replace(x, id=f"new {i}") for i, x in enumerate(examples)]
     assert test_sets.compare(task, examples) == same
     truth = [x.tags if isinstance(x, TaggedSentence) else x.label for x in examples]
-    task_type = types.TYPES[tasks.TASKS[task].kind]
+    task_type = types.TYPES[tasks.TASKS[task].task_type]
     task_type.write_predictions(str(tmp_path), "test", examples, truth, "Entity")
     path = tmp_path / task_type.predictions_file("test")
     assert test_sets.compare(task, task_type.read_predictions(str(path))[0]) == same

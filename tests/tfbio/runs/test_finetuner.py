@@ -135,61 +135,61 @@ def test_a_part_of_the_examples_is_drawn_by_the_seed():
 
 @pytest.fixture(scope="module")
 def learner(pretrained, roles_folder, cpu):
-    """A Finetuner without dropout, real pieces, and what it logged in 150 steps."""
+    """A Finetuner without dropout, real windows, and what it logged in 150 steps."""
     encoder_config = checkpoints.read_encoder_config(pretrained)
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task = tasks.TASKS["sentence_roles"]
-    kind = Classification(task.labels)
+    task_type = Classification(task.labels)
     examples = task.examples(roles_folder)["train"][:41]
-    pieces = kind.pieces(examples, tokenizer, 32)
-    made = finetuner.Finetuner(SETTINGS, encoder_config, kind, 0, 150, cpu)
+    features = task_type.features(examples, tokenizer, 32)
+    made = finetuner.Finetuner(SETTINGS, encoder_config, task_type, 0, 150, cpu)
     made.initialize(0, pretrained)
     logged = []
     order = finetuner.training_order(41, 0, 150, 16, seed=0)
-    made.train(pieces, order, 0, lambda *figures: logged.append(figures))
-    return made, pieces, logged
+    made.train(features, order, 0, lambda *figures: logged.append(figures))
+    return made, features, logged
 
 
-def labels_found(made, pieces):
-    return [int(np.argmax(output)) for output in made.predict(pieces)]
+def labels_found(made, features):
+    return [int(np.argmax(output)) for output in made.predict(features)]
 
 
 def test_learns_the_examples_it_is_given(learner):
-    made, pieces, logged = learner
+    made, features, logged = learner
     assert [step for step, _, _ in logged] == [50, 100, 150]
     losses = [loss for _, loss, _ in logged]
     assert losses[0] > losses[1] > losses[2] and losses[2] < 0.3
-    assert np.mean(np.equal(labels_found(made, pieces), pieces.targets)) > 0.9
+    assert np.mean(np.equal(labels_found(made, features), features.targets)) > 0.9
 
 
-def as_one_batch(pieces):
-    """Each piece in a row of its own, in order."""
-    count = len(pieces.input_ids)
-    (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
+def as_one_batch(features):
+    """Each window in a row of its own, in order."""
+    count = len(features.input_ids)
+    (part,) = packing.Packer(features, count, 1, 0, padded_length=32).batch(np.arange(count))
     return {name: tf.constant(array) for name, array in part.arrays.items()}
 
 
 def test_predictions_are_in_the_order_of_the_examples(learner):
     # 41 examples do not fill batches of 16; the model itself says what is right.
-    made, pieces, _ = learner
-    expected = tf.argmax(made.model(as_one_batch(pieces)), axis=-1).numpy()
+    made, features, _ = learner
+    expected = tf.argmax(made.model(as_one_batch(features)), axis=-1).numpy()
     assert len(set(expected)) > 1
     for size in (64, 16, 7):
         run = dataclasses.replace(SETTINGS.run, eval_batch_size=size)
         made.config = dataclasses.replace(SETTINGS, run=run)
-        np.testing.assert_array_equal(labels_found(made, pieces), expected)
+        np.testing.assert_array_equal(labels_found(made, features), expected)
 
 
 def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
     """Where nothing is random, what lies beside a text in a row changes no weight."""
-    made, pieces, _ = learner
+    made, features, _ = learner
     order = finetuner.training_order(41, 0, 150, 16, seed=0)
     learnt = []
     for pack in (True, False):
         run = dataclasses.replace(SETTINGS.run, pack=pack)
         made.config = dataclasses.replace(SETTINGS, run=run)
         made.initialize(0, pretrained)
-        made.train(pieces, order[: 4 * 16], 0, lambda *figures: None)
+        made.train(features, order[: 4 * 16], 0, lambda *figures: None)
         learnt.append([variable.numpy() for variable in made.model.trainable_variables])
     made.config = SETTINGS
     for packed, padded in zip(*learnt, strict=True):
@@ -197,8 +197,8 @@ def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
 
 
 def test_the_seed_keys_dropout(learner, pretrained):
-    _, pieces, _ = learner
-    batch = as_one_batch(pieces)
+    _, features, _ = learner
+    batch = as_one_batch(features)
     model = TaskModel(checkpoints.read_encoder_config(pretrained), 5, False, 0.1)
     one, same, other = (model(batch, seed=tf.constant([0, n])) for n in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
@@ -224,34 +224,34 @@ def test_starts_from_the_pretrained_weights(learner, pretrained):
 
 
 def test_a_loss_that_is_no_number_stops_the_run(learner, pretrained):
-    made, pieces, _ = learner
+    made, features, _ = learner
     made.initialize(0, pretrained)
     made.model.head.kernel.assign(made.model.head.kernel * np.nan)
     order = finetuner.training_order(41, 0, 150, 16, seed=0)
     with pytest.raises(UserError, match=r"the loss is nan at step 50 of seed 0.*learning_rate"):
-        made.train(pieces, order, 0, lambda *figures: None)
+        made.train(features, order, 0, lambda *figures: None)
 
 
 def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     """Without dropout the devices of a step see halves of the same batch: the same sum."""
-    made, pieces, _ = learner
+    made, features, _ = learner
     order = finetuner.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
     encoder_config = checkpoints.read_encoder_config(pretrained)
-    both = finetuner.Finetuner(SETTINGS, encoder_config, made.kind, 0, 150, two_devices)
+    both = finetuner.Finetuner(SETTINGS, encoder_config, made.task_type, 0, 150, two_devices)
     for each in (made, both):
         each.initialize(0, pretrained)
-        each.train(pieces, order, 0, lambda *figures: None)
+        each.train(features, order, 0, lambda *figures: None)
     for one, two in zip(
         made.model.trainable_variables, both.model.trainable_variables, strict=True
     ):
         np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
-    np.testing.assert_array_equal(labels_found(both, pieces), labels_found(made, pieces))
+    np.testing.assert_array_equal(labels_found(both, features), labels_found(made, features))
 
 
 @pytest.mark.parametrize("devices, groups", [("cpu", 4), ("two_devices", 4), ("two_devices", 2)])
 def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, request):
     """Adam's first average is a tenth of the sum of the clipped gradients; here by NumPy."""
-    made, pieces, _ = learner
+    made, features, _ = learner
     strategy = request.getfixturevalue(devices)
     settings = dataclasses.replace(
         SETTINGS, gradient_clip_groups=groups, loss_reduction="sum", max_gradient_norm=0.5
@@ -259,13 +259,13 @@ def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, r
     encoder_config = checkpoints.read_encoder_config(pretrained)
     chosen = np.arange(16)
     with strategy.scope():
-        clipping = finetuner.Finetuner(settings, encoder_config, made.kind, 0, 150, strategy)
+        clipping = finetuner.Finetuner(settings, encoder_config, made.task_type, 0, 150, strategy)
     clipping.initialize(0, pretrained)
     made.initialize(0, pretrained)
     made.config = settings
     expected, norms = [0.0] * len(made.model.trainable_variables), []
     for group in np.split(chosen, groups):
-        (part,) = packing.Packer(pieces, len(group), 1, 0, padded_length=32).batch(group)
+        (part,) = packing.Packer(features, len(group), 1, 0, padded_length=32).batch(group)
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
         _, gradients = made._gradients(batch, tf.constant([0, 0]))
         gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
@@ -275,7 +275,7 @@ def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, r
     made.config = SETTINGS
     # All are clipped, each by another share.
     assert min(norms) > 0.6 and max(norms) > 1.01 * min(norms)
-    clipping.train(pieces, chosen, 0, lambda *figures: None)
+    clipping.train(features, chosen, 0, lambda *figures: None)
     whole = np.sqrt(sum(np.sum(np.square(total)) for total in expected))
     for variable, total in zip(clipping.model.trainable_variables, expected, strict=True):
         average = clipping.optimizer.get_slot(variable, "m").numpy()
@@ -285,26 +285,26 @@ def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, r
 
 @pytest.mark.slow
 def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrained, cpu):
-    _, pieces, _ = learner
+    _, features, _ = learner
     shape = checkpoints.read_encoder_config(pretrained)
-    made = finetuner.Finetuner(SETTINGS, shape, learner[0].kind, 0, 12, cpu)
+    made = finetuner.Finetuner(SETTINGS, shape, learner[0].task_type, 0, 12, cpu)
     made.initialize(0, pretrained)
     # The shortest text again and again, and the longest.
-    order = np.repeat([np.argmin(pieces.lengths), np.argmax(pieces.lengths)] * 6, 16)
-    packer = packing.Packer(pieces, 16, 1, pad_id=0)
+    order = np.repeat([np.argmin(features.lengths), np.argmax(features.lengths)] * 6, 16)
+    packer = packing.Packer(features, 16, 1, pad_id=0)
     shapes = {packer.batch(chosen)[0].arrays["input_ids"].shape for chosen in order.reshape(-1, 16)}
-    made.train(pieces, order, 0, lambda *figures: None)
+    made.train(features, order, 0, lambda *figures: None)
     assert made._train_step.experimental_get_tracing_count() == len(shapes) == 2
 
 
 # --- Choosing the weights ----------------------------------------------------------------------
 
 
-def keep_best(made, pieces, order, scores):
+def keep_best(made, features, order, scores):
     """Trains with these scores on the development set; the step that is kept and those scored."""
     left = iter(scores)
     step, evaluations = made.train_to_best(
-        pieces, order, 0, lambda *figures: None, lambda step: {"f1": next(left), "other": step}
+        features, order, 0, lambda *figures: None, lambda step: {"f1": next(left), "other": step}
     )
     steps = [each["step"] for each in evaluations]
     assert evaluations == [
@@ -317,26 +317,26 @@ def keep_best(made, pieces, order, scores):
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", ["cpu", "two_devices"])
 def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretrained, request):
-    _, pieces, _ = learner
+    _, features, _ = learner
     strategy = request.getfixturevalue(devices)
     shape = checkpoints.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, eval_every_steps=2, hidden_dropout_prob=0.1)
-    made = finetuner.Finetuner(settings, shape, learner[0].kind, 0, 7, strategy)
+    made = finetuner.Finetuner(settings, shape, learner[0].task_type, 0, 7, strategy)
     order = finetuner.training_order(41, 0, 7, 16, seed=0)
     made.initialize(0, pretrained)
     # The first of equals; and the end is scored, too.
-    assert keep_best(made, pieces, order, [0.1, 0.5, 0.5, 0.2]) == (4, [2, 4, 6, 7])
+    assert keep_best(made, features, order, [0.1, 0.5, 0.5, 0.2]) == (4, [2, 4, 6, 7])
     kept = made.model.get_weights()
     # Training that is not cut in parts, and is never scored.
     made.initialize(0, pretrained)
-    made.train(pieces, order[: 4 * 16], 0, lambda *figures: None)
+    made.train(features, order[: 4 * 16], 0, lambda *figures: None)
     for one, other in zip(kept, made.model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.slow
 def test_patience_ends_a_trial(learner, pretrained):
-    made, pieces, _ = learner
+    made, features, _ = learner
     order = finetuner.training_order(41, 0, 6, 16, seed=0)
     for scores, expected in (
         ([0.4, 0.2, 0.3, 0.9, 0.9, 0.9], (1, [1, 2, 3])),
@@ -345,7 +345,7 @@ def test_patience_ends_a_trial(learner, pretrained):
     ):
         made.config = dataclasses.replace(SETTINGS, eval_every_steps=1, early_stopping_patience=2)
         made.initialize(0, pretrained)
-        found = keep_best(made, pieces, order, scores)
+        found = keep_best(made, features, order, scores)
         made.config = SETTINGS
         assert found == expected
 
@@ -353,11 +353,11 @@ def test_patience_ends_a_trial(learner, pretrained):
 @pytest.mark.slow
 def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
     """A sweep makes one for each setting: they must not add up on the device."""
-    _, pieces, _ = learner
+    _, features, _ = learner
     shape = checkpoints.read_encoder_config(pretrained)
-    made = finetuner.Finetuner(SETTINGS, shape, learner[0].kind, 0, 1, cpu)
-    made.train(pieces, np.arange(16), 0, lambda *figures: None)
-    made.predict(pieces)
+    made = finetuner.Finetuner(SETTINGS, shape, learner[0].task_type, 0, 1, cpu)
+    made.train(features, np.arange(16), 0, lambda *figures: None)
+    made.predict(features)
     model, slot = weakref.ref(made.model), weakref.ref(made.optimizer.variables()[1])
     del made
     gc.collect()
@@ -371,21 +371,21 @@ def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
 def tagged(roles_folder, pretrained):
     """Tagging, and sentences of real words, some longer than a window; tags by first letters."""
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
-    kind = Tagging(("O", "B", "I"))
+    task_type = Tagging(("O", "B", "I"))
     texts = [x.text for x in tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]]
     sentences = []
     for number, text in enumerate(texts):
         words = tuple(text.split()[: 3 + 2 * number])
         tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
         sentences.append(TaggedSentence(str(number), words, tags))
-    pieces = kind.pieces(sentences, tokenizer, 32)
-    assert len(pieces.input_ids) > len(sentences)
-    return kind, sentences, pieces
+    features = task_type.features(sentences, tokenizer, 32)
+    assert len(features.input_ids) > len(sentences)
+    return task_type, sentences, features
 
 
 def tags_found(made, tagged):
-    _, sentences, pieces = tagged
-    return made.kind.predictions(made.predict(pieces), pieces, sentences)
+    _, sentences, features = tagged
+    return made.task_type.predictions(made.predict(features), features, sentences)
 
 
 ALL_HEADS = ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in ("lstm", "crf"))]
@@ -393,14 +393,14 @@ ALL_HEADS = ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in 
 
 @pytest.mark.parametrize("head", ALL_HEADS)
 def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, cpu):
-    _, sentences, pieces = tagged
-    kind = Tagging(("O", "B", "I"), head=head)
+    _, sentences, features = tagged
+    task_type = Tagging(("O", "B", "I"), head=head)
     shape = checkpoints.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
-    made = finetuner.Finetuner(settings, shape, kind, 0, 150, cpu)
+    made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
     made.initialize(0, pretrained)
-    order = finetuner.training_order(len(pieces.input_ids), 0, 150, 16, seed=0)
-    made.train(pieces, order, 0, lambda *figures: None)
+    order = finetuner.training_order(len(features.input_ids), 0, 150, 16, seed=0)
+    made.train(features, order, 0, lambda *figures: None)
     found, gold = tags_found(made, tagged), [sentence.tags for sentence in sentences]
     right = [
         one == other
@@ -409,27 +409,27 @@ def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, 
     ]
     assert np.mean(right) > 0.97
     # And by the model itself, one window at a time.
-    outputs = made.predict(pieces)
+    outputs = made.predict(features)
     for number in range(4):
-        length = len(pieces.input_ids[number])
-        (part,) = packing.Packer(pieces, 1, 1, 0, padded_length=length).batch(np.array([number]))
+        length = len(features.input_ids[number])
+        (part,) = packing.Packer(features, 1, 1, 0, padded_length=length).batch(np.array([number]))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
-        expected = kind.outputs(made.model(batch), batch).numpy()
+        expected = task_type.outputs(made.model(batch), batch).numpy()
         np.testing.assert_array_equal(outputs[number], expected)
 
 
 def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_devices):
-    kind, _, pieces = tagged
+    task_type, _, features = tagged
     shape = checkpoints.read_encoder_config(pretrained)
-    order = finetuner.training_order(len(pieces.input_ids), 0, 4, 16, seed=0)
+    order = finetuner.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     made = [
-        finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, strategy)
+        finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, strategy)
         for strategy in (cpu, two_devices)
     ]
     losses = []
     for each in made:
         each.initialize(0, pretrained)
-        each.train(pieces, order, 0, lambda step, loss, rate: losses.append(loss))
+        each.train(features, order, 0, lambda step, loss, rate: losses.append(loss))
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     for one, two in zip(*(each.model.trainable_variables for each in made), strict=True):
         np.testing.assert_allclose(one.numpy(), two.numpy(), atol=2e-4, err_msg=one.name)
@@ -441,21 +441,21 @@ def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_d
 def test_heads_learn_the_same_packed_padded_and_on_two_devices(
     head, tagged, pretrained, cpu, two_devices
 ):
-    _, sentences, pieces = tagged
-    kind = Tagging(("O", "B", "I"), head=head)
+    _, sentences, features = tagged
+    task_type = Tagging(("O", "B", "I"), head=head)
     shape = checkpoints.read_encoder_config(pretrained)
-    order = finetuner.training_order(len(pieces.input_ids), 0, 4, 16, seed=0)
+    order = finetuner.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
     padded = dataclasses.replace(settings, run=dataclasses.replace(settings.run, pack=False))
     ways = (settings, cpu), (padded, cpu), (settings, two_devices)
     found = []
     for own, strategy in ways:
-        made = finetuner.Finetuner(own, shape, kind, 0, 150, strategy)
+        made = finetuner.Finetuner(own, shape, task_type, 0, 150, strategy)
         made.initialize(0, pretrained)
         losses = []
-        made.train(pieces, order, 0, lambda *figures, losses=losses: losses.append(figures[1]))
+        made.train(features, order, 0, lambda *figures, losses=losses: losses.append(figures[1]))
         weights = [variable.numpy() for variable in made.model.trainable_variables]
-        tags = kind.predictions(made.predict(pieces), pieces, sentences)
+        tags = task_type.predictions(made.predict(features), features, sentences)
         found.append((losses, weights, tags))
         assert [len(own) for own in tags] == [len(sentence.words) for sentence in sentences]
         if head == "crf":
@@ -472,24 +472,28 @@ def test_heads_learn_the_same_packed_padded_and_on_two_devices(
 
 
 def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices):
-    kind, sentences, pieces = tagged
+    task_type, sentences, features = tagged
     shape = checkpoints.read_encoder_config(pretrained)
-    made = finetuner.Finetuner(SETTINGS, shape, kind, 0, 150, two_devices)
-    alone = packing.Pieces(
-        pieces.input_ids[:1], pieces.segment_ids[:1], pieces.targets[:1], np.zeros(1, int), True
+    made = finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, two_devices)
+    alone = packing.Features(
+        features.input_ids[:1],
+        features.segment_ids[:1],
+        features.targets[:1],
+        np.zeros(1, int),
+        True,
     )
     (output,) = made.predict(alone)
-    assert output.shape == pieces.input_ids[0].shape
+    assert output.shape == features.input_ids[0].shape
 
 
 @pytest.mark.parametrize("head", ALL_HEADS)
 def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
     """Static shapes, as a TPU needs them; and the same loss."""
-    kind, pieces = Tagging(("O", "B", "I"), head=head), tagged[2]
+    task_type, features = Tagging(("O", "B", "I"), head=head), tagged[2]
     shape = checkpoints.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
-    made = finetuner.Finetuner(settings, shape, kind, 0, 150, cpu)
-    (part,) = packing.Packer(pieces, 16, 1, 0).batch(np.arange(16))
+    made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
+    (part,) = packing.Packer(features, 16, 1, 0).batch(np.arange(16))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     losses = []
     for jit_compile in (False, True):

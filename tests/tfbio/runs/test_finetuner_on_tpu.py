@@ -27,27 +27,27 @@ def small_tpu():
 
 @pytest.fixture
 def make(make_finetuner):
-    """Makes a Finetuner with fixed shapes, and its pieces."""
+    """Makes a Finetuner with fixed shapes, and its windows."""
 
     def make(name, strategy, **changes):
         changes = {"train_batch_size": BATCH, **changes}
         settings = dataclasses.replace(with_fixed_shapes(SETTINGS), **changes)
-        made, pieces = make_finetuner(name, strategy, settings)
+        made, features = make_finetuner(name, strategy, settings)
         made.initialize(3, "")
-        return made, pieces
+        return made, features
 
     return make
 
 
-def training_packer(made, pieces):
+def training_packer(made, features):
     """Returns what makes training batches, and the examples of one."""
-    chosen = np.arange(BATCH) % len(pieces.lengths)
-    return made._training_packer(pieces, chosen[np.newaxis]), chosen
+    chosen = np.arange(BATCH) % len(features.lengths)
+    return made._training_packer(features, chosen[np.newaxis]), chosen
 
 
-def training_rows(made, pieces):
+def training_rows(made, features):
     """Returns what each replica gets of a training batch."""
-    packer, chosen = training_packer(made, pieces)
+    packer, chosen = training_packer(made, features)
     return rows_of(packer, packer.train_batch(chosen))
 
 
@@ -63,14 +63,14 @@ def rows_of(packer, batch):
     ]
 
 
-def prediction_packer(made, pieces):
+def prediction_packer(made, features):
     replicas = made.strategy.num_replicas_in_sync
-    return fixed_shapes.prediction_packer(pieces, made.config, replicas, made.pad_id)
+    return fixed_shapes.prediction_packer(features, made.config, replicas, made.pad_id)
 
 
-def prediction_rows(made, pieces):
+def prediction_rows(made, features):
     """Returns what each replica gets of a batch to predict."""
-    packer = prediction_packer(made, pieces)
+    packer = prediction_packer(made, features)
     return rows_of(packer, next(packer.predict_batches()))
 
 
@@ -83,7 +83,7 @@ def train_step(made):
 
 def predict_step(made):
     def step(batch):
-        return made._replica_outputs(batch, with_probabilities=made.kind.has_probabilities)
+        return made._replica_outputs(batch, with_probabilities=made.task_type.has_probabilities)
 
     return step
 
@@ -104,25 +104,25 @@ def check_operations(traced):
 
 @pytest.mark.parametrize("name", BY_TYPE)
 def test_a_step_is_what_eight_cores_can_do(name, make, tpu, bfloat16):
-    made, pieces = make(name, tpu, hidden_dropout_prob=0.1)
-    rows = training_rows(made, pieces)
+    made, features = make(name, tpu, hidden_dropout_prob=0.1)
+    rows = training_rows(made, features)
     assert len(rows) == CORES
-    whole = training_packer(made, pieces)[0].shapes[0].rows
+    whole = training_packer(made, features)[0].shapes[0].rows
     assert {row["input_ids"].shape[0] for row in rows} == {whole // CORES}
     traced = emulated_tpu.trace(tpu, train_step(made), *rows)
     counts = check_operations(traced)
     # The gradient of every variable, and the number of targets.
     assert counts["CrossReplicaSum"] == len(made.model.trainable_variables) + 1
     assert counts["ResourceApplyAdam"] == len(made.model.trainable_variables)
-    traced = emulated_tpu.trace(tpu, predict_step(made), *prediction_rows(made, pieces))
+    traced = emulated_tpu.trace(tpu, predict_step(made), *prediction_rows(made, features))
     assert check_operations(traced)["CrossReplicaSum"] == 0
 
 
 def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cpu):
-    made, pieces = make("tagging", tpu, run=SETTINGS.run)
+    made, features = make("tagging", tpu, run=SETTINGS.run)
     assert made.fixed_shapes
     assert not make("tagging", cpu, run=SETTINGS.run)[0].fixed_shapes
-    packer, chosen = training_packer(made, pieces)
+    packer, chosen = training_packer(made, features)
     assert len(packer.shapes) == 3
     (call,) = fixed_shapes.calls([packer.train_batch(chosen)], [1], 50)
     numbers, scalar = tf.zeros([50], tf.int32), tf.constant(1)
@@ -130,7 +130,7 @@ def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cp
         call.arrays, numbers, scalar, scalar, packer.shapes, packer.token_arrays
     )
     assert counts_of_all(traced)["TPUReplicateMetadata"] == 3
-    packer = prediction_packer(made, pieces)
+    packer = prediction_packer(made, features)
     (call,) = fixed_shapes.calls([next(packer.predict_batches())], [1], 8)
     traced = made._predict_batches.get_concrete_function(
         call.arrays, scalar, packer.shapes[0], packer.token_arrays
@@ -150,11 +150,11 @@ def counts_of_all(traced):
 
 @pytest.mark.parametrize("name", BY_TYPE)
 def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
-    one, pieces = make(name, cpu)
+    one, features = make(name, cpu)
     many, _ = make(name, small_tpu)
-    (row,) = training_rows(one, pieces)
+    (row,) = training_rows(one, features)
     expected = float(tf.function(train_step(one))(row))
-    rows = training_rows(many, pieces)
+    rows = training_rows(many, features)
     traced = emulated_tpu.trace(small_tpu, train_step(many), *rows)
     losses = emulated_tpu.execute(traced, 2, *rows)
     assert sum(map(float, losses)) == pytest.approx(expected, abs=1e-6, rel=1e-6)
@@ -167,31 +167,31 @@ def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
             np.testing.assert_allclose(copy.numpy(), ours.numpy(), atol=1e-6, err_msg=ours.name)
 
     # And what they predict then, of all texts.
-    expected = one.predict(pieces)
-    packer = prediction_packer(many, pieces)
+    expected = one.predict(features)
+    packer = prediction_packer(many, features)
     traced = None
     for batch in packer.predict_batches():
         rows = rows_of(packer, batch)
         traced = traced or emulated_tpu.trace(small_tpu, predict_step(many), *rows)
         found = emulated_tpu.execute(traced, 2, *rows)
-        for piece, replica, first, number in zip(
+        for window, replica, first, number in zip(
             batch.texts, batch.replica, batch.first, batch.number, strict=True
         ):
             output = found[replica].numpy()
-            if many.kind.of_tokens:
-                output = output[first : first + packer.lengths[piece]]
-                output = output[:, 0] if many.kind.has_probabilities else output
+            if many.task_type.of_tokens:
+                output = output[first : first + packer.lengths[window]]
+                output = output[:, 0] if many.task_type.has_probabilities else output
             else:
                 output = output[number]
-            np.testing.assert_allclose(output, expected[piece], atol=1e-4)
+            np.testing.assert_allclose(output, expected[window], atol=1e-4)
 
 
 @pytest.mark.parametrize("name", BY_TYPE)
 def test_steps_compile_under_xla(name, make, cpu):
     """Each operation has a kernel of XLA's, and the numbers are those of TensorFlow's."""
-    made, pieces = make(name, cpu)
-    (row,) = training_rows(made, pieces)
-    (new,) = prediction_rows(made, pieces)
+    made, features = make(name, cpu)
+    (row,) = training_rows(made, features)
+    (new,) = prediction_rows(made, features)
     expected = tf.function(predict_step(made))(new)
     found = tf.function(predict_step(made), jit_compile=True)(new)
     np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -242,7 +242,7 @@ def test_a_finished_run_is_only_summed_up_again(finished, run, capsys):
 def test_a_run_keeps_what_predicting_needs(finished):
     settings = json.loads((finished / "config.json").read_text())
     assert settings["trained_on"] == {
-        "kind": "classification",
+        "task_type": "classification",
         "labels": list(tasks.TASKS["sentence_roles"].labels),
         "new_text": "texts",
         "pairs": False,
@@ -294,12 +294,12 @@ def accuracy_of_saved(trial, pretrained, test_set):
     """What the saved weights do on the test set, padded and in one batch."""
     task = tasks.TASKS["sentence_roles"]
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
-    kind = Classification(task.labels)
+    task_type = Classification(task.labels)
     model = TaskModel(checkpoints.read_encoder_config(pretrained), len(task.labels), False, 0.0)
     tf.train.Checkpoint(model=model).read(str(trial / "model")).assert_consumed()
-    pieces = kind.pieces(test_set, tokenizer, 32)
+    features = task_type.features(test_set, tokenizer, 32)
     count = len(test_set)
-    (part,) = packing.Packer(pieces, count, 1, 0, padded_length=32).batch(np.arange(count))
+    (part,) = packing.Packer(features, count, 1, 0, padded_length=32).batch(np.arange(count))
     logits = model({name: tf.constant(array) for name, array in part.arrays.items()}).numpy()
     right = [
         task.labels[best] == x.label for best, x in zip(logits.argmax(1), test_set, strict=True)
@@ -492,24 +492,24 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
     task = dataclasses.replace(task, read=lambda path: read.append(path) or own(path), settings={})
     own = tasks.find("ner", str(tmp_path)).read
 
-    def pieces(data="0", vocab="0", **settings):
+    def features(data="0", vocab="0", **settings):
         data_sha256, shape = (data,) * 3, FinetuningConfig(**settings)
         tokenizer = finetuning._tokenizer(vocab_file, vocab, True, (), 2)
-        return finetuning._pieces(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
+        return finetuning._features(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
 
-    first = pieces(sequence_length=32)
-    assert pieces(sequence_length=32) is first and len(read) == 3
+    first = features(sequence_length=32)
+    assert features(sequence_length=32) is first and len(read) == 3
     for changes in (
         {"sequence_length": 16},
         {"sequence_length": 16, "label_all_tokens": True},
         {"sequence_length": 16, "tagging_scheme": "IO"},
         {"vocab": "1"},
     ):
-        other = pieces(**changes)
+        other = features(**changes)
         assert other is not first and len(read) == 3
         first = other
     # The files were changed.
-    assert pieces(data="1", vocab="1") is not first and len(read) == 6
+    assert features(data="1", vocab="1") is not first and len(read) == 6
 
 
 # --- Vocabularies of other kinds ---------------------------------------------------------------
@@ -518,10 +518,10 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
 @pytest.fixture(scope="module", params=["byte_bpe", "albert"])
 def other_run(request, documents_folder, vocabulary_of_kind, cpu, tmp_path_factory):
     """A pretraining run with another vocabulary than WordPiece's, with its files' names."""
-    kind, folder = request.param, tmp_path_factory.mktemp("other")
+    task_type, folder = request.param, tmp_path_factory.mktemp("other")
     examples, model = folder / "examples", str(folder / "model")
     made = {"objective": "full_sentences", "sequence_length": 64, "held_out_fraction": 0.2}
-    vocab = str(vocabulary_of_kind[kind])
+    vocab = str(vocabulary_of_kind[task_type])
     pretraining_examples.make_examples(
         documents_folder, vocab, examples, shards=1, workers=1, **made
     )
@@ -535,7 +535,7 @@ def other_run(request, documents_folder, vocabulary_of_kind, cpu, tmp_path_facto
     )
     pretraining.pretrain(settings, [str(examples)], model, cpu)
     names = {"byte_bpe": {"vocab.json", "merges.txt"}, "albert": {"vocab.model"}}
-    return model, names[kind]
+    return model, names[task_type]
 
 
 TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"
@@ -555,7 +555,7 @@ ASKED = json.dumps({"data": [{"paragraphs": [{"context": "An Aspirin works.", "q
         ("classification", MARKED, ("new.tsv", MARKED.replace("label", "note")), '"no"'),
         ("qa", ASKED, ("new.json", ASKED), '"Aspirin"'),
     ],
-    ids=["tagging", "pairs", "markers", "spans"],
+    ids=["tagging", "pairs", "markers", "question_answering"],
 )
 def test_other_vocabularies_are_trained_on_and_predicted_with(
     name, text, given, expected, other_run, cpu, tmp_path
@@ -631,39 +631,39 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
 def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, True)
     labels = ("O", "B", "I")
-    kind = types.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
+    task_type = types.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
     long = ("B", "O", *["B"] * 10)
     examples = [
         TaggedSentence("1", ("the",) * 12, long),
         TaggedSentence("2", ("of", "a"), ("O", "B")),
     ]
-    pieces = kind.pieces(examples, tokenizer, 18)
-    assert kind.kept(pieces, 2).tolist() == [3, 2]
+    features = task_type.features(examples, tokenizer, 18)
+    assert task_type.kept(features, 2).tolist() == [3, 2]
     # All B of the kept words are found, with a wrong one in the second sentence.
     outputs = [np.array([0, 1, 0, 1, 0]), np.array([0, 1, 1, 0])]
-    predicted = kind.predictions(outputs, pieces, examples)
+    predicted = task_type.predictions(outputs, features, examples)
     score = tasks.TASKS["bc5cdr_chem"].score
     assert score(examples, predicted)["recall"] == pytest.approx(3 / 12)
-    scores = kind.authors_scores(score, examples, predicted, pieces, outputs)
+    scores = task_type.authors_scores(score, examples, predicted, features, outputs)
     assert scores["precision"] == pytest.approx(3 / 4)
     assert scores["recall"] == 1
     assert scores["f1"] == pytest.approx(6 / 7)
     whole = types.make("tagging", labels, FinetuningConfig())
-    assert not whole.authors_scores(score, examples, predicted, pieces, outputs)
+    assert not whole.authors_scores(score, examples, predicted, features, outputs)
 
 
 def test_outputs_of_absence_count_in_the_authors_scores():
     settings = FinetuningConfig(absent_outputs=True)
-    kind = types.make("multilabel", ("a", "b"), settings)
+    task_type = types.make("multilabel", ("a", "b"), settings)
     examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
     # Absence and presence of a, then of b; a's contradict each other in the first example.
     outputs = [
         np.array(row) for row in ([0.9, 0.9, 0.9, 0.1], [0.9, 0.1, 0.1, 0.9], [0.9, 0.1, 0.1, 0.1])
     ]
-    predicted = kind.predictions(outputs, None, examples)
+    predicted = task_type.predictions(outputs, None, examples)
     assert predicted == [("a",), ("b",), ()]
-    score = own_data.own_score("multilabel", kind.labels)
-    scores = kind.authors_scores(score, examples, predicted, None, outputs)
+    score = own_data.own_score("multilabel", task_type.labels)
+    scores = task_type.authors_scores(score, examples, predicted, None, outputs)
     # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
     precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4
     assert scores["precision"] == pytest.approx(precision)
@@ -673,8 +673,8 @@ def test_outputs_of_absence_count_in_the_authors_scores():
 
 def test_steps_may_be_counted_in_whole_batches():
     """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
-    pieces = SimpleNamespace(input_ids=range(450))
+    features = SimpleNamespace(input_ids=range(450))
     settings = FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
-    assert finetuning._num_steps(settings, pieces) == 281
+    assert finetuning._num_steps(settings, features) == 281
     settings = dataclasses.replace(settings, count_whole_batches=True)
-    assert finetuning._num_steps(settings, pieces) == 300
+    assert finetuning._num_steps(settings, features) == 300

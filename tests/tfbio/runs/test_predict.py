@@ -118,8 +118,8 @@ def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(splitter):
         own, rest = tags[document.id][: len(places)], tags[document.id][len(places) :]
         tags[document.id] = rest
         count += len(sentence.words)
-        for kind, start, end, _ in predictions.entities(own, places, "Disease"):
-            assert kind == "Disease"
+        for task_type, start, end, _ in predictions.entities(own, places, "Disease"):
+            assert task_type == "Disease"
             found.add((document.id, start, end, document.text[start:end]))
     assert count == 24497 and not any(tags.values())
     assert len(gold) == 960 and found == gold
@@ -301,12 +301,12 @@ def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, s
         document = Document("1", text, (Passage(0, len(text), ""),))
         ((_, found),) = predictor.annotate([document])
         ((_, sentence, places),) = words_of([document], splitter, "blanks")
-        pieces = predictor.kind.pieces([sentence], predictor.tokenizer, 48)
-        (part,) = packing.Packer(pieces, 1, 1, 0, len(pieces.input_ids[0])).batch(np.array([0]))
+        features = predictor.task_type.features([sentence], predictor.tokenizer, 48)
+        (part,) = packing.Packer(features, 1, 1, 0, len(features.input_ids[0])).batch(np.array([0]))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
         logits = predictor.inference.model(batch)
         logits, transitions = logits if head == "crf" else (logits, np.zeros((3, 3)))
-        own, moves = logits.numpy()[pieces.words[0]], np.array(transitions)
+        own, moves = logits.numpy()[features.words[0]], np.array(transitions)
         sequences = [*itertools.product(range(3), repeat=len(own))]
         each = scipy.special.softmax(
             [
@@ -451,7 +451,7 @@ def test_standard_input_is_checked_without_tensorflow(
     tmp_path, fails_in_one_sentence, data, arguments, words
 ):
     (tmp_path / "model").mkdir()
-    known = {"trained_on": {"kind": "tagging", "new_text": "documents"}}
+    known = {"trained_on": {"task_type": "tagging", "new_text": "documents"}}
     (tmp_path / "model" / "config.json").write_text(json.dumps(known))
     (tmp_path / "a.txt").touch()
     program = [sys.executable, "-c", PREDICT_WITHOUT_TENSORFLOW, "--mode=predict", "--model=model"]
@@ -470,7 +470,7 @@ def test_standard_input_is_checked_without_tensorflow(
 
 
 def test_a_terminal_is_told_what_to_type(tmp_path):
-    known = {"trained_on": {"kind": "tagging", "new_text": "documents"}}
+    known = {"trained_on": {"task_type": "tagging", "new_text": "documents"}}
     (tmp_path / "config.json").write_text(json.dumps(known))
     ours, theirs = os.openpty()
     os.write(ours, b"1|t|A\nB\n\x04")
@@ -492,7 +492,7 @@ def test_a_terminal_is_told_what_to_type(tmp_path):
 
 def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path, pipe):
     """Among the 20 best of all spans of a short context, one by one."""
-    trial, settings = make_trial("spans", [], {"pairs": False}, 1e9)
+    trial, settings = make_trial("question_answering", [], {"pairs": False}, 1e9)
     paragraph = {"context": "The cells of the mice.", "qas": []}
     for name in ("What", "Why"):
         paragraph["qas"].append({"id": name, "question": name, "answers": []})
@@ -508,9 +508,9 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path,
     assert (tmp_path / "b.jsonl").read_text() == output.read_text()
     predictor = Predictor(trial, settings, cpu)
     questions = task_files.read_squad(str(source))
-    pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
-    outputs = predictor.inference.predict(pieces)
-    for line, logits, offsets in zip(lines, outputs, pieces.offsets, strict=True):
+    features = predictor.task_type.features(questions, predictor.tokenizer, 48)
+    outputs = predictor.inference.predict(features)
+    for line, logits, offsets in zip(lines, outputs, features.offsets, strict=True):
         assert len(logits) <= 20
         own = logits[-1 - len(offsets) : -1]
         pairs = itertools.combinations_with_replacement(range(len(offsets)), 2)
@@ -525,7 +525,7 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path,
 def test_answers_of_electras_head(make_trial, cpu, tmp_path):
     """The beam is as wide as the context, so that all its spans are seen, one by one."""
     changes = {"span_head": "electra", "beam_size": 16, "n_best_size": 5, "max_answer_length": 3}
-    trial, settings = make_trial("spans", [], {"pairs": False}, 1e9, **changes)
+    trial, settings = make_trial("question_answering", [], {"pairs": False}, 1e9, **changes)
     paragraph = {"context": "The cells of the mice.", "qas": []}
     for name in ("What", "Why"):
         paragraph["qas"].append({"id": name, "question": name, "answers": []})
@@ -536,9 +536,9 @@ def test_answers_of_electras_head(make_trial, cpu, tmp_path):
     assert [x["id"] for x in lines] == ["What", "Why"]
     predictor = Predictor(trial, settings, cpu)
     questions = task_files.read_squad(str(source))
-    pieces = predictor.kind.pieces(questions, predictor.tokenizer, 48)
-    outputs = predictor.inference.predict(pieces)
-    for line, own, offsets in zip(lines, outputs, pieces.offsets, strict=True):
+    features = predictor.task_type.features(questions, predictor.tokenizer, 48)
+    outputs = predictor.inference.predict(features)
+    for line, own, offsets in zip(lines, outputs, features.offsets, strict=True):
         assert own.shape == (len(own), 18) and len(own) <= 16
         order = np.argsort(-own[:, 0], kind="stable").tolist()
         starts = scipy.special.log_softmax(own[:, 0].astype(float))
@@ -634,7 +634,7 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
     with open(os.path.join(folder, "config.json")) as file:
         settings = json.load(file)
     assert settings["trained_on"] == {
-        "kind": "tagging",
+        "task_type": "tagging",
         "new_text": "documents",
         "labels": ["O", "B-Cell type", "I-Cell type", "B-Protein", "I-Protein"],
         "entity_type": "Entity",
@@ -713,11 +713,11 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         "bad.pubtator": "1|t|A\nB\n",
     }.items():
         (tmp_path / name).write_text(text)
-    forms = {"tagging": "documents", "spans": "questions"}
-    for kind in ("tagging", "spans", "regression", "multilabel"):
-        (tmp_path / kind).mkdir()
-        known = {"new_text": forms.get(kind, "texts"), "pairs": kind == "regression"}
-        (tmp_path / kind / "config.json").write_text(json.dumps({"trained_on": known}))
+    forms = {"tagging": "documents", "question_answering": "questions"}
+    for task_type in ("tagging", "question_answering", "regression", "multilabel"):
+        (tmp_path / task_type).mkdir()
+        known = {"new_text": forms.get(task_type, "texts"), "pairs": task_type == "regression"}
+        (tmp_path / task_type / "config.json").write_text(json.dumps({"trained_on": known}))
     (tmp_path / "theirs").mkdir()
     theirs = {"model_type": "bert", "architectures": ["BertForTokenClassification"]}
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(theirs))
@@ -731,7 +731,7 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         "tagging --input=a.txt --output=a.txt": "a.txt is there already: give another",
         "tagging --input=a.txt --output=a.txt --overwrite": "--output=a.txt is an input",
         "tagging --input=. --output=. --format=brat --overwrite": "--output=. holds the input",
-        "spans --input=a.txt": "--input: a.txt gives no file that ends in .json",
+        "question_answering --input=a.txt": "--input: a.txt gives no file that ends in .json",
         "regression --input=a.tsv": "a.tsv, line 2: one text. This model labels whole texts",
         "multilabel --input=a.tsv --format=brat": "--format=brat is for entities",
     }

@@ -28,20 +28,20 @@ def test_pairs_are_cut_as_by_the_original_code(tokenizer, sizes, length):
     texts = [" ".join(words[i % 8] for i in range(size)) for size in sizes]
     first, second = (e.ids for e in tokenizer.encode(texts))
     truncate_seq_pair(first, second, length - 3)
-    kind = classification.Classification(("no", "yes"))
-    pieces = kind.pieces([LabelledText("1", texts[0], "yes", texts[1])], tokenizer, length)
+    task_type = classification.Classification(("no", "yes"))
+    features = task_type.features([LabelledText("1", texts[0], "yes", texts[1])], tokenizer, length)
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
-    assert pieces.input_ids[0].tolist() == [cls_id, *first, sep_id, *second, sep_id]
+    assert features.input_ids[0].tolist() == [cls_id, *first, sep_id, *second, sep_id]
     expected = [0] * (len(first) + 2) + [1] * (len(second) + 1)
-    assert pieces.segment_ids[0].tolist() == expected
-    assert pieces.targets[0] == 1 and not pieces.of_tokens
+    assert features.segment_ids[0].tolist() == expected
+    assert features.targets[0] == 1 and not features.of_tokens
 
 
 def test_a_text_alone_has_one_separator(tokenizer):
-    kind = classification.Classification(("a", "b"))
+    task_type = classification.Classification(("a", "b"))
     text = "The patients were treated. " * 9
     (ids,) = tokenizer.encode_words([text])
-    whole, cut = (kind.pieces([LabelledText("1", text, "b")], tokenizer, n) for n in (99, 9))
+    whole, cut = (task_type.features([LabelledText("1", text, "b")], tokenizer, n) for n in (99, 9))
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
     assert whole.input_ids[0].tolist() == [cls_id, *ids, sep_id]
     assert cut.input_ids[0].tolist() == [cls_id, *ids[:7], sep_id]
@@ -51,25 +51,25 @@ def test_a_text_alone_has_one_separator(tokenizer):
 def test_losses_and_predictions_of_each_kind():
     logits = np.array([[2.0, -1.0, 0.5], [0.1, 3.0, -2.0]], np.float32)
 
-    kind = classification.Classification(("x", "y", "z"))
-    losses, weights = kind.losses(tf.constant(logits), {"targets": tf.constant([2, 1])})
+    task_type = classification.Classification(("x", "y", "z"))
+    losses, weights = task_type.losses(tf.constant(logits), {"targets": tf.constant([2, 1])})
     expected = -np.log(scipy.special.softmax(logits, axis=1)[[0, 1], [2, 1]])
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert weights.numpy().tolist() == [1, 1]
-    outputs = kind.outputs(tf.constant(logits), {}).numpy()
-    assert kind.predictions(outputs, None, None) == ["x", "y"]
+    outputs = task_type.outputs(tf.constant(logits), {}).numpy()
+    assert task_type.predictions(outputs, None, None) == ["x", "y"]
 
-    kind = regression.Regression()
-    losses, _ = kind.losses(tf.constant(logits[:, :1]), {"targets": tf.constant([1.5, 0.0])})
+    task_type = regression.Regression()
+    losses, _ = task_type.losses(tf.constant(logits[:, :1]), {"targets": tf.constant([1.5, 0.0])})
     np.testing.assert_allclose(losses, [0.25, 0.01], rtol=1e-5)
-    outputs = kind.outputs(tf.constant(logits[:, :1]), {}).numpy()
-    assert kind.predictions(outputs, None, None) == pytest.approx([2.0, 0.1])
+    outputs = task_type.outputs(tf.constant(logits[:, :1]), {}).numpy()
+    assert task_type.predictions(outputs, None, None) == pytest.approx([2.0, 0.1])
 
-    kind = multilabel.MultiLabel(("x", "y", "z"))
+    task_type = multilabel.MultiLabel(("x", "y", "z"))
     truth = np.array([[1, 0, 1], [0, 0, 1]], np.float32)
-    losses, _ = kind.losses(tf.constant(logits), {"targets": tf.constant(truth)})
+    losses, _ = task_type.losses(tf.constant(logits), {"targets": tf.constant(truth)})
     p = scipy.special.expit(logits)
     expected = -(truth * np.log(p) + (1 - truth) * np.log(1 - p)).sum(axis=1)
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    outputs = kind.outputs(tf.constant(logits), {}).numpy()
-    assert kind.predictions(outputs, None, None) == [("x", "z"), ("x", "y")]
+    outputs = task_type.outputs(tf.constant(logits), {}).numpy()
+    assert task_type.predictions(outputs, None, None) == [("x", "z"), ("x", "y")]

@@ -13,7 +13,7 @@ from tfbio.runs import finetuner
 from tfbio.task_types import fixed_shapes, tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import Shape
-from tfbio.task_types.packing import Pieces
+from tfbio.task_types.packing import Features
 from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
 
@@ -27,7 +27,7 @@ def make_pieces(lengths, of_tokens=True, seed=0):
     targets = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
     if not of_tokens:
         targets = [rng.integers(0, 3, 2).astype(np.float32) for _ in lengths]
-    return Pieces(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+    return Features(ids, segments, targets, np.arange(len(lengths)), of_tokens)
 
 
 def check_no_overlap(places, lengths, rows, row_length):
@@ -93,10 +93,10 @@ def test_no_shape_is_shorter_than_the_longest_text():
 @pytest.mark.parametrize("of_tokens", [True, False])
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
-    pieces = make_pieces([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
+    features = make_pieces([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
     chosen = np.array([7, 1, 1, 0, 5, 4, 3])  # one twice
     shapes = [Shape(4, 48), Shape(4, 64), Shape(4, 96)]
-    packer = fixed_shapes.Packer(pieces, shapes, replicas, pad_id=0, count=8)
+    packer = fixed_shapes.Packer(features, shapes, replicas, pad_id=0, count=8)
     made = packer.train_batch(chosen)
     assert shapes[made.shape].row_length == 64
     for name in set(packer.token_arrays) & made.arrays.keys():
@@ -111,16 +111,16 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
             for name in set(packer.token_arrays) & made.arrays.keys()
         }
         for text in own:
-            piece, number, first = chosen[text], made.number[text], made.first[text]
+            window, number, first = chosen[text], made.number[text], made.first[text]
             here = np.flatnonzero(flat["document_ids"] == number + 1)
             assert here[0] == first and np.ptp(here) == len(here) - 1
-            np.testing.assert_array_equal(flat["input_ids"][here], pieces.input_ids[piece])
-            np.testing.assert_array_equal(flat["segment_ids"][here], pieces.segment_ids[piece])
+            np.testing.assert_array_equal(flat["input_ids"][here], features.input_ids[window])
+            np.testing.assert_array_equal(flat["segment_ids"][here], features.segment_ids[window])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
             targets = (
                 flat["targets"][here] if of_tokens else made.arrays["targets"][replica, number]
             )
-            np.testing.assert_array_equal(targets, pieces.targets[piece])
+            np.testing.assert_array_equal(targets, features.targets[window])
             assert made.arrays["first"][replica, number] == first
         padding = flat["document_ids"] == 0
         assert not flat["input_ids"][padding].any()
@@ -140,8 +140,8 @@ def test_what_no_shape_holds_is_an_error():
 
 def test_batches_to_predict_have_one_shape_and_all_texts():
     for count in (1, 3, 50):
-        pieces = make_pieces(np.random.default_rng(count).integers(3, 33, count), of_tokens=False)
-        packer = fixed_shapes.Packer(pieces, [Shape(4, 32)], 2, 0, count=8)
+        features = make_pieces(np.random.default_rng(count).integers(3, 33, count), of_tokens=False)
+        packer = fixed_shapes.Packer(features, [Shape(4, 32)], 2, 0, count=8)
         made = list(packer.predict_batches())
         assert sorted(np.concatenate([batch.texts for batch in made])) == list(range(count))
         assert {batch.arrays["input_ids"].shape for batch in made} == {(2, 2, 32)}
@@ -149,8 +149,8 @@ def test_batches_to_predict_have_one_shape_and_all_texts():
 
 
 def test_calls_have_one_shape_and_the_last_is_filled_with_zeros():
-    pieces = make_pieces([5, 30, 17, 3, 12])
-    packer = fixed_shapes.Packer(pieces, [Shape(1, 32)], 1, 0, 1)
+    features = make_pieces([5, 30, 17, 3, 12])
+    packer = fixed_shapes.Packer(features, [Shape(1, 32)], 1, 0, 1)
     batches = [packer.train_batch(np.array([number])) for number in range(5)]
     made = list(fixed_shapes.calls(batches, [1, 3, 3, 3], 3))
     assert [len(call.batches) for call in made] == [1, 3, 1]
@@ -174,29 +174,29 @@ def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
 # --- What is learnt and predicted ----------------------------------------------------------------
 
 
-def train_and_predict(made, pieces, steps=4):
+def train_and_predict(made, features, steps=4):
     made.initialize(0, "")
     losses = []
-    order = finetuner.training_order(len(pieces.lengths), 0, steps, 8, seed=0)
-    made.train(pieces, order, 0, lambda step, loss, rate: losses.append((step, loss, rate)))
-    return losses, made.predict(pieces)
+    order = finetuner.training_order(len(features.lengths), 0, steps, 8, seed=0)
+    made.train(features, order, 0, lambda step, loss, rate: losses.append((step, loss, rate)))
+    return losses, made.predict(features)
 
 
 @pytest.mark.parametrize("name", BY_TYPE)
 def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu):
-    plain, pieces = make_finetuner(name, cpu)
-    losses, outputs = train_and_predict(plain, pieces)
+    plain, features = make_finetuner(name, cpu)
+    losses, outputs = train_and_predict(plain, features)
     settings = with_fixed_shapes(SETTINGS)
     fixed, _ = make_finetuner(name, cpu, settings)
-    fixed_losses, fixed_outputs = train_and_predict(fixed, pieces)
+    fixed_losses, fixed_outputs = train_and_predict(fixed, features)
     np.testing.assert_allclose(fixed_losses, losses, atol=1e-5, rtol=1e-5)
     for one, other in zip(outputs, fixed_outputs, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
         np.testing.assert_allclose(other, one, atol=1e-4)
-    if fixed.kind.has_probabilities:
+    if fixed.task_type.has_probabilities:
         for one, other in zip(
-            plain.predict(pieces, with_probabilities=True),
-            fixed.predict(pieces, with_probabilities=True),
+            plain.predict(features, with_probabilities=True),
+            fixed.predict(features, with_probabilities=True),
             strict=True,
         ):
             np.testing.assert_allclose(other, one, atol=1e-4)
@@ -205,8 +205,8 @@ def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu
 def test_two_devices_learn_and_predict_what_one_does(make_finetuner, cpu, two_devices):
     found = []
     for strategy in (cpu, two_devices):
-        made, pieces = make_finetuner("tagging", strategy, with_fixed_shapes(SETTINGS))
-        found.append(train_and_predict(made, pieces))
+        made, features = make_finetuner("tagging", strategy, with_fixed_shapes(SETTINGS))
+        found.append(train_and_predict(made, features))
     (losses, outputs), (both_losses, both_outputs) = found
     np.testing.assert_allclose(both_losses, losses, rtol=1e-5)
     for one, two in zip(outputs, both_outputs, strict=True):
@@ -215,15 +215,15 @@ def test_two_devices_learn_and_predict_what_one_does(make_finetuner, cpu, two_de
 
 @pytest.fixture(scope="module")
 def fixed(make_finetuner, cpu):
-    """A Finetuner with fixed shapes, and its pieces."""
+    """A Finetuner with fixed shapes, and its windows."""
     settings = with_fixed_shapes(SETTINGS)
     return make_finetuner("tagging", cpu, settings)
 
 
 def test_steps_are_logged_where_others_are(fixed):
     """Every 50 steps and at the end of each part; each line has the mean loss since the last."""
-    made, pieces = fixed
-    order = finetuner.training_order(len(pieces.lengths), 0, 60, 8, seed=0)
+    made, features = fixed
+    order = finetuner.training_order(len(features.lengths), 0, 60, 8, seed=0)
     logged = {}
     for choice in ("always", "never"):
         run = dataclasses.replace(SETTINGS.run, fixed_shapes=choice)
@@ -231,19 +231,19 @@ def test_steps_are_logged_where_others_are(fixed):
         made.initialize(0, "")
         logged[choice] = []
         for part in np.split(order, [30 * 8]):
-            made.train(pieces, part, 0, lambda *figures, all=logged[choice]: all.append(figures))
+            made.train(features, part, 0, lambda *figures, all=logged[choice]: all.append(figures))
     made.config = with_fixed_shapes(SETTINGS)
     assert [step for step, _, _ in logged["always"]] == [30, 50, 60]
     np.testing.assert_allclose(logged["always"], logged["never"], rtol=1e-3)
 
 
 def test_a_loss_that_is_no_number_stops_the_run(fixed):
-    made, pieces = fixed
+    made, features = fixed
     made.initialize(0, "")
     made.model.head.kernel.assign(made.model.head.kernel * np.nan)
-    order = finetuner.training_order(len(pieces.lengths), 0, 60, 8, seed=0)
+    order = finetuner.training_order(len(features.lengths), 0, 60, 8, seed=0)
     with pytest.raises(finetuner.DivergedError, match="nan at step 50 of seed 0"):
-        made.train(pieces, order, 0, lambda *figures: None)
+        made.train(features, order, 0, lambda *figures: None)
 
 
 def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, monkeypatch):
@@ -260,39 +260,39 @@ def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, m
     for name in ("_replica_train_step", "_replica_outputs"):
         monkeypatch.setattr(finetuner.Finetuner, name, counted(getattr(finetuner.Finetuner, name)))
     settings = dataclasses.replace(with_fixed_shapes(SETTINGS), eval_every_steps=7)
-    made, pieces = make_finetuner("tagging", cpu, settings)
-    sets = [pieces, first(pieces, 1), first(pieces, 9)]
+    made, features = make_finetuner("tagging", cpu, settings)
+    sets = [features, first(features, 1), first(features, 9)]
     for seed in range(2):
         made.initialize(seed, "")
-        order = finetuner.training_order(len(pieces.lengths), 0, 20, 8, seed)
+        order = finetuner.training_order(len(features.lengths), 0, 20, 8, seed)
 
         def evaluate(step):
             return {"f1": float(len(made.predict(sets[step % 3])))}
 
-        made.train_to_best(pieces, order, seed, lambda *figures: None, evaluate)
+        made.train_to_best(features, order, seed, lambda *figures: None, evaluate)
     for each in sets:
         assert len(made.predict(each, with_probabilities=True)) == len(each.lengths)
     assert traced.count("_replica_train_step") <= 3
     assert traced.count("_replica_outputs") == 1
 
 
-def first(pieces, count):
-    """The first so many pieces."""
-    lists = pieces.input_ids, pieces.segment_ids, pieces.targets
+def first(features, count):
+    """The first so many windows."""
+    lists = features.input_ids, features.segment_ids, features.targets
     numbers = np.arange(count)
-    return Pieces(*(own[:count] for own in lists), numbers, pieces.of_tokens)
+    return Features(*(own[:count] for own in lists), numbers, features.of_tokens)
 
 
 def test_a_batch_that_no_shape_holds_gets_one(fixed):
-    made, pieces = fixed
-    made._chosen = pieces, [Shape(4, 32)]
-    batches = np.full([2, 8], np.argmax(pieces.lengths))
-    needed = 2 * pieces.lengths.max()
+    made, features = fixed
+    made._chosen = features, [Shape(4, 32)]
+    batches = np.full([2, 8], np.argmax(features.lengths))
+    needed = 2 * features.lengths.max()
     assert needed > 32
-    packer = made._training_packer(pieces, batches)
+    packer = made._training_packer(features, batches)
     assert packer.shapes == (Shape(4, 32), Shape(4, fixed_shapes.rounded(needed)))
     assert packer.train_batch(batches[0]).shape == 1
-    assert made._training_packer(pieces, batches).shapes == packer.shapes
+    assert made._training_packer(features, batches).shapes == packer.shapes
     made._chosen = None
 
 
@@ -325,19 +325,19 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
     task = tasks.TASKS[name]
     settings = FinetuningConfig(train_batch_size=size, sequence_length=length)
     tokenizer = tokenization.load_tokenizer(str(reference.PUBMEDBERT))
-    kind = types.make(task.kind, task.labels, settings)
+    task_type = types.make(task.task_type, task.labels, settings)
     examples = task.examples(str(reference.corpus(f"{name}/blurb")))
     found = {}
     for split in SPLITS:
-        pieces = kind.pieces(examples[split], tokenizer, length)
-        packer = fixed_shapes.prediction_packer(pieces, settings, replicas, tokenizer.pad_id)
+        features = task_type.features(examples[split], tokenizer, length)
+        packer = fixed_shapes.prediction_packer(features, settings, replicas, tokenizer.pad_id)
         batches = list(packer.predict_batches())
-        assert sum(len(batch.texts) for batch in batches) == len(pieces.lengths)
+        assert sum(len(batch.texts) for batch in batches) == len(features.lengths)
         found[split] = padding(packer, batches)
         if split == "train":
-            shapes = fixed_shapes.training_shapes(pieces.lengths, settings, replicas)
-            packer = fixed_shapes.Packer(pieces, shapes, replicas, tokenizer.pad_id, size)
-            count = len(pieces.lengths)
+            shapes = fixed_shapes.training_shapes(features.lengths, settings, replicas)
+            packer = fixed_shapes.Packer(features, shapes, replicas, tokenizer.pad_id, size)
+            count = len(features.lengths)
             steps = int(count * settings.num_train_epochs / size)
             orders = [
                 finetuner.training_order(count, 0, steps, size, seed).reshape(-1, size)
@@ -345,7 +345,7 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
             ]
             used = [packer.fit(chosen)[1] for order in orders for chosen in order]
             slots = sum(shapes[shape].rows * shapes[shape].row_length for shape in used)
-            found["steps"] = 1 - pieces.lengths[np.stack(orders)].sum() / slots
+            found["steps"] = 1 - features.lengths[np.stack(orders)].sum() / slots
     print(name, size, length, replicas, shapes, found)
     assert found["steps"] < most[replicas]
     assert max(found[split] for split in SPLITS) < 0.06

@@ -28,7 +28,7 @@ def make_pieces(lengths, of_tokens=True, seed=0):
     targets = [rng.integers(-1, 3, length).astype(np.int32) for length in lengths]
     if not of_tokens:
         targets = [np.array(number, np.int32) for number in range(len(lengths))]
-    return packing.Pieces(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+    return packing.Features(ids, segments, targets, np.arange(len(lengths)), of_tokens)
 
 
 def test_places_do_not_overlap_and_are_few():
@@ -48,21 +48,21 @@ def test_places_do_not_overlap_and_are_few():
 @pytest.mark.parametrize("padded_length", [0, 144])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
-    pieces = make_pieces([5, 130, 40, 17, 3, 90, 60, 8])
+    features = make_pieces([5, 130, 40, 17, 3, 90, 60, 8])
     chosen = np.array([7, 1, 1, 0, 5, 4, 3, 6])  # one twice
-    packer = packing.Packer(pieces, 8, replicas, pad_id=0, padded_length=padded_length)
+    packer = packing.Packer(features, 8, replicas, pad_id=0, padded_length=padded_length)
     parts = packer.batch(chosen)
     assert len(parts) == replicas
     assert len({part.arrays["input_ids"].shape for part in parts}) == 1
-    np.testing.assert_array_equal(np.concatenate([part.pieces for part in parts]), chosen)
+    np.testing.assert_array_equal(np.concatenate([part.windows for part in parts]), chosen)
     for part in parts:
         arrays = part.arrays
         flat = {name: values.reshape(-1) for name, values in arrays.items()}
-        for number, piece in enumerate(part.pieces, start=1):
+        for number, window in enumerate(part.windows, start=1):
             here = np.flatnonzero(flat["document_ids"] == number)
-            np.testing.assert_array_equal(flat["input_ids"][here], pieces.input_ids[piece])
-            np.testing.assert_array_equal(flat["segment_ids"][here], pieces.segment_ids[piece])
-            np.testing.assert_array_equal(flat["targets"][here], pieces.targets[piece])
+            np.testing.assert_array_equal(flat["input_ids"][here], features.input_ids[window])
+            np.testing.assert_array_equal(flat["segment_ids"][here], features.segment_ids[window])
+            np.testing.assert_array_equal(flat["targets"][here], features.targets[window])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
             assert arrays["first"][number - 1] == here[0]
             assert np.ptp(here) == len(here) - 1
@@ -77,15 +77,15 @@ def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
 
 def test_shapes_are_few():
     rng = np.random.default_rng(0)
-    pieces = make_pieces(rng.integers(5, 120, 1000))
-    packer = packing.Packer(pieces, 64, 1, pad_id=0)
+    features = make_pieces(rng.integers(5, 120, 1000))
+    packer = packing.Packer(features, 64, 1, pad_id=0)
     shapes = [
         packer.batch(rng.choice(1000, 64, replace=False))[0].arrays["input_ids"].shape
         for _ in range(200)
     ]
     assert 1 < len(set(shapes)) <= packing.NUM_SHAPES
     # Padded to their longest text, these batches would be half empty.
-    filled = pieces.lengths.mean() * 64 / np.mean([rows * length for rows, length in shapes])
+    filled = features.lengths.mean() * 64 / np.mean([rows * length for rows, length in shapes])
     assert filled > 0.85
 
 
@@ -99,39 +99,39 @@ def test_shapes_are_few():
     ],
 )
 def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
-    pieces = make_pieces([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
+    features = make_pieces([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
     model = TaskModel(SHAPE, 3, of_tokens, 0.1, pooling, head)
-    (part,) = packing.Packer(pieces, 8, 1, pad_id=0).batch(np.arange(8))
+    (part,) = packing.Packer(features, 8, 1, pad_id=0).batch(np.arange(8))
     assert part.arrays["input_ids"].shape[0] < 8
     packed = model({name: tf.constant(values) for name, values in part.arrays.items()}).numpy()
-    for piece in range(8):
-        (alone,) = packing.Packer(pieces, 1, 1, 0, len(pieces.input_ids[piece])).batch(
-            np.array([piece])
+    for window in range(8):
+        (alone,) = packing.Packer(features, 1, 1, 0, len(features.input_ids[window])).batch(
+            np.array([window])
         )
         assert (alone.arrays["document_ids"] == 1).all()
         logits = model({name: tf.constant(values) for name, values in alone.arrays.items()}).numpy()
         if of_tokens:
-            first = part.arrays["first"][piece]
-            found = packed[first : first + len(pieces.input_ids[piece])]
+            first = part.arrays["first"][window]
+            found = packed[first : first + len(features.input_ids[window])]
         else:
-            found = packed[piece : piece + 1]
+            found = packed[window : window + 1]
         assert np.abs(logits).max() > 1e-2
         np.testing.assert_allclose(found, logits, atol=1e-5)
 
 
 @pytest.mark.parametrize("head", ["linear", "lstm", "crf"])
 def test_heads_compute_in_float32_where_the_encoder_does_not(head, bfloat16):
-    pieces, kind = make_pieces([5, 40, 17]), Tagging(("O", "B", "I"), head=head)
-    (part,) = packing.Packer(pieces, 3, 1, pad_id=0).batch(np.arange(3))
+    features, task_type = make_pieces([5, 40, 17]), Tagging(("O", "B", "I"), head=head)
+    (part,) = packing.Packer(features, 3, 1, pad_id=0).batch(np.arange(3))
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
     model = TaskModel(SHAPE, 3, True, 0.1, tagging_head=head)
     with tf.GradientTape() as tape:
         logits = model(batch)
-        losses, _ = kind.losses(logits, batch)
+        losses, _ = task_type.losses(logits, batch)
     own = [*model.head.variables, *(model.lstm.variables if head == "lstm" else ())]
     own += [model.transitions] if head == "crf" else []
     gradients = tape.gradient(losses, own)
     for value in (*tf.nest.flatten(logits), losses, *own, *gradients):
         assert value.dtype == tf.float32
     assert all(np.abs(gradient).max() > 0 for gradient in gradients)
-    assert kind.outputs(logits, batch).shape == [128]
+    assert task_type.outputs(logits, batch).shape == [128]

@@ -35,10 +35,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("kind", CASES)
-def test_what_was_written_is_read(kind, tmp_path):
-    examples, predicted = CASES[kind]
-    task_type = types.TYPES[kind]
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_written_is_read(name, tmp_path):
+    examples, predicted = CASES[name]
+    task_type = types.TYPES[name]
     task_type.write_predictions(str(tmp_path), "test", examples, predicted, "Entity")
     path = tmp_path / task_type.predictions_file("test")
     assert task_type.read_predictions(str(path)) == (examples, predicted)
@@ -54,7 +54,7 @@ def test_answers_are_written_beside_what_is_true(tmp_path):
     predictions.write_answers(str(tmp_path), "test", asked, found)
     lines = (tmp_path / "test_answers.jsonl").read_text(encoding="utf-8").split("\n")
     first = json.loads(lines[0])
-    assert list(first) == ["id", "question", "gold", "predicted", "null_odds"]
+    assert list(first) == ["id", "question_id", "question", "gold", "predicted", "null_odds"]
     assert first["gold"] == ["IL-2"]
     assert first["predicted"][0] == {"text": "p53", "probability": 0.7}
     examples, read = predictions.read_answers(str(tmp_path / "test_answers.jsonl"))
@@ -145,7 +145,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
     predictions.write_entities(str(tmp_path), "test", sentences, predicted, "Chemical")
     one, other = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert (one["id"], one["text"]) == ("7", "Ca\u00b2\u207a and \U0001d6fc - MSH .")
-    assert "document" not in one
+    assert one["document"] == ""
     assert one["gold"] == [
         {"type": "Chemical", "start": 0, "end": 4},
         {"type": "Chemical", "start": 9, "end": 16},
@@ -164,7 +164,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
 
 
 def test_what_was_predicted_is_said():
-    said = {kind: types.TYPES[kind].describe(*case) for kind, case in CASES.items()}
+    said = {name: types.TYPES[name].describe(*case) for name, case in CASES.items()}
     assert said["classification"] == "2 texts: 1 yes, 1 no; predicted: 2 no"
     assert said["multilabel"] == "2 texts: 1 p, 1 q; predicted: 1 q"
     # A label that is a number is told from how many have it.

@@ -61,7 +61,7 @@ def test_electras_head_needs_two_segments(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, segments=1)
     rules = answers.Rules(beam_size=4)
     with pytest.raises(config.ConfigError, match="needs an encoder with two segments"):
-        QuestionAnswering(rules=rules).pieces([question("in the cell", "cell")], tokenizer, 32)
+        QuestionAnswering(rules=rules).features([question("in the cell", "cell")], tokenizer, 32)
 
 
 def test_a_token_is_owned_where_it_has_most_around_it():
@@ -99,11 +99,11 @@ def test_the_answer_is_all_tokens_with_a_character_of_it():
 def test_a_window_without_the_answer_has_cls_for_a_target(tokenizer):
     context = "protein " * 40 + "naloxone " + "protein " * 40
     asked = question(context, "naloxone", text="what " * 100)
-    pieces = KIND.pieces([asked], tokenizer, 40)
-    assert len(pieces.input_ids) > 3 and not pieces.of_tokens
+    features = KIND.features([asked], tokenizer, 40)
+    assert len(features.input_ids) > 3 and not features.of_tokens
     held = 0
     for ids, segments, target in zip(
-        pieces.input_ids, pieces.segment_ids, pieces.targets, strict=True
+        features.input_ids, features.segment_ids, features.targets, strict=True
     ):
         tokens = [*map(tokenizer.backend.id_to_token, ids)]
         # Half of a short window is for the question.
@@ -142,38 +142,38 @@ def long_contexts(tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module", params=[256, 384])
 def both(request, tokenizer, long_contexts):
-    """Our questions and pieces, and Google's examples and features."""
+    """Our questions and windows, and Google's examples and features."""
     from official.nlp.data import squad_lib
     from official.nlp.tools import tokenization as google
 
     length = request.param
     examples = squad_lib.read_squad_examples(long_contexts, True, True)
     googles = google.FullTokenizer(str(reference.PUBMEDBERT))
-    features = []
+    theirs = []
     squad_lib.convert_examples_to_features(
-        examples, googles, length, min(128, length // 3), 64, True, features.append
+        examples, googles, length, min(128, length // 3), 64, True, theirs.append
     )
     questions = task_files.read_squad(long_contexts)
     assert [x.id for x in questions] == [x.qas_id for x in examples]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(question_answering, "STRIDE", min(128, length // 3))
-        pieces = KIND.pieces(questions, tokenizer, length)
-    return questions, pieces, examples, features
+        features = KIND.features(questions, tokenizer, length)
+    return questions, features, examples, theirs
 
 
 def test_windows_and_targets_are_googles(both):
-    questions, pieces, _, features = both
-    assert len(pieces.input_ids) == len(features) > len(questions) > 99
+    questions, features, _, theirs = both
+    assert len(features.input_ids) == len(theirs) > len(questions) > 99
     own_targets = 0
-    for i, feature in enumerate(features):
+    for i, feature in enumerate(theirs):
         tokens = len(feature.tokens)
-        assert pieces.input_ids[i].tolist() == feature.input_ids[:tokens]
-        assert pieces.segment_ids[i].tolist() == feature.segment_ids[:tokens]
-        assert pieces.example[i] == feature.example_index
-        first = tokens - 1 - len(pieces.own[i])
-        owned = {first + place: bool(own) for place, own in enumerate(pieces.own[i])}
+        assert features.input_ids[i].tolist() == feature.input_ids[:tokens]
+        assert features.segment_ids[i].tolist() == feature.segment_ids[:tokens]
+        assert features.example[i] == feature.example_index
+        first = tokens - 1 - len(features.own[i])
+        owned = {first + place: bool(own) for place, own in enumerate(features.own[i])}
         assert owned == feature.token_is_max_context
-        assert pieces.targets[i].tolist() == [feature.start_position, feature.end_position]
+        assert features.targets[i].tolist() == [feature.start_position, feature.end_position]
         own_targets += feature.start_position > 0
     assert own_targets > 50
 
@@ -181,18 +181,18 @@ def test_windows_and_targets_are_googles(both):
 def test_answers_are_googles(both):
     from official.nlp.data import squad_lib
 
-    questions, pieces, examples, features = both
+    questions, features, examples, theirs = both
     rng = np.random.default_rng(0)
-    outputs = [rng.normal(size=[len(ids), 2]).astype(np.float32) for ids in pieces.input_ids]
+    outputs = [rng.normal(size=[len(ids), 2]).astype(np.float32) for ids in features.input_ids]
     Result = collections.namedtuple("Result", "unique_id start_logits end_logits")
     results = [
         Result(feature.unique_id, logits[:, 0].tolist(), logits[:, 1].tolist())
-        for feature, logits in zip(features, outputs, strict=True)
+        for feature, logits in zip(theirs, outputs, strict=True)
     ]
-    arguments = examples, features, results, 20, 30, True
+    arguments = examples, theirs, results, 20, 30, True
     _, all_best, _ = squad_lib.postprocess_output(*arguments)
     _, _, odds = squad_lib.postprocess_output(*arguments, version_2_with_negative=True)
-    for own, found in zip(questions, KIND.predictions(outputs, pieces, questions), strict=True):
+    for own, found in zip(questions, KIND.predictions(outputs, features, questions), strict=True):
         assert found.null_odds == pytest.approx(odds[own.id], abs=1e-5)
         theirs = all_best[own.id]
         assert all(text in own.context for text in found.texts)
@@ -222,16 +222,16 @@ def test_answers_are_googles(both):
 )
 def test_gold_fed_back_is_the_answer(tokenizer, name, inside, too_long, length):
     questions = task_files.read_squad(str(reference.corpus(f"squad/{name}")))
-    pieces = KIND.pieces(questions, tokenizer, length)
-    assert pieces.lengths.max() == length and len(pieces.input_ids) > len(questions)
+    features = KIND.features(questions, tokenizer, length)
+    assert features.lengths.max() == length and len(features.input_ids) > len(questions)
     outputs = []
-    for ids, (start, end) in zip(pieces.input_ids, pieces.targets, strict=True):
+    for ids, (start, end) in zip(features.input_ids, features.targets, strict=True):
         logits = np.zeros([len(ids), 2], np.float32)
         logits[start, 0] = logits[end, 1] = 9
         outputs.append(logits)
     found = [
         "" if own.null_odds > 0 else own.best
-        for own in KIND.predictions(outputs, pieces, questions)
+        for own in KIND.predictions(outputs, features, questions)
     ]
     differing, long = [], 0
     for own, text in zip(questions, found, strict=True):
@@ -266,11 +266,11 @@ def test_gold_fed_back_is_the_answer(tokenizer, name, inside, too_long, length):
 def test_an_answer_is_cut_from_the_original_text(lower_case, context, answer):
     path = reference.PUBMEDBERT
     tokenizer = tokenization.load_tokenizer(path, lower_case)
-    pieces = KIND.pieces([question(context, answer)], tokenizer, 64)
-    logits = np.zeros([len(pieces.input_ids[0]), 2], np.float32)
-    start, end = pieces.targets[0]
+    features = KIND.features([question(context, answer)], tokenizer, 64)
+    logits = np.zeros([len(features.input_ids[0]), 2], np.float32)
+    start, end = features.targets[0]
     logits[start, 0] = logits[end, 1] = 9
-    (found,) = KIND.predictions([logits], pieces, [question(context, answer)])
+    (found,) = KIND.predictions([logits], features, [question(context, answer)])
     assert found.best == answer
 
 
@@ -294,17 +294,17 @@ def made_up(count, seed=0):
     return found
 
 
-def pieces_of(questions, tokenizer):
-    pieces = KIND.pieces(questions, tokenizer, 32)
-    assert len(pieces.input_ids) > len(questions)
-    return pieces
+def features_of(questions, tokenizer):
+    features = KIND.features(questions, tokenizer, 32)
+    assert len(features.input_ids) > len(questions)
+    return features
 
 
 @pytest.mark.parametrize("padded_length", [0, 32], ids=["packed", "padded"])
 def test_the_loss_is_the_cross_entropy_of_each_piece_by_itself(tokenizer, padded_length):
-    pieces = pieces_of(made_up(64), tokenizer)
+    features = features_of(made_up(64), tokenizer)
     chosen = np.arange(24)
-    (part,) = packing.Packer(pieces, 24, 1, 0, padded_length).batch(chosen)
+    (part,) = packing.Packer(features, 24, 1, 0, padded_length).batch(chosen)
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     assert batch["targets"].shape == (24, 2)
     packed = not padded_length
@@ -316,22 +316,22 @@ def test_the_loss_is_the_cross_entropy_of_each_piece_by_itself(tokenizer, padded
         step = tf.function(KIND.losses, jit_compile=jit_compile)
         losses, weights = step(tf.constant(logits), batch)
         expected = []
-        for piece, first in zip(chosen, part.arrays["first"], strict=True):
-            scores = logits[first : first + len(pieces.input_ids[piece])].astype(np.float64)
+        for window, first in zip(chosen, part.arrays["first"], strict=True):
+            scores = logits[first : first + len(features.input_ids[window])].astype(np.float64)
             log_sum = np.log(np.exp(scores - scores.max(0)).sum(0)) + scores.max(0)
-            start, end = pieces.targets[piece]
+            start, end = features.targets[window]
             expected.append(np.mean([log_sum[0] - scores[start, 0], log_sum[1] - scores[end, 1]]))
         np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-5)
         assert weights.numpy().tolist() == [1.0] * 24
 
 
 def test_the_gradient_is_finite_and_none_of_padding(tokenizer):
-    pieces = pieces_of(made_up(64), tokenizer)
-    (part,) = packing.Packer(pieces, 5, 1, 0).batch(np.arange(5))
+    features = features_of(made_up(64), tokenizer)
+    (part,) = packing.Packer(features, 5, 1, 0).batch(np.arange(5))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     documents = part.arrays["document_ids"].ravel()
     logits = tf.random.stateless_normal([len(documents), 2], [0, 1], stddev=90.0)
-    # Far above all of the pieces.
+    # Far above all of the windows.
     logits = tf.where((documents == 0)[:, None], 1e4, logits)
     with tf.GradientTape() as tape:
         tape.watch(logits)
@@ -340,7 +340,7 @@ def test_the_gradient_is_finite_and_none_of_padding(tokenizer):
     assert np.isfinite(gradient).all() and (documents == 0).any()
     assert not gradient[documents == 0].any()
     for number in range(1, 6):
-        # Of a softmax less its target: the probabilities of a piece sum to 1.
+        # Of a softmax less its target: the probabilities of a window sum to 1.
         np.testing.assert_allclose(gradient[documents == number].sum(0), 0, atol=1e-5)
 
 
@@ -357,9 +357,9 @@ SETTINGS = FinetuningConfig(
 
 @pytest.fixture(scope="module")
 def own(pretrained):
-    """Made-up questions and their pieces, for the pretrained encoder."""
+    """Made-up questions and their windows, for the pretrained encoder."""
     questions = made_up(64)
-    return questions, pieces_of(questions, tokenization.load_tokenizer(f"{pretrained}/vocab.txt"))
+    return questions, features_of(questions, tokenization.load_tokenizer(f"{pretrained}/vocab.txt"))
 
 
 def trained(own, pretrained, strategy, steps, pack=True):
@@ -374,11 +374,11 @@ def trained(own, pretrained, strategy, steps, pack=True):
 
 @pytest.mark.slow
 def test_answers_are_learnt_and_found(own, pretrained, cpu):
-    questions, pieces = own
+    questions, features = own
     made = trained(own, pretrained, cpu, 200)
-    outputs = made.predict(pieces)
+    outputs = made.predict(features)
     found = [
-        "" if x.null_odds > 0 else x.best for x in KIND.predictions(outputs, pieces, questions)
+        "" if x.null_odds > 0 else x.best for x in KIND.predictions(outputs, features, questions)
     ]
     scores = answer_scores.squad_scores([x.answers for x in questions], found)
     assert scores["has_answer_exact_match"] > 0.9 and scores["no_answer_exact_match"] > 0.9
@@ -386,9 +386,9 @@ def test_answers_are_learnt_and_found(own, pretrained, cpu):
 
 @pytest.mark.slow
 def test_packed_padded_and_on_two_devices_the_same_is_learnt(own, pretrained, cpu, two_devices):
-    questions, pieces = own
+    questions, features = own
     one = trained(own, pretrained, cpu, 4)
-    expected = KIND.predictions(one.predict(pieces), pieces, questions)
+    expected = KIND.predictions(one.predict(features), features, questions)
     for other in (
         trained(own, pretrained, cpu, 4, pack=False),
         trained(own, pretrained, two_devices, 4),
@@ -397,7 +397,7 @@ def test_packed_padded_and_on_two_devices_the_same_is_learnt(own, pretrained, cp
             one.model.trainable_variables, other.model.trainable_variables, strict=True
         ):
             np.testing.assert_allclose(a.numpy(), b.numpy(), atol=2e-4, err_msg=a.name)
-        found = KIND.predictions(other.predict(pieces), pieces, questions)
+        found = KIND.predictions(other.predict(features), features, questions)
         np.testing.assert_allclose(
             [x.null_odds for x in found], [x.null_odds for x in expected], atol=1e-2
         )

@@ -45,15 +45,15 @@ def test_a_word_is_owned_where_it_has_more_around_it():
 
 
 def test_the_first_token_of_a_word_has_its_tag(tokenizer):
-    kind = tagging.Tagging(("O", "B", "I"))
+    task_type = tagging.Tagging(("O", "B", "I"))
     sentence = TaggedSentence("s", ("Naloxone", "\u200b", "reverses"), ("B", "O", "I"))
-    pieces = kind.pieces([sentence], tokenizer, 32)
+    features = task_type.features([sentence], tokenizer, 32)
     tokens = [e.tokens for e in tokenizer.encode(sentence.words)]
     assert tokens[1] == []  # a word of nothing that is printed is [UNK]
     expected = ["[CLS]", *tokens[0], "[UNK]", *tokens[2], "[SEP]"]
-    assert [*map(tokenizer.backend.id_to_token, pieces.input_ids[0])] == expected
+    assert [*map(tokenizer.backend.id_to_token, features.input_ids[0])] == expected
     rest = [[NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
-    assert pieces.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
+    assert features.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
 
 
 # --- Schemes and sub-tokens ----------------------------------------------------------------------
@@ -69,30 +69,32 @@ LABELS = ("O", "B", "I", "B-x", "I-x", "B-y", "I-y")
 
 @pytest.mark.parametrize(("scheme", "expected"), [("BIO", BIO), ("IO", IO), ("BIOUL", BIOUL)])
 def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
-    kind = tagging.Tagging(LABELS, scheme)
-    assert set(kind.labels) >= set(expected.split()) and kind.labels[0] == "O"
-    assert len(kind.labels) == {"BIO": 7, "IO": 4, "BIOUL": 13}[scheme] == kind.num_outputs
+    task_type = tagging.Tagging(LABELS, scheme)
+    assert set(task_type.labels) >= set(expected.split()) and task_type.labels[0] == "O"
+    assert (
+        len(task_type.labels) == {"BIO": 7, "IO": 4, "BIOUL": 13}[scheme] == task_type.num_outputs
+    )
     words = tuple(f"word{n}" for n in range(15))
     sentence = TaggedSentence("s", words, tuple(BIO.split()))
     # In windows of few tokens, too: a window's end must not make an I an L.
     for length in (128, 8):
-        pieces = kind.pieces([sentence], tokenizer, length)
-        found = [kind.labels[t] for own in pieces.targets for t in own[own != NO_TARGET]]
+        features = task_type.features([sentence], tokenizer, length)
+        found = [task_type.labels[t] for own in features.targets for t in own[own != NO_TARGET]]
         assert found == expected.split()
-        (back,) = kind.predictions(pieces.targets, pieces, [sentence])
+        (back,) = task_type.predictions(features.targets, features, [sentence])
         # IO makes one entity of two of the same type that touch.
         touch = BIO.replace("I  I  B  I", "I  I  I  I") if scheme == "IO" else BIO
         assert list(back) == touch.split()
 
 
 def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):
-    kind = tagging.Tagging(("O", "B-x", "I-x"), "BIOUL")
+    task_type = tagging.Tagging(("O", "B-x", "I-x"), "BIOUL")
     predicted = ["I-x", "L-x", "L-x", "O", "B-x", "O", "U-x", "I-x", "L-x", "B-x", "B-x"]
     sentence = TaggedSentence("s", ("w",) * 11, ("O",) * 11)
-    pieces = kind.pieces([sentence], tokenizer, 32)
-    outputs = np.full(pieces.input_ids[0].shape, kind.labels.index("O"))
-    outputs[pieces.words[0]] = [kind.labels.index(tag) for tag in predicted]
-    (found,) = kind.predictions([outputs], pieces, [sentence])
+    features = task_type.features([sentence], tokenizer, 32)
+    outputs = np.full(features.input_ids[0].shape, task_type.labels.index("O"))
+    outputs[features.words[0]] = [task_type.labels.index(tag) for tag in predicted]
+    (found,) = task_type.predictions([outputs], features, [sentence])
     assert list(found) == ["I-x", "I-x", "I-x", "O", "B-x", "O", "B-x", "I-x", "I-x", "B-x", "B-x"]
 
 
@@ -107,21 +109,21 @@ def test_other_schemes_need_bio():
     [("BIO", "B I I I I O O"), ("IO", "I I I I I O O"), ("BIOUL", "B I I I L O O")],
 )
 def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
-    kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
+    task_type = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
     words = ("xylazolid", "zzqx", "qqz")
     counts = [len(e.tokens) for e in tokenizer.encode(words)]
     sentence = TaggedSentence("s", words, ("B", "I", "O"))
-    pieces = kind.pieces([sentence], tokenizer, 32)
+    features = task_type.features([sentence], tokenizer, 32)
     names = expected.split()
     expected = names[:1] + names[1:2] * (counts[0] + counts[1] - 2) + names[4:5] + ["O"] * counts[2]
-    found = [kind.labels[target] for target in pieces.targets[0][1:-1]]
+    found = [task_type.labels[target] for target in features.targets[0][1:-1]]
     assert min(counts) > 1 and found == expected
-    assert pieces.targets[0][[0, -1]].tolist() == [NO_TARGET, NO_TARGET]
+    assert features.targets[0][[0, -1]].tolist() == [NO_TARGET, NO_TARGET]
     # What is predicted for the others does not count.
-    outputs = np.full_like(pieces.targets[0], kind.labels.index("O"))
+    outputs = np.full_like(features.targets[0], task_type.labels.index("O"))
     firsts = 1 + np.cumsum([0, *counts[:-1]])
-    outputs[firsts] = pieces.targets[0][firsts]
-    assert kind.predictions([outputs], pieces, [sentence]) == [("B", "I", "O")]
+    outputs[firsts] = features.targets[0][firsts]
+    assert task_type.predictions([outputs], features, [sentence]) == [("B", "I", "O")]
 
 
 @pytest.mark.parametrize("scheme", ["BIOUL", "IO"])
@@ -130,9 +132,9 @@ def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
     """Counted in the tags themselves: IO has what stands between other tags as one entity."""
     folder = reference.corpus(f"{corpus}/blurb")
     sentences = task_files.read_tagged_words(find_split(str(folder), "test"))
-    kind = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
-    pieces = kind.pieces(sentences, tokenizer, 128)
-    predicted = kind.predictions(pieces.targets, pieces, sentences)
+    task_type = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
+    features = task_type.features(sentences, tokenizer, 128)
+    predicted = task_type.predictions(features.targets, features, sentences)
     f1 = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
     runs = " ".join("".join(x.tags).replace("O", " ") for x in sentences).split()
     whole = sum(run.count("B") == 1 for run in runs)
@@ -142,21 +144,21 @@ def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
     assert round(f1, 4) == (IO_F1[corpus] if scheme == "IO" else 1.0)
 
 
-@pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
-def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, kind):
+@pytest.mark.parametrize("task_type", ["byte_bpe", "unigram"])
+def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, task_type):
     """In windows of 16 tokens, of which these vocabularies' words take many."""
     path = find_split(str(reference.corpus("bc5cdr_chem/blurb")), "dev")
     sentences = task_files.read_tagged_words(path)[:400]
-    other = tokenization.load_tokenizer(vocabulary_of_kind[kind], kind != "byte_bpe")
+    other = tokenization.load_tokenizer(vocabulary_of_kind[task_type], task_type != "byte_bpe")
     learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)
-    pieces = learnt.pieces(sentences, other, 16)
-    assert len(pieces.input_ids) > 3 * len(sentences) and pieces.lengths.max() == 16
-    predicted = learnt.predictions(pieces.targets, pieces, sentences)
+    features = learnt.features(sentences, other, 16)
+    assert len(features.input_ids) > 3 * len(sentences) and features.lengths.max() == 16
+    predicted = learnt.predictions(features.targets, features, sentences)
     assert predicted == [sentence.tags for sentence in sentences]
     gold = [sentence.tags for sentence in sentences]
     assert metrics.entity_scores(gold, predicted)["f1"] == 1.0
     # The words are in the windows, with the space before each.
-    both = zip(pieces.input_ids, pieces.words, strict=True)
+    both = zip(features.input_ids, features.words, strict=True)
     ids = np.concatenate([own[firsts] for own, firsts in both])
     words = [word for sentence in sentences for word in sentence.words]
     assert ids.tolist() == [own[0] for own in other.encode_words(words)]
@@ -166,10 +168,10 @@ def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, kind):
 
 
 def test_the_loss_is_that_of_the_tokens_with_targets():
-    kind = tagging.Tagging(("O", "B", "I"))
+    task_type = tagging.Tagging(("O", "B", "I"))
     logits = tf.random.stateless_normal([6, 3], [0, 1])
     targets = tf.constant([[-1, 0, 2], [1, -1, -1]])
-    losses, weights = kind.losses(logits, {"targets": targets})
+    losses, weights = task_type.losses(logits, {"targets": targets})
     assert weights.numpy().tolist() == [0, 1, 1, 1, 0, 0]
     probabilities = tf.nn.softmax(logits).numpy()
     expected = -np.log([probabilities[1, 0], probabilities[2, 2], probabilities[3, 1]])

@@ -132,7 +132,7 @@ def test_a_mark_and_windows_line_ends_change_nothing(name, tmp_path):
 )
 def test_the_score_is_the_benchmarks(name, truth, predicted, metric, expected):
     task = tasks.TASKS[name]
-    if task.kind == "tagging":
+    if task.task_type == "tagging":
         examples = [TaggedSentence("1", ("w",) * len(truth), tuple(truth))]
         predicted = [tuple(predicted)]
     else:
@@ -255,20 +255,20 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("kind", OWN_FILES)
-def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
+@pytest.mark.parametrize("task_type", OWN_FILES)
+def test_own_data_have_the_labels_of_their_training_file(task_type, tmp_path):
     for split in SPLITS:
-        (tmp_path / f"{split}.tsv").write_text(OWN_FILES[kind], encoding="utf-8")
-    task = tasks.find(kind, str(tmp_path))
-    assert (task.kind, task.labels) == EXPECTED[kind]
+        (tmp_path / f"{split}.tsv").write_text(OWN_FILES[task_type], encoding="utf-8")
+    task = tasks.find(task_type, str(tmp_path))
+    assert (task.task_type, task.labels) == EXPECTED[task_type]
     test = task.examples(str(tmp_path))["test"]
-    gold = [example.tags if kind == "ner" else example.label for example in test]
+    gold = [example.tags if task_type == "ner" else example.label for example in test]
     assert next(iter(task.score(test, gold).values())) == pytest.approx(1.0)
-    if kind == "ner":
+    if task_type == "ner":
         nothing = [("O",) * len(example.tags) for example in test]
         assert task.score(test, nothing).keys() == task.score(test, gold).keys()
         assert "f1_Drug" in task.score(test, nothing)
-    if kind == "relation":
+    if task_type == "relation":
         nothing = task.score(test, ["NONE"] * len(test))
         assert nothing.keys() == task.score(test, gold).keys() and set(nothing.values()) == {0.0}
         assert next(iter(nothing)) == "f1" and "precision_A-cuts" in nothing
@@ -276,7 +276,7 @@ def test_own_data_have_the_labels_of_their_training_file(kind, tmp_path):
         assert scores["f1"] == pytest.approx(0.5) and scores["f1_binds"] == pytest.approx(2 / 3)
         assert scores["precision_binds"] == 0.5 and scores["recall_binds"] == 1.0
         assert scores["f1_A-cuts"] == 0.0 and "f1_NONE" not in scores
-    if kind == "pair":
+    if task_type == "pair":
         assert [example.pair for example in test] == ["It fails.", "It does."]
 
 

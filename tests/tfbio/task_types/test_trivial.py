@@ -13,7 +13,7 @@ from tfbio.task_types import tasks, types
 
 def of(task, dev, test):
     task = tasks.TASKS[task]
-    return types.TYPES[task.kind].one_answer(task.score, dev, test)
+    return types.TYPES[task.task_type].one_answer(task.score, dev, test)
 
 
 def texts(labels):

@@ -68,8 +68,8 @@ def make(folder, architecture, labels=(), **settings):
         settings["id2label"] = dict(enumerate(labels))
         settings["label2id"] = {label: number for number, label in enumerate(labels)}
     shape = SHAPE | FAMILIES[family] | settings
-    kind = getattr(transformers, architecture)
-    model = kind(getattr(transformers, f"{family}Config")(**shape))
+    task_type = getattr(transformers, architecture)
+    model = task_type(getattr(transformers, f"{family}Config")(**shape))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
@@ -160,7 +160,7 @@ def test_comes_back_as_it_was(family, head, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "labels, problem_type, kind",
+    "labels, problem_type, task_type",
     [
         (["score"], None, "regression"),
         (["score"], "regression", "regression"),
@@ -170,11 +170,11 @@ def test_comes_back_as_it_was(family, head, tmp_path):
         (["a", "b"], "multi_label_classification", "multilabel"),
     ],
 )
-def test_what_was_learnt_is_told_by_config_json(labels, problem_type, kind, tmp_path):
+def test_what_was_learnt_is_told_by_config_json(labels, problem_type, task_type, tmp_path):
     architecture = "BertForSequenceClassification"
     make(tmp_path / "a", architecture, labels, problem_type=problem_type)
     known = fine_tuned.read(str(tmp_path / "a")).settings["trained_on"]
-    assert (known["kind"], known["labels"]) == (kind, labels)
+    assert (known["task_type"], known["labels"]) == (task_type, labels)
     convert.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
     after = load(tmp_path / "b").config
     assert [*after.id2label.values()] == labels
@@ -185,7 +185,7 @@ def test_labels_without_names_are_those_of_transformers(tmp_path):
     make(tmp_path, "BertForSequenceClassification")
     assert "id2label" not in json.loads((tmp_path / "config.json").read_text())
     known = fine_tuned.read(str(tmp_path)).settings["trained_on"]
-    assert (known["kind"], known["labels"]) == ("classification", ["LABEL_0", "LABEL_1"])
+    assert (known["task_type"], known["labels"]) == ("classification", ["LABEL_0", "LABEL_1"])
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_what_cannot_come_in_is_named(tmp_path):
 
 
 def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
-    trial, _ = make_trial("spans", [], {"pairs": False}, span_head="electra")
+    trial, _ = make_trial("question_answering", [], {"pairs": False}, span_head="electra")
     with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
         convert.to_hugging_face(trial, str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
@@ -333,7 +333,7 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
         made.initialize(3, place)
         if name is None:
             keras.utils.set_random_seed(3)
-            fresh = make_model(made.encoder_config, made.kind, made.config)
+            fresh = make_model(made.encoder_config, made.task_type, made.config)
             expected = fresh.pooler.get_weights()
             # BERT's initialisation.
             assert 0.015 < np.std(expected[0]) < 0.025 and not expected[1].any()
@@ -393,12 +393,12 @@ def test_entities_are_those_of_their_logits(cpu, tmp_path):
         shares = softmax(logits, axis=-1).max(axis=-1)[firsts]
         expected = [
             {
-                "type": kind,
+                "type": task_type,
                 "start": words[first][1][0],
                 "end": words[last][1][1],
                 "score": pytest.approx(shares[first : last + 1].prod(), abs=1e-5),
             }
-            for kind, first, last in get_entities(tags)
+            for task_type, first, last in get_entities(tags)
         ]
         found = [{key: x[key] for key in x if key != "text"} for x in record["entities"]]
         assert found == expected

@@ -92,17 +92,17 @@ class ServedTask(abc.ABC):
         return self.tokenizer.with_places(texts)[0]
 
     def expected(self, examples: list) -> tuple[list, list]:
-        """Returns predictions and the outputs of the pieces, without the graph."""
-        pieces = self.task_type.pieces(examples, self.encode, self.length)
-        number = len(pieces.input_ids)
-        packer = packing.Packer(pieces, number, 1, self.encode.pad_id, self.length)
+        """Returns predictions and the outputs of the windows, without the graph."""
+        features = self.task_type.features(examples, self.encode, self.length)
+        number = len(features.input_ids)
+        packer = packing.Packer(features, number, 1, self.encode.pad_id, self.length)
         (part,) = packer.batch(np.arange(number))
         batch = {name: tf.constant(array) for name, array in part.arrays.items()}
         outputs = self.outputs(batch).numpy()
         if self.task_type.of_tokens:
             rows = outputs.reshape(number, self.length, *outputs.shape[1:])
-            outputs = [row[:n] for row, n in zip(rows, pieces.lengths, strict=True)]
-        return self.task_type.predictions(list(outputs), pieces, examples), list(outputs)
+            outputs = [row[:n] for row, n in zip(rows, features.lengths, strict=True)]
+        return self.task_type.predictions(list(outputs), features, examples), list(outputs)
 
 
 def serving_function(function: Function, names: Sequence[str]) -> Function:
