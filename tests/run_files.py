@@ -1,10 +1,12 @@
-"""Writes `config.json` and `scores.json` of a fine-tuning run; what is not given is empty."""
+"""Writes `config.json` and `scores.json` of runs; what is not given is empty."""
 
 import statistics
 from pathlib import Path
 
 from tfbio.base import schema
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
+from tfbio.task_types import types
 from tfbio.task_types.finetuning_files import (
     CONFIG,
     SCORES,
@@ -51,13 +53,20 @@ def write_settings(folder, *, task_type="classification", labels=(), init="work/
       init: `--init_checkpoint`.
       **settings: other fields of `FinetuningSettings`.
     """
-    known = settings.pop("trained_on", TrainedOn(task_type, list(labels), "texts"))
-    written = FinetuningSettings(
-        init_checkpoint=init,
-        encoder=EncoderConfig(),
-        lower_case=True,
-        family="electra",
-        trained_on=known,
-        **settings,
-    )
+    known = TrainedOn(task_type, list(labels), types.TYPES[task_type].new_text)
+    rest = {"trained_on": known, "encoder": EncoderConfig(), "lower_case": True}
+    rest |= {"family": "electra", **settings}
+    schema.write(Path(folder, CONFIG), FinetuningSettings(init_checkpoint=init, **rest))
+
+
+def write_pretraining_settings(folder, config, **settings):
+    """Writes the settings of a pretraining run.
+
+    Args:
+      folder: of the run.
+      config: a `PretrainingConfig`.
+      **settings: other fields of `PretrainingSettings`.
+    """
+    rest = {"lower_case": True, "vocab_sha256": "", **settings}
+    written = schema.extended(PretrainingSettings, config, **rest)
     schema.write(Path(folder, CONFIG), written)

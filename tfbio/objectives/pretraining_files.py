@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from tfbio.base.config import require
+from tfbio.models.encoder_config import FAMILIES
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 CONFIG = "config.json"
@@ -33,3 +35,10 @@ class PretrainingSettings(PretrainingConfig):
     init_checkpoint: str | None = None
     data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     family: str = ""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(
+            self.family in ("", *FAMILIES),
+            f'family must be "" or one of {", ".join(FAMILIES)}, not {self.family!r}',
+        )

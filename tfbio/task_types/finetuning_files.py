@@ -11,7 +11,7 @@ from typing import Any
 
 from tfbio.base import schema
 from tfbio.base.config import require
-from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.encoder_config import FAMILIES, EncoderConfig
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
 CONFIG, SCORES = "config.json", "scores.json"
@@ -73,6 +73,13 @@ class FinetuningSettings(FinetuningConfig):
     from_scratch: bool = False
     weights_sha256: str = ""
     vocab_sha256: str = ""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(
+            self.family in FAMILIES,
+            f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
