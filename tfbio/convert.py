@@ -38,16 +38,17 @@ tfbio/export/saved_model.py).
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Callable
 
 from absl import flags
 
-from tfbio.base import cli, config, paths, storage
+from tfbio.base import cli, config, paths, schema, storage
 from tfbio.base.cli import UsageError, UserError
+from tfbio.objectives import pretraining_files
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
 
 FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
@@ -133,7 +134,6 @@ def to_tfbio(source: str, target: str) -> None:
       HuggingFaceError: it cannot be used.
     """
 
-    from tfbio.base import storage
     from tfbio.text import vocabularies
     from tfbio.training import optimization
     from tfbio.training.checkpointing import Checkpointer
@@ -147,20 +147,21 @@ def to_tfbio(source: str, target: str) -> None:
     settings = _settings(source)
     config, model = _read_run(source)
     vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
-    settings = {
-        **dataclasses.asdict(config),
-        "comment": f"The weights of {os.path.basename(source.rstrip('/'))}, which were not trained "
-        "with the settings here.",
-        "lower_case": settings["lower_case"],
-        "vocab_sha256": vocabularies.sha256_of(vocab_file),
-        "init_checkpoint": source,
+    name = os.path.basename(source.rstrip("/"))
+    comment = f"The weights of {name}, which were not trained with the settings here."
+    written = schema.extended(
+        PretrainingSettings,
+        dataclasses.replace(config, comment=comment),
+        lower_case=settings["lower_case"],
+        vocab_sha256=vocabularies.sha256_of(vocab_file),
+        init_checkpoint=source,
         # A masked language model goes out as what it came in as.
-        **{name: settings[name] for name in ("family",) if name in settings},
-    }
+        family=settings.get("family", ""),
+    )
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
-    storage.write_text(os.path.join(unfinished, "config.json"), json.dumps(settings, indent=2))
+    schema.write(os.path.join(unfinished, pretraining_files.CONFIG), written)
     vocabularies.copy_vocabulary(vocab_file, unfinished)
     optimizer = optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
     optimizer._create_all_weights(model.trainable_variables)

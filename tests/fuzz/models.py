@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from data_prep import vocabulary
+from tests.run_files import write_pretraining_settings, write_settings
 from tfbio import convert
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
@@ -99,12 +100,8 @@ def _run(folder: Path, name: str) -> Electra | MaskedLanguageModel:
     manager = tf.train.CheckpointManager(checkpoint, str(folder), 2)
     for step in (1, 2):
         manager.save(checkpoint_number=step)
-    said = {
-        **dataclasses.asdict(settings),
-        "lower_case": True,
-        "vocab_sha256": vocabularies.sha256_of(vocab_file),
-    }
-    (folder / "config.json").write_text(json.dumps(said))
+    sha256 = vocabularies.sha256_of(vocab_file)
+    write_pretraining_settings(folder, settings, vocab_sha256=sha256)
     return model
 
 
@@ -117,8 +114,7 @@ def _trial(folder: Path, name: str) -> None:
     pooler.build([None, shape.hidden_size])
     tree = tf.train.Checkpoint(encoder=Encoder(shape), pooler=pooler)
     tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoints.TRIAL_WEIGHTS))
-    said = {"encoder": dataclasses.asdict(shape), "lower_case": True, "text_head": "tanh"}
-    (folder / "config.json").write_text(json.dumps(said))
+    write_settings(folder, encoder=shape, text_head="tanh")
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -1,5 +1,6 @@
 """Folders of checkpoints: Hugging Face's, TensorFlow 1's and a run's, from settings to weights."""
 
+import dataclasses
 import importlib.metadata
 import json
 import re
@@ -15,7 +16,11 @@ from safetensors.numpy import save
 
 from tests import reference
 from tests.fuzz import damage, grammars, harness
+from tfbio.base import schema
 from tfbio.models import encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.weights import checkpoints
 
 WORDS = 60
@@ -159,12 +164,14 @@ def test_mutated_original_settings(data):
     harness.judge(reads, ORIGINAL | {"bert_config.json": data.draw(grammars.json_files(seed))})
 
 
-RUN = {
-    "encoder": {**SIZES, "embedding_size": 8},
-    "lower_case": True,
-    "objective": "electra",
-    "vocab_sha256": "x",
-}
+RUN = dataclasses.asdict(
+    schema.extended(
+        PretrainingSettings,
+        PretrainingConfig(encoder=EncoderConfig(**SIZES, embedding_size=8), sequence_length=12),
+        lower_case=True,
+        vocab_sha256="x",
+    )
+)
 
 
 @given(grammars.json_files(RUN), st.sampled_from([b"", b'model_checkpoint_path: "ckpt-1"\n', b"x"]))

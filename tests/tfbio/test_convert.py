@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tests.conftest import ROOT
 from tests.hugging_face import compute, padded_batch, save_model, small_model
+from tests.run_files import write_pretraining_settings
 from tfbio import convert
 from tfbio.base.cli import UserError
 from tfbio.base.manifests import read_manifest
@@ -205,8 +206,7 @@ def test_what_no_class_can_hold_is_refused(tmp_path):
             kind = masked_language_model.MaskedLanguageModel
         tf.train.Checkpoint(model=kind(settings)).write(str(folder / "ckpt-1"))
         (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
-        settings = {**dataclasses.asdict(settings), "lower_case": True}
-        (folder / "config.json").write_text(json.dumps(settings))
+        write_pretraining_settings(folder, settings)
         save_model(small_model("BertModel"), tmp_path / "bert")
         shutil.copy(tmp_path / "bert" / "vocab.txt", folder)
         return str(folder)
@@ -615,5 +615,5 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "newer" / "config.json").read_text())["objective"] == "electra"
     (tmp_path / "newer" / "config.json").write_text('{"encoder": {}, "lower_case": true}')
-    with pytest.raises(UserError, match="is neither the --model_dir of a run_pretraining"):
+    with pytest.raises(UserError, match="comment is missing; give the folder of a run"):
         convert.to_hugging_face(str(tmp_path / "newer"), str(tmp_path / "newest"))

@@ -88,9 +88,9 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     tuned = fine_tuned.read(source) if fine_tuned.is_one(source) else None
     if tuned:
         source, settings, config = tuned.folder, tuned.settings, tuned.model.encoder.config
-        usual = settings["sequence_length"]
+        usual, lower_case = settings.sequence_length, settings.lower_case
     else:
-        settings = checkpoints.read_settings(source)
+        lower_case = checkpoints.read_settings(source)["lower_case"]
         config = checkpoints.read_encoder_config(source)
         usual = config.max_sequence_length
     # As an ordinary file, where there is only a tokenizer.json.
@@ -105,12 +105,12 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     folder = os.path.join(unfinished, VERSION)
-    tokenizer = graph_tokenization.load(vocab_file, settings["lower_case"])
+    tokenizer = graph_tokenization.load(vocab_file, lower_case)
     if tuned:
         served = _served(tuned, tokenizer, vocab_file, length)
         model, functions, compare = tuned.model, served.functions(), served.compare
     else:
-        encode = load_fast_tokenizer(vocab_file, settings["lower_case"])
+        encode = load_fast_tokenizer(vocab_file, lower_case)
         model = Encoder(config)
         checkpoints.restore_encoder(source, model)
         functions = _encoder_functions(model, tokenizer, encode, length)
@@ -137,10 +137,10 @@ def _served(
     tuned: fine_tuned.FineTuned, tokenizer: tf.Module, vocab_file: Path, length: int
 ) -> ServedTask:
     """Returns the graph of a fine-tuned model."""
-    known, segments = tuned.settings["trained_on"], tuned.model.encoder.config.type_vocab_size
+    known, segments = tuned.settings.trained_on, tuned.model.encoder.config.type_vocab_size
     config = fine_tuned.finetuning_config(tuned.settings)
-    task_type = types.make(known["task_type"], known["labels"], config)
-    lower_case = tuned.settings["lower_case"]
+    task_type = types.make(known.task_type, known.labels, config)
+    lower_case = tuned.settings.lower_case
     return task_type.served(
         task_type,
         tuned.model,

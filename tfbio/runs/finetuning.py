@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import glob
-import json
 import math
 import os
 import shutil
@@ -21,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
 from tfbio.formats import relations
@@ -29,8 +28,14 @@ from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
 from tfbio.runs.finetuner import Finetuner, training_order
-from tfbio.task_types import packing, predictions, types
+from tfbio.task_types import finetuning_files, packing, predictions, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import (
+    FinetuningSettings,
+    RunScores,
+    TrainedOn,
+    TrialScores,
+)
 from tfbio.task_types.inference import has_fixed_shapes
 from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import tokenization, vocabularies
@@ -76,9 +81,9 @@ def finetune(
       show_test: print the scores on the test set; they are written in any case.
 
     Returns:
-      What `scores.json` holds: task, metric, init, examples (of dev and test, how many were used of
-      how many there are), trials, and mean, standard deviation (None for a single trial) and median
-      of the metric on the test set over the trials. A trial has its seed,
+      The content of `scores.json`, see `RunScores`: task, metric, init, examples (of dev and test,
+      how many were used of how many there are), trials, and mean, standard deviation (None for a
+      single trial) and median of the metric on the test set over the trials. A trial has its seed,
       the step whose weights it kept, the scores on dev at each evaluation, and those of the weights
       kept on dev and test.
 
@@ -108,20 +113,21 @@ def finetune(
         unused = rows - tokenizer.rows
         print(f"{unused} of the encoder's {rows} embeddings are of no token, and stay unused.")
     encoder_config = dataclasses.replace(encoder_config, vocab_size=rows)
-    settings = {
-        **dataclasses.asdict(config),
-        "task": task.name,
-        "data_set": os.path.abspath(data_dir),
-        "data_sha256": data_sha256,
-        "init_checkpoint": init_checkpoint,
-        "from_scratch": from_scratch,
-        "weights_sha256": "" if from_scratch else _weights_sha256(init_checkpoint),
-        "encoder": dataclasses.asdict(encoder_config),
-        "lower_case": pretrained["lower_case"],
-        "family": checkpoints.family_of(pretrained),
-        "vocab_sha256": vocabularies.sha256_of(vocabulary),
-        "trained_on": trained_on,
-    }
+    settings = schema.extended(
+        FinetuningSettings,
+        config,
+        task=task.name,
+        data_set=os.path.abspath(data_dir),
+        data_sha256=data_sha256,
+        init_checkpoint=init_checkpoint,
+        from_scratch=from_scratch,
+        weights_sha256="" if from_scratch else _weights_sha256(init_checkpoint),
+        encoder=encoder_config,
+        lower_case=pretrained["lower_case"],
+        family=checkpoints.family_of(pretrained),
+        vocab_sha256=vocabularies.sha256_of(vocabulary),
+        trained_on=trained_on,
+    )
     _prepare_output_dir(output_dir, settings, overwrite)
     vocabularies.copy_vocabulary(vocabulary, output_dir)
 
@@ -142,7 +148,9 @@ def finetune(
         )
         hashes = tuple(data_sha256.values())
         features, trained = _features(task, data_dir, hashes, tokenizer, shape)
-        _say_how_long(features, examples, config.sequence_length, task_type.of_tokens)
+        count = sum(map(len, examples.values()))
+        if said := task_type.describe_lengths([*features.values()], count, config.sequence_length):
+            print(said)
         num_steps = _num_steps(config, trained)
         pad_id = tokenizer.pad_id
         finetuner = Finetuner(config, encoder_config, task_type, pad_id, num_steps, strategy)
@@ -269,15 +277,11 @@ def _features(
     return features, features["train"]
 
 
-def _trained_on(task: Task, examples: list[Example]) -> dict:
-    """What `predict` must know of the task and its data, which may not be at hand then."""
+def _trained_on(task: Task, examples: list[Example]) -> TrainedOn:
+    """Returns what `predict` must know of the task and its data, which may not be at hand then."""
     task_type = types.TYPES[task.task_type]
-    known = {
-        "task_type": task.task_type,
-        "labels": list(task.labels),
-        "new_text": task_type.new_text,
-    }
-    return {**known, **task_type.learnt_from(examples, task.entity_type)}
+    learnt = task_type.learnt_from(examples, task.entity_type)
+    return TrainedOn(task.task_type, list(task.labels), task_type.new_text, **learnt)
 
 
 def load_tokenizer(
@@ -285,7 +289,7 @@ def load_tokenizer(
     encoder_config: EncoderConfig,
     lower_case: bool,
     config: FinetuningConfig,
-    trained_on: dict,
+    trained_on: TrainedOn,
 ) -> tokenization.Tokenizer:
     """What turns the task's texts into tokens, perhaps with the markers of relations.
 
@@ -296,7 +300,7 @@ def load_tokenizer(
       config: all settings.
       trained_on: what a run keeps of its task.
     """
-    markers = relations.MARKERS if config.entity_markers and trained_on["markers"] else ()
+    markers = relations.MARKERS if config.entity_markers and trained_on.markers else ()
     sha256 = vocabularies.sha256_of(vocabulary)
     return _tokenizer(vocabulary, sha256, lower_case, markers, encoder_config.type_vocab_size)
 
@@ -379,52 +383,43 @@ def _weights_sha256(folder: str) -> str:
     return storage.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
 
 
-def _prepare_output_dir(output_dir: str, settings: dict, overwrite: bool) -> None:
+def _prepare_output_dir(output_dir: str, settings: FinetuningSettings, overwrite: bool) -> None:
     """Writes `config.json`, unless the folder holds trials with other settings."""
-    path = os.path.join(output_dir, "config.json")
+    path = os.path.join(output_dir, finetuning_files.CONFIG)
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            before = json.load(file)
-        if "task" not in before:
-            raise UserError(
-                f"{output_dir} holds another model, and no run of run_finetuning.py: give another "
-                "--output_dir."
-            )
-        differing = [
-            name
-            for name, value in settings.items()
-            if name not in NOT_IN_A_TRIAL and before.get(name) != value
-        ]
+        differing = _difference(_settings_before(path), settings)
         if differing and not overwrite:
-            name = differing[0]
             raise UserError(
-                f"{output_dir} holds a run with {name} = {before.get(name)}, now it is "
-                f"{settings[name]}: give another --output_dir, or --overwrite to replace it."
+                f"{output_dir} holds a run with {differing}: give another --output_dir, or "
+                "--overwrite to replace it."
             )
         if differing:
             # The scores first: nothing may sum up trials that are no longer there.
             vocabulary = (*vocabularies.NAMES, "merges.txt")
-            for pattern in ("scores.json", "trial_*", "logs", *vocabulary):
+            for pattern in (finetuning_files.SCORES, "trial_*", "logs", *vocabulary):
                 for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
                     shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
     os.makedirs(output_dir, exist_ok=True)
-    storage.write_text(path, json.dumps(settings, indent=2) + "\n")
+    schema.write(path, settings)
 
 
-def _say_how_long(
-    features: dict[str, packing.Features],
-    examples: dict[str, list[Example]],
-    length: int,
-    of_tokens: bool,
-) -> None:
-    """Prints how many examples are windowed, or cut."""
-    count = sum(map(len, examples.values()))
-    full = sum(int((own.lengths == length).sum()) for own in features.values())
-    windows = sum(len(own.input_ids) for own in features.values())
-    if windows > count:
-        print(f"{count} texts are seen in {windows} windows of at most {length} tokens.")
-    elif full and not of_tokens:
-        print(f"{full} of {count} texts fill sequence_length = {length}: the longer are cut.")
+def _settings_before(path: str) -> FinetuningSettings:
+    """Reads the `config.json` in an output folder, which must be of a run of fine-tuning."""
+    remedy = "give another --output_dir"
+    content = schema.read_object(path, remedy)
+    if not content.get("task"):
+        folder = os.path.dirname(path)
+        raise UserError(f"{folder} holds another model, and no run of run_finetuning.py: {remedy}.")
+    return schema.parse(FinetuningSettings, content, path, remedy)
+
+
+def _difference(before: FinetuningSettings, settings: FinetuningSettings) -> str:
+    """Names the first setting that makes other trials, with both values; "" if there is none."""
+    old, new = dataclasses.asdict(before), dataclasses.asdict(settings)
+    for name, value in new.items():
+        if name not in NOT_IN_A_TRIAL and old[name] != value:
+            return f"{name} = {old[name]}, now it is {value}"
+    return ""
 
 
 def _run_trial(
@@ -495,12 +490,8 @@ def _run_trial(
             count.at(step, figures)
 
         step, evaluations = finetuner.train_to_best(trained, order, seed, log, evaluate, done)
-    scores = {
-        "seed": seed,
-        "train_seconds": round(time.time() - start, 1),
-        "step": step,
-        "evaluations": evaluations,
-    }
+    train_seconds = round(time.time() - start, 1)
+    scores: dict[str, dict[str, float]] = {}
     unfinished = _trial_dir(output_dir, seed) + ".unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
@@ -514,18 +505,24 @@ def _run_trial(
         write_curves(split, step, scores[split])
         if split in shown:
             print(f"seed {seed}, {split}: {task_type.describe(examples[split], predicted)}")
-    if task_type.calibration_name:
-        scores[task_type.calibration_name] = calibration
     curves.close()
-    scores["seconds"] = round(time.time() - start, 1)
+    trial = TrialScores(
+        seed=seed,
+        step=step,
+        evaluations=evaluations,
+        **scores,
+        calibration={task_type.calibration_name: calibration} if task_type.calibration_name else {},
+        train_seconds=train_seconds,
+        seconds=round(time.time() - start, 1),
+    )
     tf.train.Checkpoint(model=finetuner.model).write(
         os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)
     )
-    storage.write_text(os.path.join(unfinished, "scores.json"), json.dumps(scores, indent=2) + "\n")
+    schema.write(os.path.join(unfinished, finetuning_files.SCORES), trial)
     os.rename(unfinished, _trial_dir(output_dir, seed))
     metric = next(iter(scores["test"]))
     figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in shown)
-    print(f"seed {seed}: {figures} ({scores['seconds']:.0f} s)", flush=True)
+    print(f"seed {seed}: {figures} ({trial.seconds:.0f} s)", flush=True)
 
 
 def _trial_dir(output_dir: str, seed: int) -> str:
@@ -534,35 +531,32 @@ def _trial_dir(output_dir: str, seed: int) -> str:
 
 def _sum_up(
     task: Task,
-    settings: dict,
+    settings: FinetuningSettings,
     used: dict[str, list[int]],
     output_dir: str,
     seeds: range,
     show_test: bool,
 ) -> dict:
     """Writes `scores.json` from the trials', and prints the mean if told to."""
-    trials = []
-    for seed in seeds:
-        with open(os.path.join(_trial_dir(output_dir, seed), "scores.json")) as file:
-            trials.append(json.load(file))
-    metric = next(iter(trials[0]["test"]))
-    values = [trial["test"][metric] for trial in trials]
-    scores = {
-        "task": task.name,
-        "metric": metric,
-        "init": "random weights" if settings["from_scratch"] else settings["init_checkpoint"],
-        "examples": used,
-        "trials": trials,
-        "mean": statistics.fmean(values),
-        # Of the sample (n - 1); a single trial has none.
-        "std": statistics.stdev(values) if len(values) > 1 else None,
-        "median": statistics.median(values),
-    }
-    path = os.path.join(output_dir, "scores.json")
-    storage.write_text(path, json.dumps(scores, indent=2) + "\n")
+    trials = [finetuning_files.read_trial(_trial_dir(output_dir, seed)) for seed in seeds]
+    metric = next(iter(trials[0].test))
+    values = [trial.test[metric] for trial in trials]
+    scores = RunScores(
+        task=task.name,
+        metric=metric,
+        init="random weights" if settings.from_scratch else settings.init_checkpoint,
+        examples=used,
+        trials=trials,
+        mean=statistics.fmean(values),
+        std=statistics.stdev(values) if len(values) > 1 else None,
+        median=statistics.median(values),
+    )
+    path = os.path.join(output_dir, finetuning_files.SCORES)
+    schema.write(path, scores)
+    summary = dataclasses.asdict(scores)
     if show_test:
-        print(f"{task.name}: {describe_test(scores)}; see {path}", flush=True)
-    return scores
+        print(f"{task.name}: {describe_test(summary)}; see {path}", flush=True)
+    return summary
 
 
 def describe_test(scores: dict) -> str:

@@ -15,12 +15,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.base.example_records import LABELLED_OBJECTIVES
 from tfbio.base.manifests import Manifest, verify
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.runs import pretraining_data
 from tfbio.runs.progress import Progress
 from tfbio.text import vocabularies
@@ -359,22 +360,23 @@ def _save_batch(
 
 
 def _settings(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
-    """What `config.json` says of a run."""
+    """Returns the content of the run's `config.json`, see `PretrainingSettings`."""
     _, manifest = next(iter(data.values()))
-    return {
-        **dataclasses.asdict(config),
-        "lower_case": manifest.settings["lower_case"],
-        "vocab_sha256": manifest.settings["vocab_sha256"],
-        "init_checkpoint": init_checkpoint or None,
-        # For the model card.
-        "data": {
+    settings = schema.extended(
+        PretrainingSettings,
+        config,
+        lower_case=manifest.settings["lower_case"],
+        vocab_sha256=manifest.settings["vocab_sha256"],
+        init_checkpoint=init_checkpoint or None,
+        data={
             str(length): {
                 "documents_sha256": own.settings.get("documents_sha256"),
                 **own.counts,
             }
             for length, (_, own) in data.items()
         },
-    }
+    )
+    return dataclasses.asdict(settings)
 
 
 def _prepare_model_dir(
@@ -411,11 +413,11 @@ def _prepare_model_dir(
 def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:
     """Refuses to continue a run with settings that it did not begin with."""
     differing = {}
-    # What only changes the speed may change when a run is continued. A checkpoint that was
-    # converted from elsewhere knows no data.
-    for name in settings.keys() - {"comment", "run", "data"}:
-        if settings[name] != before.get(name):
-            differing[name] = before.get(name)
+    # A run that goes on may have other settings of speed. A checkpoint that was converted from
+    # elsewhere knows its family, and no data.
+    for name in settings.keys() - {"comment", "run", "data", "family"}:
+        if settings[name] != before[name]:
+            differing[name] = before[name]
     if differing.keys() == {"num_train_steps"}:
         had, wanted = differing["num_train_steps"], settings["num_train_steps"]
         if wanted > had:

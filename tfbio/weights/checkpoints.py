@@ -3,13 +3,12 @@
 import dataclasses
 import functools
 import glob
-import json
 import os
 from types import ModuleType
 
 import tensorflow as tf
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError, build
 from tfbio.models import encoder_cost
@@ -17,6 +16,8 @@ from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
+from tfbio.task_types.finetuning_files import FinetuningSettings
 from tfbio.text import vocabularies
 from tfbio.weights import hugging_face, tensorflow1, weight_files
 
@@ -81,13 +82,19 @@ def reader_of(folder: str) -> ModuleType | None:
 
 
 def read_settings(folder: str) -> dict:
-    """The `config.json` of the run whose checkpoints are in `folder` (see `run_of`).
+    """Reads the settings of the model whose checkpoints are in `folder`.
 
-    Of a folder of Hugging Face's: `encoder` and `lower_case`, in the same form, and `family`. Of a
-    checkpoint of TensorFlow 1 also what it tells of the objective, see `tensorflow1.read_settings`.
+    Args:
+      folder: see `run_of`.
+
+    Returns:
+      The `config.json` of a run, with all keys of `PretrainingSettings` or `FinetuningSettings`. Of
+      a folder of Hugging Face's `encoder` and `lower_case`, in the same form, and `family`. Of a
+      checkpoint of TensorFlow 1 also the objective, see `tensorflow1.read_settings`.
 
     Raises:
-      CheckpointError: if there is none, or it cannot be read.
+      CheckpointError: there is no `config.json`, or it is of no run.
+      SchemaError: it cannot be read, or is not as a run writes it.
       HuggingFaceError: see `hugging_face.read_settings`.
       TensorFlow1Error: see `tensorflow1.read_settings`.
     """
@@ -101,23 +108,15 @@ def read_settings(folder: str) -> dict:
             "fine-tune, also a trial_SEED of run_finetuning.py), or a BERT, ELECTRA, RoBERTa or "
             "ALBERT of Hugging Face's or of TensorFlow 1's."
         )
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}.") from error
-    if not isinstance(settings, dict) or not isinstance(settings.get("encoder"), dict):
+    remedy = "give the folder of a run of this version of tfbio, with the file as the run wrote it"
+    content = schema.read_object(path, remedy)
+    if "encoder" not in content:
         raise CheckpointError(
             f"{path} names no encoder, as a run of run_pretraining.py does, and no model_type, as "
             "a model of Hugging Face's: give the folder of one of both."
         )
-    if not isinstance(settings.get("lower_case"), bool):
-        raise CheckpointError(
-            f"{path} has lower_case = {json.dumps(settings.get('lower_case'))}: it must say true "
-            "or false, as the run wrote it."
-        )
-    # A setting that is newer than the run had what is now its default.
-    settings["encoder"] = {**dataclasses.asdict(EncoderConfig()), **settings["encoder"]}
-    return settings
+    kind = FinetuningSettings if "trained_on" in content else PretrainingSettings
+    return dataclasses.asdict(schema.parse(kind, content, path, remedy))
 
 
 def read_encoder_config(folder: str, with_weights: bool = True) -> EncoderConfig:
@@ -175,7 +174,7 @@ def family_of(settings: dict) -> str:
       settings: see `read_settings`.
     """
     encoder = settings["encoder"]
-    if "family" in settings:
+    if settings.get("family"):
         return settings["family"]
     if encoder["share_layers"]:
         return "albert"
@@ -312,8 +311,8 @@ def require_same_model(folder: str, settings: dict) -> None:
             _require_warmup(folder, wanted)
             # Of it only these are wanted, as of a discriminator from elsewhere.
             own = ("encoder", "lower_case", "vocab_sha256")
-            before = settings | {name: before.get(name) for name in own}
-    if before.get("vocab_sha256") != settings["vocab_sha256"]:
+            before = settings | {name: before[name] for name in own}
+    if before["vocab_sha256"] != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
             "examples with the one in that folder."
@@ -337,7 +336,7 @@ def _require_warmup(folder: str, wanted: PretrainingConfig, remedy: str = "") ->
 
 
 def _of_model(settings: dict) -> dict:
-    """`MODEL_SETTINGS`; one that is newer than the run had what is now its default."""
+    """Returns `MODEL_SETTINGS`, by their names."""
     config = pretraining_config(settings)
     found = {**dataclasses.asdict(config), "lower_case": settings["lower_case"]}
     # Not its share of the encoder: 1/3 is written in many ways.

@@ -23,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfbio.base import run_folders, storage
+from tfbio.base import run_folders, schema, storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import load
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import types
+from tfbio.task_types import finetuning_files, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import FinetuningSettings, TrainedOn, TrialScores
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import hugging_face_tokenizer, vocabularies
@@ -46,18 +46,18 @@ class FineTuned(NamedTuple):
     Attributes:
       folder: where it was read; for the messages, and for its vocabulary.
       model: with its weights.
-      settings: as `run_finetuning.py` writes them to `config.json`, the most important ones.
+      settings: its `config.json`, or what that would say of a model from elsewhere.
       calibration: see `TaskType.calibrate`.
     """
 
     folder: str
     model: TaskModel
-    settings: dict
+    settings: FinetuningSettings
     calibration: float | None
 
 
 def is_one(folder: str) -> bool:
-    """Whether `folder` has a fine-tuned model: a run's best trial, a trial, or Hugging Face's."""
+    """Returns True if `folder` holds a fine-tuned model: a run, a trial, or Hugging Face's."""
     settings = checkpoints.read_settings(folder)
     return "trained_on" in settings or any(
         each.hugging_face_class == _class_in(folder) for each in types.TYPES.values()
@@ -81,10 +81,11 @@ def read(folder: str) -> FineTuned:
 
 
 def find_trial(model: str) -> str:
-    """The folder with the weights, which may be `model` itself.
+    """Returns the folder with the weights of a model.
 
     Args:
-      model: of a trial; of a run: then its best trial on the development set; or Hugging Face's.
+      model: the folder of a trial; of a run, whose best trial on the development set is taken; or
+        of a model of Hugging Face's.
 
     Raises:
       UserError: there is no model.
@@ -97,44 +98,36 @@ def find_trial(model: str) -> str:
     for path in sorted(storage.find(os.path.join(glob.escape(folder), "trial_*", "scores.json"))):
         # One that is being written is `trial_SEED.unfinished`.
         if not os.path.dirname(path).endswith(".unfinished"):
-            with open(path, encoding="utf-8") as file:
-                scores[os.path.dirname(path)] = json.load(file).get("dev")
+            trial = os.path.dirname(path)
+            scores[trial] = finetuning_files.read_trial(trial).dev
     if not scores:
         raise UserError(
             f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
             "run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging Face's."
         )
-    if [*scores.values()] == [None]:  # a model from elsewhere, see `write_trial`
+    if [*scores.values()] == [{}]:  # a model from elsewhere, see `write_trial`
         return next(iter(scores))
-    metric = next(iter(next(iter(scores.values()))))
+    metric = next(iter(next(iter(scores.values()))), "")
+    if any(metric not in dev for dev in scores.values()):
+        raise UserError(f"{model} has not the same dev scores of each trial: run the run again.")
     best = max(scores, key=lambda trial: scores[trial][metric])
     print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
     return best
 
 
-def read_settings(trial: str) -> dict:
-    """What `run_finetuning.py` wrote to `config.json`, or would have written of Hugging Face's.
+def read_settings(trial: str) -> FinetuningSettings:
+    """Reads what `run_finetuning.py` wrote to `config.json`.
 
     Args:
-      trial: see `find_trial`.
+      trial: see `find_trial`; of Hugging Face's model the settings are what that file would say.
 
     Raises:
-      UserError: it cannot be read, or lacks what `predict` needs.
-      FineTunedError: the model is of no known kind.
+      SchemaError: the file is missing, or is not as a fine-tuning run writes it.
+      FineTunedError: the model is of no task type.
     """
     if hugging_face.is_one(trial):
         return _settings_of_hugging_face(trial)
-    path = os.path.join(os.path.dirname(trial), "config.json")
-    if not os.path.isfile(path):
-        raise UserError(
-            f"{path}, which run_finetuning.py wrote, is missing: copy it there with the vocabulary."
-        )
-    settings = checkpoints.read_settings(trial)
-    if "trained_on" not in settings:
-        raise UserError(
-            f"{path} has no trained_on: expected the config.json that run_finetuning.py wrote."
-        )
-    return settings
+    return finetuning_files.read_settings(os.path.dirname(trial))
 
 
 def read_calibration(trial: str) -> float | None:
@@ -142,8 +135,7 @@ def read_calibration(trial: str) -> float | None:
     task_type = _type_of(read_settings(trial))
     if hugging_face.is_one(trial):
         return task_type.calibration_in(hugging_face.read_config(trial), trial)
-    with open(os.path.join(trial, "scores.json"), encoding="utf-8") as file:
-        return json.load(file).get(task_type.calibration_name)
+    return finetuning_files.read_trial(trial).calibration.get(task_type.calibration_name)
 
 
 def restore(trial: str, model: TaskModel) -> None:
@@ -164,22 +156,29 @@ def restore(trial: str, model: TaskModel) -> None:
         raise UserError(f"the weights {weights} cannot be read: {reason}") from error
 
 
-def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> FinetuningConfig:
-    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`.
+def finetuning_config(
+    settings: FinetuningSettings, overrides: Sequence[str] = ()
+) -> FinetuningConfig:
+    """Returns the configuration in the `config.json` of a fine-tuning run.
 
     New text is seen whole, also by a model whose training sentences were cut early.
+
+    Args:
+      settings: see `read_settings`.
+      overrides: "name=value" each, see `config.load`.
     """
+    written = dataclasses.asdict(settings)
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
-    own = json.dumps({name: settings[name] for name in names if name in settings})
+    own = json.dumps({name: written[name] for name in names})
     config = load(FinetuningConfig, own, overrides)
     return dataclasses.replace(config, tagging_early_cut=False)
 
 
-def _make(settings: dict) -> TaskModel:
-    """The model of a trial's settings, with random weights."""
-    config, known = finetuning_config(settings), settings["trained_on"]
-    task_type = types.make(known["task_type"], known["labels"], config)
-    shape = load(EncoderConfig, json.dumps(settings["encoder"]))
+def _make(settings: FinetuningSettings) -> TaskModel:
+    """Makes the model of a trial's settings, with random weights."""
+    config, known = finetuning_config(settings), settings.trained_on
+    task_type = types.make(known.task_type, known.labels, config)
+    shape = settings.encoder
     # Exports state the dropout that the encoder was pretrained with.
     names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
     config = dataclasses.replace(config, **{name: getattr(shape, name) for name in names})
@@ -190,7 +189,9 @@ def _make(settings: dict) -> TaskModel:
 _OURS = ("tagging_segment", "absent_outputs", "score_scale")
 
 
-def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
+def _by_default(
+    model: TaskModel, settings: FinetuningSettings
+) -> tuple[TaskModel, FinetuningSettings]:
     """Returns a model that does the same with the defaults of `_OURS`, and its settings.
 
     Tagging's segment becomes the first one, the outputs of absent labels go, and the scale of the
@@ -200,7 +201,7 @@ def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
     defaults = {name: getattr(FinetuningConfig, name) for name in _OURS}
     if all(getattr(config, name) == default for name, default in defaults.items()):
         return model, settings
-    settings = {**settings, **defaults}
+    settings = dataclasses.replace(settings, **defaults)
     same = _make(settings)
     for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
         variable.assign(value)
@@ -219,13 +220,13 @@ def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
     return same, settings
 
 
-def _type_of(settings: dict) -> type[TaskType]:
+def _type_of(settings: FinetuningSettings) -> type[TaskType]:
     """Returns the type of the task that a model of these settings was trained on.
 
     Raises:
       FineTunedError: there is no such type.
     """
-    name = settings["trained_on"].get("task_type")
+    name = settings.trained_on.task_type
     if name in types.TYPES:
         return types.TYPES[name]
     raise FineTunedError(
@@ -235,18 +236,18 @@ def _type_of(settings: dict) -> type[TaskType]:
 
 
 def _class_in(folder: str) -> str:
-    """The class of Hugging Face's in a folder without the family's name, or ""."""
+    """Returns the class of a model of Hugging Face's, without the family's name, or ""."""
     return re.sub(r"^.*?(?=For[A-Z])", "", hugging_face_tokenizer.read_architecture(folder))
 
 
-def _settings_of_hugging_face(folder: str) -> dict:
+def _settings_of_hugging_face(folder: str) -> FinetuningSettings:
+    """Returns what `config.json` would say of a model that was fine-tuned elsewhere."""
     said, pretrained = hugging_face.read_config(folder), checkpoints.read_settings(folder)
     shape, family = checkpoints.read_encoder_config(folder), pretrained["family"]
     labels = _labels(folder, said)
     task_type = _type_in(folder, said, labels)
     known, implied = task_type.read_hugging_face(folder, labels)
-    if not task_type.of_tokens:
-        implied["text_head"] = weight_names.TEXT_HEADS[family].text_head
+    implied |= task_type.settings_of_family(weight_names.TEXT_HEADS[family].text_head)
     config = FinetuningConfig(
         comment=f"{said['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
@@ -255,19 +256,15 @@ def _settings_of_hugging_face(folder: str) -> dict:
         num_trials=1,
         **implied,
     )
-    return {
-        **dataclasses.asdict(config),
-        "init_checkpoint": folder,
-        "encoder": dataclasses.asdict(shape),
-        "lower_case": pretrained["lower_case"],
-        "family": family,
-        "trained_on": {
-            "task_type": task_type.name,
-            "new_text": task_type.new_text,
-            **known,
-            "markers": False,
-        },
-    }
+    return schema.extended(
+        FinetuningSettings,
+        config,
+        init_checkpoint=folder,
+        encoder=shape,
+        lower_case=pretrained["lower_case"],
+        family=family,
+        trained_on=TrainedOn(task_type=task_type.name, new_text=task_type.new_text, **known),
+    )
 
 
 def _type_in(folder: str, said: dict, labels: Sequence[str]) -> type[TaskType]:
@@ -292,7 +289,7 @@ def _type_in(folder: str, said: dict, labels: Sequence[str]) -> type[TaskType]:
 
 
 def _labels(folder: str, said: dict) -> list[str]:
-    """The labels of a `config.json` of Hugging Face's, in the order of the outputs."""
+    """Returns the labels in a `config.json` of Hugging Face's, in the order of the outputs."""
     # Without names, `transformers` has LABEL_0 and so on, of which it saves no two.
     names = said.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     if isinstance(names, dict):
@@ -316,19 +313,16 @@ def write_trial(folder: str, tuned: FineTuned) -> None:
     os.makedirs(trial)
     tree = tf.train.Checkpoint(model=tuned.model)
     tree.write(os.path.join(trial, checkpoints.TRIAL_WEIGHTS))
-    _write_json(trial, "scores.json", _calibration(tuned))
+    scores = TrialScores(calibration=_calibration(tuned))
+    schema.write(os.path.join(trial, finetuning_files.SCORES), scores)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
-    _write_json(folder, "config.json", tuned.settings)
+    schema.write(os.path.join(folder, finetuning_files.CONFIG), tuned.settings)
 
 
 def _calibration(tuned: FineTuned) -> dict[str, float | None]:
-    """Returns what `scores.json` holds of the calibration."""
+    """Returns the calibration by its name, for `scores.json`."""
     name = _type_of(tuned.settings).calibration_name
     return {name: tuned.calibration} if name else {}
-
-
-def _write_json(folder: str, name: str, content: dict) -> None:
-    storage.write_text(os.path.join(folder, name), json.dumps(content, indent=2) + "\n")
 
 
 def write_hugging_face(folder: str, tuned: FineTuned) -> None:
@@ -341,8 +335,8 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     Raises:
       FineTunedError: no class can hold it.
     """
-    config, known = finetuning_config(tuned.settings), tuned.settings["trained_on"]
-    if config.tagging_head != "linear" or config.pooling != "first" or known["markers"]:
+    config, known = finetuning_config(tuned.settings), tuned.settings.trained_on
+    if config.tagging_head != "linear" or config.pooling != "first" or known.markers:
         raise FineTunedError(
             f"{tuned.folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
             f"{', and markers of entities' * known['markers']}: that form has only what is linear "
@@ -354,8 +348,8 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
             "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
-    family = _family(tuned, config.text_head)
-    task_type = types.make(known["task_type"], known["labels"], config)
+    task_type = types.make(known.task_type, known.labels, config)
+    family = _family(tuned, task_type, config.text_head)
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels = task_type.hugging_face_labels(known)
     # What `transformers` does not look at stands there for tfbio.
@@ -371,15 +365,16 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
         tuned.model.encoder.config,
         weight_names.of_task_model(tuned.model, task_type.hugging_face_head, family),
         vocabulary,
-        tuned.settings["lower_case"],
+        tuned.settings.lower_case,
         **more,
     )
 
 
-def _family(tuned: FineTuned, text_head: str) -> str:
+def _family(tuned: FineTuned, task_type: TaskType, text_head: str) -> str:
     """The family whose class can hold the model, by the rule above."""
-    family, shape = checkpoints.family_of(tuned.settings), tuned.model.encoder.config
-    if tuned.model.of_tokens or weight_names.TEXT_HEADS[family].text_head == text_head:
+    family, shape = tuned.settings.family, tuned.model.encoder.config
+    is_of_texts = not task_type.hugging_face_head
+    if not is_of_texts or weight_names.TEXT_HEADS[family].text_head == text_head:
         return family
     wanted = "bert" if text_head == "tanh" else "electra"
     fits = shape.embedding_size == shape.hidden_size
@@ -412,4 +407,4 @@ def logits(model: TaskModel) -> np.ndarray:
         "first": np.arange(4) * length,
     }
     found = model({name: tf.constant(values, tf.int32) for name, values in batch.items()}).numpy()
-    return found[real.reshape(-1)] if model.of_tokens else found
+    return found if len(found) == len(real) else found[real.reshape(-1)]

@@ -26,14 +26,16 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError, build
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import HIDDEN_ACTS, TRAINING_ONLY, EncoderConfig
+from tfbio.objectives import pretraining_files
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.text import hugging_face_tokenizer, vocabularies
 from tfbio.training import optimization
 from tfbio.training.checkpointing import Checkpointer
@@ -457,15 +459,13 @@ def write_run(path: str, model_dir: str, settings: PretrainingConfig | None = No
     os.makedirs(unfinished)
     Checkpointer(model, optimizer, unfinished, settings.run.keep_checkpoint_max).save()
     vocabularies.copy_vocabulary(vocab_file, unfinished)
-    written = {
-        **dataclasses.asdict(settings),
-        "lower_case": hugging_face_tokenizer.read_lower_case(os.path.dirname(prefix)),
-        "vocab_sha256": vocabularies.sha256_of(vocab_file),
-        "init_checkpoint": None,
-    }
-    storage.write_text(
-        os.path.join(unfinished, "config.json"), json.dumps(written, indent=2) + "\n"
+    written = schema.extended(
+        PretrainingSettings,
+        settings,
+        lower_case=hugging_face_tokenizer.read_lower_case(os.path.dirname(prefix)),
+        vocab_sha256=vocabularies.sha256_of(vocab_file),
     )
+    schema.write(os.path.join(unfinished, pretraining_files.CONFIG), written)
     os.rename(unfinished, model_dir)
     return int(optimizer.iterations)
 

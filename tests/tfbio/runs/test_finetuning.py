@@ -247,6 +247,8 @@ def test_a_run_keeps_what_predicting_needs(finished):
         "new_text": "texts",
         "pairs": False,
         "markers": False,
+        "entity_type": "",
+        "words": "",
     }
 
 

@@ -468,7 +468,7 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     theirs = official.evaluate(data, predicted)
     assert odds.keys() == predicted.keys() and scores["metric"] == "f1"
     assert 100 * scores["mean"] == pytest.approx(theirs["f1"])
-    threshold = scores["trials"][0]["null_threshold"]
+    threshold = scores["trials"][0]["calibration"]["null_threshold"]
     assert all((odds[name] > threshold) == (not text) for name, text in predicted.items())
     # The threshold is of the last tenth of the training file.
     dev = json.loads((trial / "dev_predictions.json").read_text(encoding="utf-8"))

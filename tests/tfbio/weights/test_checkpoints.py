@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from tests.hugging_face import save_model, small_model
+from tests.run_files import write_pretraining_settings
 from tfbio.base.cli import UserError
+from tfbio.base.schema import SchemaError
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
@@ -36,8 +38,7 @@ def saved(tmp_path):
     model = Electra(SETTINGS)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
-    written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
-    (tmp_path / "config.json").write_text(json.dumps(written))
+    write_pretraining_settings(tmp_path, SETTINGS)
     return model, tmp_path
 
 
@@ -66,17 +67,9 @@ def test_a_damaged_checkpoint_is_refused_by_its_prefix(saved):
         checkpoints.restore_model(str(folder / "ckpt-30"), model)
 
 
-def test_settings_newer_than_a_run_are_the_defaults(saved):
-    """Also in a run of before they were there, which has a model of today's defaults."""
+def test_the_run_must_have_the_model_of_the_settings(saved):
     _, folder = saved
-    path = folder / "config.json"
-    settings = {**json.loads(path.read_text()), "vocab_sha256": "0"}
-    old = json.loads(json.dumps(settings))
-    for name in ("layer_norm_eps", "hidden_act", "position_offset", "share_layers"):
-        del old["encoder"][name]
-    for name in ("generator_intermediate_size", "sentence_pair_head"):
-        del old[name]
-    path.write_text(json.dumps(old))
+    settings = json.loads((folder / "config.json").read_text())
     checkpoints.require_same_model(str(folder), settings)
     assert checkpoints.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
     # As large in another notation.
@@ -106,11 +99,18 @@ def test_what_is_missing_is_named(saved, tmp_path):
     (folder / "config.json").write_text(json.dumps({"task": "x"}))
     with pytest.raises(CheckpointError, match="names no encoder"):
         checkpoints.read_settings(str(folder))
-    (folder / "config.json").write_text(json.dumps({"encoder": {}}))
-    with pytest.raises(CheckpointError, match="lower_case = null: it must say true or false"):
-        checkpoints.read_settings(str(folder))
+    write_pretraining_settings(folder, SETTINGS)
+    settings = json.loads((folder / "config.json").read_text())
+    for changed, words in (
+        ({"lower_case": None}, "lower_case must be true or false, not null; give the folder of a"),
+        ({"encoder": {}}, "encoder.vocab_size is missing; give the folder of a run"),
+        ({"family": "xlnet"}, "family must be .*, not 'xlnet'; give the folder of a run"),
+    ):
+        (folder / "config.json").write_text(json.dumps(settings | changed))
+        with pytest.raises(SchemaError, match=words):
+            checkpoints.read_settings(str(folder))
     (folder / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="not valid JSON"):
+    with pytest.raises(SchemaError, match="not valid JSON .*: give the folder of a run"):
         checkpoints.read_settings(str(folder))
 
 
@@ -234,8 +234,7 @@ def with_settings(tmp_path_factory):
             (folder / "vocab.txt").write_text("[PAD]\nthe\n")
             path.write_text(json.dumps(dataclasses.asdict(shape)))
         elif name == "run":
-            written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
-            path.write_text(json.dumps(written))
+            write_pretraining_settings(folder, SETTINGS)
             tf.train.Checkpoint(model=Electra(SETTINGS)).write(str(folder / "ckpt-30"))
             (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
         else:

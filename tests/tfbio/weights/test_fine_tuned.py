@@ -173,8 +173,8 @@ def test_comes_back_as_it_was(family, head, tmp_path):
 def test_what_was_learnt_is_told_by_config_json(labels, problem_type, task_type, tmp_path):
     architecture = "BertForSequenceClassification"
     make(tmp_path / "a", architecture, labels, problem_type=problem_type)
-    known = fine_tuned.read(str(tmp_path / "a")).settings["trained_on"]
-    assert (known["task_type"], known["labels"]) == (task_type, labels)
+    known = fine_tuned.read(str(tmp_path / "a")).settings.trained_on
+    assert (known.task_type, known.labels) == (task_type, labels)
     convert.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
     after = load(tmp_path / "b").config
     assert [*after.id2label.values()] == labels
@@ -184,8 +184,8 @@ def test_what_was_learnt_is_told_by_config_json(labels, problem_type, task_type,
 def test_labels_without_names_are_those_of_transformers(tmp_path):
     make(tmp_path, "BertForSequenceClassification")
     assert "id2label" not in json.loads((tmp_path / "config.json").read_text())
-    known = fine_tuned.read(str(tmp_path)).settings["trained_on"]
-    assert (known["task_type"], known["labels"]) == ("classification", ["LABEL_0", "LABEL_1"])
+    known = fine_tuned.read(str(tmp_path)).settings.trained_on
+    assert (known.task_type, known.labels) == ("classification", ["LABEL_0", "LABEL_1"])
 
 
 @pytest.mark.parametrize(
