@@ -206,7 +206,7 @@ def _train() -> None:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning
     from tfbio.task_types import types
-    from tfbio.weights import checkpoints
+    from tfbio.weights import checkpoint_settings
 
     if FLAGS.dry_run:
         print(
@@ -224,7 +224,9 @@ def _train() -> None:
     for each in settings:  # all of a sweep's before the first
         types.make(task.task_type, task.labels, each)
     if swept:
-        encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
+        encoder = checkpoint_settings.read_encoder_config(
+            FLAGS.init_checkpoint, not FLAGS.from_scratch
+        )
         for each in settings:
             finetuning.check_settings(each, encoder, FLAGS.init_checkpoint, strategy)
     finetune = partial(

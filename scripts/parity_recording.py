@@ -27,7 +27,7 @@ from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find
 from tfbio.task_types.inference import make_model
 from tfbio.text import tokenization
 from tfbio.training import optimization
-from tfbio.weights import tensorflow1, weight_names
+from tfbio.weights import tensorflow1_weights, weight_names
 
 
 class Columns(NamedTuple):
@@ -141,7 +141,7 @@ class Recorded:
         optimizer = self.finetuner.optimizer
         optimizer.learning_rate = FromStepZero(**optimizer.learning_rate.get_config())
         model = self.finetuner.model
-        tensorflow1.restore_encoder(self.checkpoint("pretrained"), model.encoder)
+        tensorflow1_weights.restore_encoder(self.checkpoint("pretrained"), model.encoder)
         for variable, names in self.named():
             if f"init/{names[0]}" in self.arrays:
                 variable.assign(self[f"init/{names[0]}"])

@@ -21,7 +21,7 @@ from tfbio.models import encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 WORDS = 60
 SIZES = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": WORDS}
@@ -58,14 +58,14 @@ MINILM = _minilm()
 
 def reads(folder):
     """The encoder of a folder gets weights that are finite, or is refused."""
-    settings = checkpoints.read_settings(str(folder))
+    settings = checkpoint_settings.read_settings(str(folder))
     assert isinstance(settings["lower_case"], bool)
-    shape = checkpoints.read_encoder_config(str(folder))
-    assert checkpoints.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
+    shape = checkpoint_settings.read_encoder_config(str(folder))
+    assert checkpoint_settings.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
     if shape.hidden_size * shape.num_hidden_layers > 10_000 or shape.vocab_size > 10_000:
         return settings  # allowed by the weights beside it, but not fast
     model = encoder.Encoder(shape)
-    checkpoints.restore_encoder(str(folder), model)
+    checkpoint_weights.restore_encoder(str(folder), model)
     assert all(np.isfinite(x.numpy()).all() for x in model.variables)
     return settings
 

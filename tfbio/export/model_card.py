@@ -20,7 +20,7 @@ from tfbio.base import storage
 from tfbio.task_types import finetuning_files
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import FinetuningSettings, TrialScores
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 
 # What a model of a class is for, in the hub's words.
 _PIPELINES = {
@@ -43,7 +43,7 @@ _COUNTS = {
 
 def can_be_of(source: str) -> bool:
     """Returns True if a model was trained here: of one from elsewhere nothing is known."""
-    settings = checkpoints.read_settings(source)
+    settings = checkpoint_settings.read_settings(source)
     if "trained_on" in settings:
         return bool(settings["task"])
     return "vocab_sha256" in settings and _step(source) > 0
@@ -85,7 +85,7 @@ def write(folder: str | os.PathLike, source: str) -> None:
         ]
         parts = _of_trial(source, settings, scores)
     else:
-        settings = checkpoints.read_settings(source)
+        settings = checkpoint_settings.read_settings(source)
         header.tags = [*tags, settings["objective"]]
         name = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}.get(
             settings["objective"], settings["objective"]
@@ -106,7 +106,7 @@ def write(folder: str | os.PathLike, source: str) -> None:
 
 def _of_run(source: str, settings: dict) -> Iterator[str]:
     """Yields the lines on pretraining."""
-    config = checkpoints.pretraining_config(settings)
+    config = checkpoint_settings.pretraining_config(settings)
     steps = _step(source)
     yield from ["", "## Pretraining", ""]
     yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
@@ -133,7 +133,7 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
 
 
 def _step(source: str) -> int:
-    return int(checkpoints.newest_weights(source).rpartition("-")[2])
+    return int(checkpoint_files.newest_weights(source).rpartition("-")[2])
 
 
 def _of_trial(source: str, settings: FinetuningSettings, scores: TrialScores) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _of_trial(source: str, settings: FinetuningSettings, scores: TrialScores) ->
         for metric, value in scores.test.items()
     ]
     yield from _table((f"of seed {scores.seed}", "dev", "test"), rows)
-    folder = checkpoints.run_of(source)
+    folder = checkpoint_files.run_of(source)
     # A run that has not ended has trials, and no scores of its own yet.
     if not storage.at(folder, finetuning_files.SCORES).is_file():
         return

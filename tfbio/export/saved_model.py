@@ -60,7 +60,7 @@ from tfbio.task_types.serving.served_task import (
 from tfbio.text import tokenization, vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights, fine_tuned
 
 # Of the folder in which a server finds the model.
 VERSION = "1"
@@ -90,11 +90,11 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         source, settings, config = tuned.folder, tuned.settings, tuned.model.encoder.config
         usual, lower_case = settings.sequence_length, settings.lower_case
     else:
-        lower_case = checkpoints.read_settings(source)["lower_case"]
-        config = checkpoints.read_encoder_config(source)
+        lower_case = checkpoint_settings.read_settings(source)["lower_case"]
+        config = checkpoint_settings.read_encoder_config(source)
         usual = config.max_sequence_length
     # As an ordinary file, where there is only a tokenizer.json.
-    vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
+    vocab_file = vocabularies.find_vocabulary(checkpoint_files.run_of(source))
     vocab_file = vocabularies.copy_vocabulary(vocab_file, assets)
     length = max_sequence_length or usual
     if not 8 <= length <= config.max_sequence_length:
@@ -112,7 +112,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     else:
         encode = load_fast_tokenizer(vocab_file, lower_case)
         model = Encoder(config)
-        checkpoints.restore_encoder(source, model)
+        checkpoint_weights.restore_encoder(source, model)
         functions = _encoder_functions(model, tokenizer, encode, length)
 
         def compare(signature: Function) -> bool:

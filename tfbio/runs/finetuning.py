@@ -42,7 +42,7 @@ from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution
 from tfbio.training.progress import Count
 from tfbio.training.summaries import Summaries
-from tfbio.weights import checkpoints, hugging_face, weight_files
+from tfbio.weights import checkpoint_files, checkpoint_settings, weight_files
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
 NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "data_set")
@@ -100,9 +100,9 @@ def finetune(
         if count < total:
             print(f"{count} of {total} {split} examples are used (max_{split}_examples).")
     task_type = types.make(task.task_type, task.labels, config)
-    pretrained = checkpoints.read_settings(init_checkpoint)
-    encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
-    vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint))
+    pretrained = checkpoint_settings.read_settings(init_checkpoint)
+    encoder_config = checkpoint_settings.read_encoder_config(init_checkpoint, not from_scratch)
+    vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(init_checkpoint))
     trained_on = _trained_on(task, examples["train"])
     tokenizer = load_tokenizer(
         vocabulary, encoder_config, pretrained["lower_case"], config, trained_on
@@ -124,7 +124,7 @@ def finetune(
         weights_sha256="" if from_scratch else _weights_sha256(init_checkpoint),
         encoder=encoder_config,
         lower_case=pretrained["lower_case"],
-        family=checkpoints.family_of(pretrained),
+        family=checkpoint_settings.family_of(pretrained),
         vocab_sha256=vocabularies.sha256_of(vocabulary),
         trained_on=trained_on,
     )
@@ -194,11 +194,11 @@ def dry_run(
     """
     examples = _drawn(task.examples(data_dir), config)
     task_type = types.make(task.task_type, task.labels, config)
-    encoder_config = checkpoints.read_encoder_config(init_checkpoint, not from_scratch)
+    encoder_config = checkpoint_settings.read_encoder_config(init_checkpoint, not from_scratch)
     tokenizer = load_tokenizer(
-        vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint)),
+        vocabularies.find_vocabulary(checkpoint_files.run_of(init_checkpoint)),
         encoder_config,
-        checkpoints.read_settings(init_checkpoint)["lower_case"],
+        checkpoint_settings.read_settings(init_checkpoint)["lower_case"],
         config,
         _trained_on(task, examples["train"]),
     )
@@ -326,7 +326,7 @@ def check(
     """
     check_settings(config, encoder_config, folder, strategy)
     if tokenizer.vocab_size > encoder_config.vocab_size:
-        raise checkpoints.CheckpointError(
+        raise checkpoint_files.CheckpointError(
             f"the vocabulary of {folder} has {tokenizer.vocab_size} tokens, but the encoder was "
             f"made for {encoder_config.vocab_size}: it is not the one it was trained with."
         )
@@ -378,9 +378,9 @@ def check_settings(
 
 def _weights_sha256(folder: str) -> str:
     """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
-    if checkpoints.reader_of(folder) is hugging_face:
+    if checkpoint_files.source_of(folder) is checkpoint_files.Source.HUGGING_FACE:
         return weight_files.sha256_of(folder)
-    return storage.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
+    return storage.sha256_of(f"{checkpoint_files.newest_weights(folder)}.index")
 
 
 def _prepare_output_dir(output_dir: str, settings: FinetuningSettings, overwrite: bool) -> None:
@@ -516,7 +516,7 @@ def _run_trial(
         seconds=round(time.time() - start, 1),
     )
     tf.train.Checkpoint(model=finetuner.model).write(
-        os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)
+        os.path.join(unfinished, checkpoint_files.TRIAL_WEIGHTS)
     )
     schema.write(os.path.join(unfinished, finetuning_files.SCORES), trial)
     os.rename(unfinished, _trial_dir(output_dir, seed))

@@ -23,7 +23,7 @@ from tfbio.task_types.packing import Features
 from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.progress import Count
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 from tfbio.weights.fine_tuned import finetuning_config, restore
 
 # Characters of the texts that are in memory at once; 1,000 of PubMed's abstracts have so many.
@@ -50,13 +50,13 @@ class Predictor:
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
     ):
-        encoder = checkpoints.read_encoder_config(trial)
+        encoder = checkpoint_settings.read_encoder_config(trial)
         self.config = finetuning_config(settings, overrides)
         self.known = settings.trained_on
         # A model from elsewhere with tags without a type says no more.
         self.entity_type = self.known.entity_type or "Entity"
         self.calibration = fine_tuned.read_calibration(trial)
-        vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(trial))
+        vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(trial))
         self.tokenizer = finetuning.load_tokenizer(
             vocabulary, encoder, settings.lower_case, self.config, self.known
         )

@@ -8,9 +8,9 @@ import pytest
 from huggingface_hub import ModelCard
 
 import tfbio
-from tfbio import convert
 from tfbio.base import schema
 from tfbio.base.manifests import read_manifest
+from tfbio.export import conversion
 from tfbio.task_types.finetuning_files import RunScores, TrialScores
 
 TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
@@ -26,7 +26,7 @@ def read_back(path):
 
 def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     folder = tmp_path / "converted"
-    convert.to_hugging_face(pretrained, str(folder))
+    conversion.to_hugging_face(pretrained, str(folder))
     card = read_back(folder / "README.md")
     assert card.data.to_dict() == {
         "language": "en",
@@ -58,7 +58,7 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
             (earlier / path.name).write_bytes(path.read_bytes())
     settings["data"] = {}
     (earlier / "config.json").write_text(json.dumps(settings))
-    convert.to_hugging_face(str(earlier), str(tmp_path / "without"))
+    conversion.to_hugging_face(str(earlier), str(tmp_path / "without"))
     text = ModelCard.load(tmp_path / "without" / "README.md").text
     assert "2 of 2 steps" in text and "it saw" not in text and "documents" not in text
 
@@ -89,7 +89,7 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
         comment="As in the paper.",
     )
     schema.write(Path(trial).with_name("config.json"), settings)
-    convert.to_hugging_face(trial, str(tmp_path / "converted"))
+    conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     card = read_back(tmp_path / "converted" / "README.md")
     assert card.data.to_dict() == {
         "language": "en",

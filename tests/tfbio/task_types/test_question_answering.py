@@ -19,7 +19,7 @@ from tfbio.task_types import answer_scores, answers, packing, question_answering
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.task_types.question_answering import QuestionAnswering, answer_tokens
 from tfbio.text import tokenization
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings
 
 KIND = QuestionAnswering()
 FILES = ("cs224n_half_dev-v2.0.json.gz", "xquad.en.json.gz")
@@ -364,7 +364,7 @@ def own(pretrained):
 
 def trained(own, pretrained, strategy, steps, pack=True):
     settings = dataclasses.replace(SETTINGS, run=FinetuningRun(pack=pack))
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     made = finetuner.Finetuner(settings, shape, KIND, 0, 200, strategy)
     made.initialize(0, pretrained)
     order = finetuner.training_order(len(own[1].input_ids), 0, steps, 16, seed=0)
