@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
+from tfbio.base import signals
+
 # The flags defined here are those of the command that asks for them, and shown by its --help.
 flags.disclaim_key_flags()
 
@@ -141,7 +143,7 @@ def exit_code(work: Callable[[], None]) -> int:
     except KeyboardInterrupt as interrupt:
         # What ends with the process must not end in a traceback, either.
         with contextlib.suppress(ValueError):  # not the main thread
-            signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+            signals.exit_at(signal.SIGINT)
         standard_logging.disable()  # of what TensorFlow was reading
         return interrupted(str(interrupt))
     except BrokenPipeError:
@@ -215,19 +217,16 @@ def answering_ctrl_c(
                     os._exit(interrupted(second()))
 
     def interrupt_once(*_) -> None:
-        signal.signal(signal.SIGINT, lambda *_: None)  # the thread answers
+        signals.ignore(signal.SIGINT)  # the thread answers
         raised.set()
         raise KeyboardInterrupt
 
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt_once)
-    threading.Thread(target=answer, daemon=True).start()
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
-        yield raised
+        with signals.handling({signal.SIGINT: interrupt_once} if is_default else {}):
+            threading.Thread(target=answer, daemon=True).start()
+            yield raised
     finally:
-        if handler is signal.default_int_handler:
-            signal.signal(signal.SIGINT, handler)
         signal.set_wakeup_fd(before)
         tells.close()
 
