@@ -209,7 +209,7 @@ def _train() -> None:
     from tfbio.runs import finetuning, finetuning_checks
     from tfbio.task_types import types
     from tfbio.training import distribution
-    from tfbio.weights import checkpoints
+    from tfbio.weights import checkpoint_settings
 
     run = finetuning.Run(
         settings[0],
@@ -227,7 +227,9 @@ def _train() -> None:
     for each in settings:  # all of a sweep's before the first
         types.make(task.task_type, task.labels, each)
     if swept:
-        encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
+        encoder = checkpoint_settings.read_encoder_config(
+            FLAGS.init_checkpoint, not FLAGS.from_scratch
+        )
         for each in settings:
             finetuning_checks.check_settings(each, encoder, FLAGS.init_checkpoint, run.strategy)
     # The workers of one job write one folder, of which the chief is in charge.

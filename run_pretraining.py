@@ -103,10 +103,10 @@ def main(argv: list[str]) -> None:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import pretraining
     from tfbio.training import distribution
-    from tfbio.weights import checkpoints
+    from tfbio.weights.checkpoint_files import Source, source_of
 
-    # The checkpoints of others are read by this machine.
-    own = FLAGS.init_checkpoint and checkpoints.reader_of(FLAGS.init_checkpoint) is None
+    # This machine reads checkpoints from elsewhere.
+    own = FLAGS.init_checkpoint and source_of(FLAGS.init_checkpoint) is Source.RUN
     if on_remote_tpu and own:
         paths.require_remote(FLAGS.tpu, "init_checkpoint", [FLAGS.init_checkpoint])
     strategy = distribution.make_strategy(

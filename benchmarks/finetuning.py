@@ -62,19 +62,19 @@ def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     from tfbio.task_types import types
     from tfbio.text import tokenization, vocabularies
     from tfbio.training import distribution
-    from tfbio.weights import checkpoints
+    from tfbio.weights import checkpoint_settings
 
     settings = settings_of(task, engine, epochs=100, seed=0)
     task_type = types.make(task.task_type, task.labels, settings)
     examples = task.examples(data_dir)["train"]
     vocabulary = vocabularies.find_vocabulary(model)
-    lower_case = checkpoints.read_settings(model)["lower_case"]
+    lower_case = checkpoint_settings.read_settings(model)["lower_case"]
     tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
     features = task_type.features(examples, tokenizer, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
-        checkpoints.read_encoder_config(model),
+        checkpoint_settings.read_encoder_config(model),
         task_type,
         tokenizer.pad_id,
         100 * len(examples) // batch_size,
@@ -117,12 +117,12 @@ def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, fol
     import torch
     import transformers
 
-    from tfbio.weights import checkpoints
+    from tfbio.weights import checkpoint_settings
 
     settings = settings_of(task, "hugging_face", epochs, seed)
     tokenizer = transformers.BertTokenizerFast(
         str(Path(model, "vocab.txt")),
-        do_lower_case=checkpoints.read_settings(model)["lower_case"],
+        do_lower_case=checkpoint_settings.read_settings(model)["lower_case"],
     )
     numbers = {label: number for number, label in enumerate(task.labels)}
 

@@ -92,13 +92,13 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     import tensorflow as tf
 
     from tfbio.training import distribution
-    from tfbio.weights import hugging_face
+    from tfbio.weights import hugging_face_settings, hugging_face_weights
 
     trainer, theirs = both(settings, examples)
     with tempfile.TemporaryDirectory() as folder:
         theirs.discriminator.save_pretrained(folder)
-        theirs.generator.save_pretrained(os.path.join(folder, hugging_face.GENERATOR))
-        hugging_face.restore_electra(folder, trainer.model)
+        theirs.generator.save_pretrained(os.path.join(folder, hugging_face_settings.GENERATOR))
+        hugging_face_weights.restore_electra(folder, trainer.model)
     trainer.train_dataset = distribution.distribute_dataset(
         trainer.strategy, lambda _: batches(settings, examples)
     )

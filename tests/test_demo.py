@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio import convert
+from tfbio.export import conversion
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.reporting import curves
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -104,7 +104,7 @@ def test_transformers_finds_the_same_tokens_replaced(finished):
     with torch.no_grad():
         expected = torch.sigmoid(theirs(**encoded).logits).numpy()
 
-    _, model = convert._read_run(str(source))
+    _, model = conversion.read_model(str(source))
     encoder = load_fast_tokenizer(source / "vocab.txt", lower_case=True)
     length = expected.shape[1]
     ids = np.full([len(texts), length], encoder.pad_id, np.int32)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_files import write_settings
 from tfbio.base.document_records import Document
 from tfbio.base.manifests import MANIFEST, Manifest, write_manifest
 from tfbio.base.shards import write_shard
@@ -198,9 +199,7 @@ def make_files(folder):
         "title.</ArticleTitle></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>"
     )
     (folder / "model").mkdir()
-    (folder / "model" / "config.json").write_text(
-        '{"encoder": {}, "task": "ner", "trained_on": {"new_text": "documents"}}'
-    )
+    write_settings(folder / "model", task_type="tagging", task="ner")
     (folder / "task").mkdir()
     for split in ("train", "dev", "test"):
         (folder / "task" / f"{split}.tsv").write_text(f"Aspirin\tB-Drug\n{split}\tO\n\n")

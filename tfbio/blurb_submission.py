@@ -44,7 +44,7 @@ from absl import flags
 from tfbio.base import cli, storage
 from tfbio.reporting import published, results, test_sets
 from tfbio.reporting.results import Run
-from tfbio.task_types import predictions, tasks
+from tfbio.task_types import finetuning_files, predictions, tasks
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
 NAMES = {column.task: column.title for column in published.BLURB} | {"pubmedqa": "PubmedQA"}
@@ -65,7 +65,7 @@ SIZES = {
     "pubmedqa": 500,
     "bioasq": 140,
 }
-# The ids in BLURB's files.
+# The ids in BLURB's files; the sentences of the other data sets have none.
 IDS = {
     "chemprot": r"\d+\.T\d+\.T\d+",
     "ddi": r"DDI-(DrugBank|MedLine)\.d\d+\.s\d+\.p\d+",
@@ -164,7 +164,7 @@ def submission(run: Run, seed: int | None = None) -> dict:
         )
     if aside := test_sets.compare(run.task, examples).aside:
         print(f"{path}: not the test set of {NAMES[run.task]} as BLURB's scripts make it: {aside}.")
-    if task_type.of_tokens:
+    if run.task not in IDS:
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
         found = of_words(places, predicted)
@@ -181,12 +181,15 @@ def submission(run: Run, seed: int | None = None) -> dict:
 
 
 def _trial(run: Run, seed: int | None) -> str:
-    """The folder of a trial."""
-    scores = json.loads(Path(run.folder, "scores.json").read_text(encoding="utf-8"))
-    trials = {trial["seed"]: trial for trial in scores["trials"]}
+    """Returns the folder of a trial: that of a seed, or the best on the development set."""
+    trials = {x.seed: x.dev for x in finetuning_files.read_scores(run.folder).trials}
     if seed is None:
-        seed = max(trials, key=lambda one: trials[one]["dev"][run.metric])
-        best = trials[seed]["dev"][run.metric]
+        if any(run.metric not in dev for dev in trials.values()):
+            raise SubmissionError(
+                f"{run.folder} has trials without a dev {run.metric}: give --seed."
+            )
+        seed = max(trials, key=lambda one: trials[one][run.metric])
+        best = trials[seed][run.metric]
         print(f"{run.task}: seed {seed}, dev {run.metric} {best:.4f}, of {len(trials)} seed(s).")
     elif seed not in trials:
         raise SubmissionError(
@@ -196,16 +199,12 @@ def _trial(run: Run, seed: int | None) -> str:
 
 
 def _places(path: str, count: int) -> list[tuple[int, str]]:
-    """Of each sentence the number of its first line in the file of the data, and its document."""
+    """Returns for each sentence its first line in the file of the data, and its document."""
+    sentences = predictions.read_entities(path)
     try:
-        lines = Path(path).read_bytes().decode().split("\n")[:-1]
-        rows = [json.loads(line) for line in lines]
-        places = [(int(row["id"]), row.get("document", "")) for row in rows]
-    except (OSError, ValueError, KeyError) as error:
-        raise SubmissionError(
-            f"{path} cannot be read ({storage.reason(error)}): fine-tune again, in another "
-            "--output_dir."
-        ) from error
+        places = [(int(sentence.id), sentence.document) for sentence in sentences]
+    except ValueError as error:
+        raise SubmissionError(f"{path} has an id that is no number of a line: {error}.") from error
     if len(places) != count:
         raise SubmissionError(
             f"{path} has {len(places)} sentences and test_predictions.tsv {count}: fine-tune "

@@ -160,7 +160,7 @@ def by_test_set(*lists: Sequence[Run]) -> list[list[Run]]:
         if not run.part_of or run.folds:
             return run
         name = f"{titles.get(run.task, run.task)}, {run.match.aside}"
-        content = test_sets.describe(run.examples).content
+        content = test_sets.describe(run.part_of, run.examples).content
         number = names.setdefault(name, {}).setdefault(content, len(names[name]))
         return dataclasses.replace(run, task=f"{name} ({content[:4]})" if number else name)
 

@@ -12,7 +12,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from data_prep.sentences import vocabulary_training
-from tfbio import convert
+from tests.run_files import write_pretraining_settings, write_settings
+from tfbio.export import conversion
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
@@ -20,7 +21,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
 from tfbio.training import optimization
-from tfbio.weights import checkpoints, tensorflow1
+from tfbio.weights import checkpoint_files, tensorflow1_weights
 
 WORDS = 60
 SHAPE = EncoderConfig(
@@ -101,12 +102,8 @@ def _run(folder: Path, name: str) -> Electra | MaskedLanguageModel:
     manager = tf.train.CheckpointManager(checkpoint, str(folder), 2)
     for step in (1, 2):
         manager.save(checkpoint_number=step)
-    said = {
-        **dataclasses.asdict(settings),
-        "lower_case": True,
-        "vocab_sha256": vocabularies.sha256_of(vocab_file),
-    }
-    (folder / "config.json").write_text(json.dumps(said))
+    sha256 = vocabularies.sha256_of(vocab_file)
+    write_pretraining_settings(folder, settings, vocab_sha256=sha256)
     return model
 
 
@@ -118,9 +115,8 @@ def _trial(folder: Path, name: str) -> None:
     pooler = keras.layers.Dense(shape.hidden_size)
     pooler.build([None, shape.hidden_size])
     tree = tf.train.Checkpoint(encoder=Encoder(shape), pooler=pooler)
-    tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoints.TRIAL_WEIGHTS))
-    said = {"encoder": dataclasses.asdict(shape), "lower_case": True, "text_head": "tanh"}
-    (folder / "config.json").write_text(json.dumps(said))
+    tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoint_files.TRIAL_WEIGHTS))
+    write_settings(folder, encoder=shape, text_head="tanh")
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -137,14 +133,14 @@ def folders() -> dict[str, dict[str, bytes]]:
             run, other = Path(made, "run"), Path(made, "other")
             model = _run(run, name)
             result[f"run-{name}"] = _files(run)
-            convert.to_hugging_face(str(run), str(other))
+            conversion.to_hugging_face(str(run), str(other))
             result[f"hugging_face-{name}"] = _files(other)
             if name in ORIGINALS:
-                convert.to_original_electra(str(run), f"{made}/original")
+                conversion.to_original_electra(str(run), f"{made}/original")
             elif name == "albert":
                 Path(made, "original").mkdir()
                 model.sentence_pair_head = None
-                tensorflow1.write(f"{made}/original/model.ckpt-best", model)
+                tensorflow1_weights.write(f"{made}/original/model.ckpt-best", model)
                 _vocabulary(Path(made, "original"), name)
             else:
                 continue

@@ -1,5 +1,6 @@
 """Folders of checkpoints: Hugging Face's, TensorFlow 1's and a run's, from settings to weights."""
 
+import dataclasses
 import importlib.metadata
 import json
 import re
@@ -15,8 +16,12 @@ from safetensors.numpy import save
 
 from tests import reference
 from tests.fuzz import damage, grammars, harness
+from tfbio.base import schema
 from tfbio.models import encoder
-from tfbio.weights import checkpoints
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
+from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 WORDS = 60
 SIZES = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": WORDS}
@@ -53,14 +58,14 @@ MINILM = _minilm()
 
 def reads(folder):
     """The encoder of a folder gets weights that are finite, or is refused."""
-    settings = checkpoints.read_settings(str(folder))
+    settings = checkpoint_settings.read_settings(str(folder))
     assert isinstance(settings["lower_case"], bool)
-    shape = checkpoints.read_encoder_config(str(folder))
-    assert checkpoints.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
+    shape = checkpoint_settings.read_encoder_config(str(folder))
+    assert checkpoint_settings.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
     if shape.hidden_size * shape.num_hidden_layers > 10_000 or shape.vocab_size > 10_000:
         return settings  # allowed by the weights beside it, but not fast
     model = encoder.Encoder(shape)
-    checkpoints.restore_encoder(str(folder), model)
+    checkpoint_weights.restore_encoder(str(folder), model)
     assert all(np.isfinite(x.numpy()).all() for x in model.variables)
     return settings
 
@@ -159,12 +164,14 @@ def test_mutated_original_settings(data):
     harness.judge(reads, ORIGINAL | {"bert_config.json": data.draw(grammars.json_files(seed))})
 
 
-RUN = {
-    "encoder": {**SIZES, "embedding_size": 8},
-    "lower_case": True,
-    "objective": "electra",
-    "vocab_sha256": "x",
-}
+RUN = dataclasses.asdict(
+    schema.extended(
+        PretrainingSettings,
+        PretrainingConfig(encoder=EncoderConfig(**SIZES, embedding_size=8), sequence_length=12),
+        lower_case=True,
+        vocab_sha256="x",
+    )
+)
 
 
 @given(grammars.json_files(RUN), st.sampled_from([b"", b'model_checkpoint_path: "ckpt-1"\n', b"x"]))

@@ -14,12 +14,18 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from tests.fuzz import damage, grammars, harness, models
-from tfbio import convert
+from tfbio.export import conversion
 from tfbio.models import encoder
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.text import vocabularies
-from tfbio.weights import checkpoints, hugging_face, tensorflow1
+from tfbio.weights import (
+    checkpoint_files,
+    checkpoint_settings,
+    checkpoint_weights,
+    hugging_face_settings,
+    tensorflow1_settings,
+)
 
 WORDS = ("0", "-1", "3", "16", "2000000000", "true", "null", '""', "gelu_new", "ckpt-1", "ckpt-9")
 WORDS += ("electra", "mlm", "bert", "roberta", "albert", "model_type", "1e30", "0.25", "[]", "{}")
@@ -27,47 +33,47 @@ WORDS += ("electra", "mlm", "bert", "roberta", "albert", "model_type", "1e30", "
 
 def to_hugging_face(folder):
     """A model goes out as `transformers` has it, or is refused."""
-    convert.to_hugging_face(_source(folder), str(folder / "out"))
-    hugging_face.read_pretraining_settings(str(folder / "out"))
+    conversion.to_hugging_face(_source(folder), str(folder / "out"))
+    hugging_face_settings.read_pretraining_settings(str(folder / "out"))
 
 
 def to_run(folder):
     """A model goes out as a run, from which pretraining starts, or is refused."""
-    convert.to_tfbio(_source(folder), str(folder / "out"))
-    assert checkpoints.find_newest(str(folder / "out"))
+    conversion.to_tfbio(_source(folder), str(folder / "out"))
+    assert checkpoint_files.find_newest(str(folder / "out"))
 
 
 def to_original(folder):
     """A model goes out as the original ELECTRA code has it, or is refused."""
-    convert.to_original_electra(_source(folder), str(folder / "out"))
-    assert tensorflow1.has_state(str(folder / "out"))
+    conversion.to_original_electra(_source(folder), str(folder / "out"))
+    assert tensorflow1_settings.has_state(str(folder / "out"))
 
 
 def goes_on(folder):
     """A run goes on from TensorFlow 1's state, or it is refused."""
     source = _source(folder)
-    if not tensorflow1.has_state(source):
+    if not tensorflow1_settings.has_state(source):
         return None
-    step = tensorflow1.write_run(source, str(folder / "run"))
-    assert checkpoints.find_newest(str(folder / "run")).endswith(f"ckpt-{step}")
+    step = conversion.to_tfbio_with_optimizer(source, str(folder / "run"))
+    assert checkpoint_files.find_newest(str(folder / "run")).endswith(f"ckpt-{step}")
     return step
 
 
 def tunes(folder):
     """Fine-tuning starts from the encoder, also with more tokens, and a pooler; or is refused."""
     source = _source(folder)
-    shape = checkpoints.read_encoder_config(source)
+    shape = checkpoint_settings.read_encoder_config(source)
     if shape.hidden_size * shape.num_hidden_layers > 10_000 or shape.vocab_size > 10_000:
         return shape  # allowed by the weights beside it, but not fast
     own = encoder.Encoder(shape)
-    checkpoints.restore_encoder(source, own)
+    checkpoint_weights.restore_encoder(source, own)
     wider = encoder.Encoder(dataclasses.replace(shape, vocab_size=shape.vocab_size + 2))
-    checkpoints.restore_encoder(source, wider, new_tokens=2)
+    checkpoint_weights.restore_encoder(source, wider, new_tokens=2)
     for one, other in zip(own.variables, wider.variables, strict=True):
         np.testing.assert_array_equal(one, other[: one.shape[0]])
     pooler = keras.layers.Dense(shape.hidden_size)
     pooler.build([None, shape.hidden_size])
-    checkpoints.restore_pooler(source, pooler)
+    checkpoint_weights.restore_pooler(source, pooler)
     assert all(np.isfinite(x.numpy()).all() for x in (*own.variables, *pooler.variables))
     return shape
 
@@ -76,25 +82,25 @@ def pretrains(folder):
     """Pretraining starts from the weights, if they are of the model wanted; or they are refused."""
     source = _source(folder)
     said = json.loads((folder / "wanted.json").read_text())
-    vocab = vocabularies.find_vocabulary(checkpoints.run_of(source))
+    vocab = vocabularies.find_vocabulary(checkpoint_files.run_of(source))
     sha = said.get("vocab_sha256") or vocabularies.sha256_of(vocab)
     own = {"lower_case": True, "vocab_sha256": sha}
     config = dataclasses.replace(models.SETTINGS[said["name"]], **said["settings"])
-    checkpoints.require_same_model(source, dataclasses.asdict(config) | own)
-    checkpoints.require_weights(source, config.encoder)
+    checkpoint_settings.require_same_model(source, dataclasses.asdict(config) | own)
+    checkpoint_settings.require_weights(source, config.encoder)
     model = (Electra if config.objective == "electra" else MaskedLanguageModel)(config)
-    checkpoints.restore_model(source, model)
+    checkpoint_weights.restore_model(source, model)
     assert all(np.isfinite(x.numpy()).all() for x in model.variables)
 
 
 def continues(folder):
     """A run goes on from its newest checkpoint that is there, which it then lists as such."""
     source = _source(folder)
-    checkpoints.remove_half_written(source)
+    checkpoint_files.remove_half_written(source)
     assert not list(Path(source).glob("*_temp")) + list(Path(source).glob("checkpoint.tmp*"))
-    newest = checkpoints.find_newest(source)
+    newest = checkpoint_files.find_newest(source)
     if newest is not None:
-        assert checkpoints.newest_weights(source) == newest
+        assert checkpoint_files.newest_weights(source) == newest
     return newest
 
 
@@ -172,7 +178,9 @@ def weights(draw, data):
             tensors[draw(st.sampled_from(["x", "LayerNorm.gamma", name + "_"]))] = tensors.pop(name)
         elif kind == "twice":  # the head that scores words, as older files have it
             words = next((x for x in tensors if x.endswith("word_embeddings.weight")), name)
-            head = draw(st.sampled_from([x.decoder for x in hugging_face.FAMILIES.values()]))
+            head = draw(
+                st.sampled_from([x.decoder for x in hugging_face_settings.FAMILIES.values()])
+            )
             tensors[f"{head}.weight"] = tensors[words] + np.float32(draw(st.integers(0, 1)))
         elif kind == "prefix":  # an encoder alone has none
             tensors = {x.partition(".")[2] or x: y for x, y in tensors.items()}

@@ -86,25 +86,25 @@ TABLES = {
     ),
     "own": (
         "own.tsv",
-        lambda path: read_own_table(path, "classification"),
+        lambda path: read_own_table(path),
         OWN,
         ("text", "label", "id"),
     ),
     "own_pair": (
         "own.tsv",
-        lambda path: read_own_table(path, "pair"),
+        lambda path: read_own_table(path, ("text", "pair", "label")),
         PAIRS,
         ("text", "pair"),
     ),
     "own_score": (
         "own.tsv",
-        lambda path: read_own_table(path, "regression"),
+        lambda path: read_own_table(path, ("text", "score")),
         "text\tscore\nA.\t1\nB.\t2.5",
         ("score", "1.5", "-inf"),
     ),
     "own_labels": (
         "own.tsv",
-        lambda path: read_own_table(path, "multilabel"),
+        lambda path: read_own_table(path, ("text", "labels")),
         LABELS,
         ("a|a", "|", "b|"),
     ),
@@ -281,8 +281,8 @@ def test_other_words(result):
 def reads_splits(folder):
     """The files of a folder are found under their names, and go together; or are refused."""
     paths = {x: find_split(str(folder), x, x == "dev") for x in SPLIT_NAMES}
-    kind = "multilabel" if "labels" in (folder / "kind").read_text() else "classification"
-    examples = {x: read_own_table(path, kind) for x, path in paths.items() if path}
+    label = (folder / "kind").read_text()
+    examples = {x: read_own_table(path, ("text", label)) for x, path in paths.items() if path}
     check_splits(examples)
     known = set(labels_of(examples["train"]))
     assert all(known >= set(labels_of(result)) for result in examples.values())

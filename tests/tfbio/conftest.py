@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import tf_keras as keras
 from data_prep import sentence_roles
 from data_prep.sentences import vocabulary_training
 from tests import task_types
+from tfbio.base import schema
 from tfbio.base.example_codec import parse_example
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
@@ -22,6 +22,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRu
 from tfbio.runs import pretraining
 from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import FinetuningSettings, TrainedOn, TrialScores
 from tfbio.task_types.inference import make_model
 from tfbio.text import tokenization, vocabularies
 
@@ -169,21 +170,20 @@ def make_trial(vocab_file, small_shape, tmp_path):
         trial = tmp_path / "out" / "trial_0"
         trial.mkdir(parents=True)
         tf.train.Checkpoint(model=model).write(str(trial / "model"))
-        (trial / "scores.json").write_text(json.dumps({made.calibration_name: calibration}))
+        name = made.calibration_name
+        scores = TrialScores(calibration={name: calibration} if name else {})
+        schema.write(trial / "scores.json", scores)
         vocabularies.copy_vocabulary(vocabulary, trial.parent)
-        written = {
-            **dataclasses.asdict(settings),
-            "encoder": dataclasses.asdict(shape),
-            "lower_case": vocabulary.suffix != ".json",
-            "trained_on": {
-                "task_type": task_type,
-                "labels": labels,
-                "new_text": made.new_text,
-                "markers": False,
-                **known,
-            },
-        }
-        (trial.parent / "config.json").write_text(json.dumps(written))
+        written = schema.extended(
+            FinetuningSettings,
+            settings,
+            init_checkpoint="model",
+            encoder=shape,
+            lower_case=vocabulary.suffix != ".json",
+            family="electra",
+            trained_on=TrainedOn(task_type, labels, made.new_text, **known),
+        )
+        schema.write(trial.parent / "config.json", written)
         return str(trial), written
 
     return make

@@ -10,7 +10,10 @@ import pytest
 import tensorflow as tf
 
 from scripts import parity
+from scripts.parity_comparisons import compare
+from scripts.parity_recording import KINDS, Recorded
 from tests import reference
+from tfbio.base import cli
 from tfbio.task_types import answers, question_answering
 from tfbio.task_types.multilabel import MultiLabel
 
@@ -18,16 +21,16 @@ FOLDER = Path(os.environ.get("TFBIO_RECORDING", reference.PARITY / "finetuning_t
 
 
 def above(name: str, **mistakes) -> set[str]:
-    """The quantities that differ by more than their limits."""
-    found = parity.compare(parity.Recorded(FOLDER, name, **mistakes))
-    return {difference.quantity for difference in found if not difference.is_small}
+    """Returns the quantities that differ by more than their limits."""
+    differences = compare(Recorded(FOLDER, name, **mistakes))
+    return {difference.quantity for difference in differences if not difference.is_small}
 
 
-@pytest.mark.parametrize("name", parity.KINDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_all_is_as_recorded(name):
-    found = parity.compare(parity.Recorded(FOLDER, name))
-    assert [difference for difference in found if not difference.is_small] == []
-    assert {difference.quantity.partition(" ")[0] for difference in found} == {
+    differences = compare(Recorded(FOLDER, name))
+    assert [difference for difference in differences if not difference.is_small] == []
+    assert {difference.quantity.partition(" ")[0] for difference in differences} == {
         "features",
         "logits",
         "predictions",
@@ -64,7 +67,7 @@ def test_all_is_as_recorded(name):
     ],
 )
 def test_mistakes_are_found(quantity, name, mistake):
-    assert any(found.startswith(quantity) for found in above(name, **mistake))
+    assert any(other.startswith(quantity) for other in above(name, **mistake))
 
 
 def test_mistakes_in_what_has_no_setting_are_found(monkeypatch):
@@ -81,7 +84,7 @@ def test_mistakes_in_what_has_no_setting_are_found(monkeypatch):
 
 def test_gradients_are_compared_in_float64():
     """Anything in float32 on the way would change a difference of two losses by percents."""
-    recorded = parity.Recorded(FOLDER, "pair")
+    recorded = Recorded(FOLDER, "pair")
     part = recorded.part(recorded.train, recorded.batch(0))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     with recorded.in_float64():
@@ -98,13 +101,13 @@ def test_gradients_are_compared_in_float64():
 
 
 def test_a_folder_that_is_no_recording_is_refused(tmp_path):
-    with pytest.raises(parity.cli.UserError, match="expected the folder of a recording"):
+    with pytest.raises(cli.UserError, match="expected the folder of a recording"):
         parity.find_kinds(tmp_path)
     (tmp_path / "config.json").write_text('{"kinds": {"qa": {}, "pair": {}}}')
     assert parity.find_kinds(tmp_path) == ["pair", "qa"]
     assert parity.find_kinds(tmp_path, ["qa"]) == ["qa"]
-    with pytest.raises(parity.cli.UsageError, match="--kind=poems: .*; it has qa, pair"):
+    with pytest.raises(cli.UsageError, match="--kind=poems: .*; it has qa, pair"):
         parity.find_kinds(tmp_path, ["poems"])
     (tmp_path / "config.json").write_text('{"kinds": {"poems": {}}}')
-    with pytest.raises(parity.cli.UserError, match="the kind 'poems'"):
+    with pytest.raises(cli.UserError, match="the kind 'poems'"):
         parity.find_kinds(tmp_path)

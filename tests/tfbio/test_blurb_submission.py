@@ -25,9 +25,10 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from data_prep.corpora import corpus_splits, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
+from tests.run_files import write_scores
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
-from tfbio.formats.task_examples import LabelledText, TaggedSentence
+from tfbio.formats.task_examples import LabelledText, TaggedSentence, TaskFileError
 from tfbio.reporting import results
 from tfbio.task_types import tasks, types
 
@@ -245,11 +246,10 @@ def write_run(folder, task, examples, of_seeds, dev):
         trial.mkdir(parents=True)
         task_type = types.TYPES[task.task_type]
         task_type.write_predictions(str(trial), "test", examples, predicted, task.entity_type)
-        trials.append({"seed": seed, "dev": {metric: dev[seed]}})
-        if task.task_type == "regression":
-            trials[-1]["test"] = task.score(examples, predicted)
-    scores = {"task": task.name, "metric": metric, "init": "work/SuperBERT", "trials": trials}
-    (folder / "scores.json").write_text(json.dumps(scores))
+        is_score = task.task_type == "regression"
+        test = dict(task.score(examples, predicted)) if is_score else {metric: 0.5}
+        trials.append({"seed": seed, "dev": {metric: dev[seed]}, "test": test})
+    write_scores(folder, trials, task=task.name, metric=metric, init="work/SuperBERT")
     return results.Run(str(folder), "SuperBERT", task.name, metric, [], [])
 
 
@@ -389,7 +389,7 @@ def test_runs_that_do_not_say_where_sentences_stand_are_refused(tmp_path, monkey
     with pytest.raises(blurb_submission.SubmissionError, match="2 sentences and .*tsv 1: fine"):
         blurb_submission.submission(run)
     places.unlink()
-    with pytest.raises(blurb_submission.SubmissionError, match="entities.jsonl cannot be read"):
+    with pytest.raises(TaskFileError, match="entities.jsonl cannot be read"):
         blurb_submission.submission(run)
 
 

@@ -14,7 +14,9 @@ import pytest
 import tensorflow as tf
 from matplotlib.figure import Figure
 
+from tests.run_files import write_scores, write_settings
 from tfbio import report
+from tfbio.formats.task_examples import LabelledText
 from tfbio.reporting import published, results, test_sets
 
 ROOT = Path(__file__).parents[2]
@@ -94,8 +96,7 @@ def write(tmp_path):
                 other: 1.0 if right else figure for other, figure in others.items()
             }
             trials.append({"seed": seed, "test": test})
-        scores = {"task": task, "metric": metric, "init": init, "trials": trials}
-        (path / "scores.json").write_text(json.dumps(scores))
+        write_scores(path, trials, task=task, metric=metric, init=init)
         return str(path)
 
     return folder
@@ -204,9 +205,7 @@ def own_data(write):
         path = Path(write("sentence_roles", name=name))
         scores = json.loads((path / "scores.json").read_text())
         (path / "scores.json").write_text(json.dumps(scores | {"task": "classification"}))
-        of_task = {"kind": "classification", "labels": []}
-        known = {"data_set": data_dir, "trained_on": of_task}
-        (path / "config.json").write_text(json.dumps(known | settings))
+        write_settings(path, data_set=data_dir, **settings)
         return str(path)
 
     return folder
@@ -240,7 +239,8 @@ def test_answers_in_spans_have_intervals_of_both_figures(tmp_path):
         trial = tmp_path / name / "trial_0"
         trial.mkdir(parents=True)
         lines = [
-            {"id": gold, "question": "?", "gold": [f"{gold} word"], "null_odds": 0.0}
+            {"id": gold, "question_id": "", "question": "?"}
+            | {"gold": [f"{gold} word"], "null_odds": 0.0}
             | {"predicted": [{"text": f"{text} word", "probability": 1.0}]}
             for gold, text in zip("bcde", found.translate(str.maketrans("abd", "bce")), strict=True)
         ]
@@ -248,9 +248,7 @@ def test_answers_in_spans_have_intervals_of_both_figures(tmp_path):
         (trial / "test_answers.jsonl").write_text(text)
         right = sum(line["gold"][0] == line["predicted"][0]["text"] for line in lines)
         test = {"f1": (right + (4 - right) / 2) / 4, "exact_match": right / 4}
-        scores = {"task": "squad_v2", "metric": "f1", "init": name}
-        scores["trials"] = [{"seed": 0, "test": test}]
-        (tmp_path / name / "scores.json").write_text(json.dumps(scores))
+        write_scores(tmp_path / name, [{"seed": 0, "test": test}], task="squad_v2", init=name)
     path = report.write_report(
         [str(tmp_path / "ours")], str(tmp_path / "report"), [str(tmp_path / "base")]
     )
@@ -352,10 +350,10 @@ def folds(tmp_path, monkeypatch):
             labels = ["1"] * 6 + ["0"] * 4
             texts = [f"@GENE$ {number} {i} @DISEASE$" for i in range(10)]
             examples = [
-                test_sets.LabelledText(str(i), text, label)
+                LabelledText(str(i), text, label)
                 for i, (text, label) in enumerate(zip(texts, labels, strict=True))
             ]
-            table[f"fold {number}"] = test_sets.describe(examples)
+            table[f"fold {number}"] = test_sets.describe(task, examples)
             if number not in numbers:
                 continue
             folder, trials = tmp_path / model / f"{task}_{number}", []
@@ -369,8 +367,7 @@ def folds(tmp_path, monkeypatch):
                 f1 = 2 * right(number, seed) / (right(number, seed) + 6)
                 dev = {"f1": number / 20}
                 trials.append({"seed": seed, "test": {"f1": f1}, "dev": dev})
-            scores = {"task": task, "metric": "f1", "init": model, "trials": trials}
-            (folder / "scores.json").write_text(json.dumps(scores))
+            write_scores(folder, trials, task=task, init=model)
         monkeypatch.setattr(test_sets, "published", lambda: {task: table})
         return f"{tmp_path}/{model}/{task}_*"
 

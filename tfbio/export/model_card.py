@@ -17,8 +17,10 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
 from tfbio.base import storage
+from tfbio.task_types import finetuning_files
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.task_types.finetuning_files import FinetuningSettings, TrialScores
+from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 
 # What a model of a class is for, in the hub's words.
 _PIPELINES = {
@@ -40,10 +42,10 @@ _COUNTS = {
 
 
 def can_be_of(source: str) -> bool:
-    """Whether a model was trained here: of one from elsewhere nothing is known."""
-    settings = checkpoints.read_settings(source)
+    """Returns True if a model was trained here: of one from elsewhere nothing is known."""
+    settings = checkpoint_settings.read_settings(source)
     if "trained_on" in settings:
-        return "data_sha256" in settings
+        return bool(settings["task"])
     return "vocab_sha256" in settings and _step(source) > 0
 
 
@@ -57,7 +59,6 @@ def write(folder: str | os.PathLike, source: str) -> None:
     """
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         (architecture,) = json.load(file)["architectures"]
-    settings = checkpoints.read_settings(source)
     pipeline = next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end))
     tags = ["tfbio", "biomedical"]
     header = ModelCardData(
@@ -65,25 +66,26 @@ def write(folder: str | os.PathLike, source: str) -> None:
         library_name="transformers",
         pipeline_tag=pipeline,
     )
-    if "trained_on" in settings:
-        scores, task = _read_json(source, "scores.json"), settings["task"]
-        name = f"{task}, seed {scores['seed']}"
-        header.tags, header.metrics = [*tags, task], list(scores["test"])
+    if fine_tuned.is_one(source):
+        settings, scores = fine_tuned.read_settings(source), finetuning_files.read_trial(source)
+        name = f"{settings.task}, seed {scores.seed}"
+        header.tags, header.metrics = [*tags, settings.task], list(scores.test)
         header.model_name = name
         header.eval_results = [
             EvalResult(
                 task_type=pipeline,
-                dataset_type=task,
-                dataset_name=task,
+                dataset_type=settings.task,
+                dataset_name=settings.task,
                 dataset_split="test",
                 metric_type=metric,
                 metric_name=metric,
                 metric_value=value,
             )
-            for metric, value in scores["test"].items()
+            for metric, value in scores.test.items()
         ]
         parts = _of_trial(source, settings, scores)
     else:
+        settings = checkpoint_settings.read_settings(source)
         header.tags = [*tags, settings["objective"]]
         name = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}.get(
             settings["objective"], settings["objective"]
@@ -103,12 +105,12 @@ def write(folder: str | os.PathLike, source: str) -> None:
 
 
 def _of_run(source: str, settings: dict) -> Iterator[str]:
-    """What is said of pretraining."""
-    config = checkpoints.pretraining_config(settings)
+    """Yields the lines on pretraining."""
+    config = checkpoint_settings.pretraining_config(settings)
     steps = _step(source)
     yield from ["", "## Pretraining", ""]
     yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
-    data, seen, first = settings.get("data", {}), 0, 0
+    data, seen, first = settings["data"], 0, 0
     for length, last in config.phases():
         here = max(0, min(steps, last) - first) * config.train_batch_size * length
         counts = data.get(str(length), {})
@@ -126,45 +128,49 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
                 ("what", "count"), [(_COUNTS[k], _number(v)) for k, v in known.items()]
             )
     yield from ["", f"The SHA-256 of the vocabulary is `{settings['vocab_sha256']}`."]
-    if settings.get("init_checkpoint"):
+    if settings["init_checkpoint"]:
         yield f"The weights at the start were those of `{_base(settings['init_checkpoint'])}`."
 
 
 def _step(source: str) -> int:
-    return int(checkpoints.newest_weights(source).rpartition("-")[2])
+    return int(checkpoint_files.newest_weights(source).rpartition("-")[2])
 
 
-def _of_trial(source: str, settings: dict, scores: dict) -> Iterator[str]:
-    """What is said of fine-tuning."""
+def _of_trial(source: str, settings: FinetuningSettings, scores: TrialScores) -> Iterator[str]:
+    """Yields the lines on fine-tuning."""
     config = fine_tuned.finetuning_config(settings)
-    start = _base(settings["init_checkpoint"])
+    start = _base(settings.init_checkpoint)
     yield from ["", "## Fine-tuning", ""]
-    if settings["from_scratch"]:
-        yield f"On `{settings['task']}`, from random weights in the shape of `{start}`."
+    if settings.from_scratch:
+        yield f"On `{settings.task}`, from random weights in the shape of `{start}`."
     else:
-        yield f"On `{settings['task']}`, from the encoder of `{start}`."
-    yield f"The weights are those after step {scores['step']:,}, of seed {scores['seed']}."
+        yield f"On `{settings.task}`, from the encoder of `{start}`."
+    yield f"The weights are those after step {scores.step:,}, of seed {scores.seed}."
     yield from _recipe(config)
     yield from ["", "## Data", ""]
-    rows = [(split, f"`{value}`") for split, value in settings["data_sha256"].items()]
+    rows = [(split, f"`{value}`") for split, value in settings.data_sha256.items()]
     yield from _table(("split", "SHA-256 of the file"), rows)
     yield from ["", "## Scores", ""]
     rows = [
-        (metric, f"{scores['dev'][metric]:.4f}", f"{value:.4f}")
-        for metric, value in scores["test"].items()
+        (metric, f"{scores.dev[metric]:.4f}", f"{value:.4f}")
+        for metric, value in scores.test.items()
     ]
-    yield from _table((f"of seed {scores['seed']}", "dev", "test"), rows)
-    run = _read_json(checkpoints.run_of(source), "scores.json")
-    if len(run.get("trials", ())) > 1:
+    yield from _table((f"of seed {scores.seed}", "dev", "test"), rows)
+    folder = checkpoint_files.run_of(source)
+    # A run that has not ended has trials, and no scores of its own yet.
+    if not storage.at(folder, finetuning_files.SCORES).is_file():
+        return
+    run = finetuning_files.read_scores(folder)
+    if len(run.trials) > 1:
         yield from [
             "",
-            f"Over {len(run['trials'])} seeds, {run['metric']} on test is {run['mean']:.4f} ± "
-            f"{run['std']:.4f} (mean, standard deviation), the median {run['median']:.4f}.",
+            f"Over {len(run.trials)} seeds, {run.metric} on test is {run.mean:.4f} ± "
+            f"{run.std:.4f} (mean, standard deviation), the median {run.median:.4f}.",
         ]
 
 
 def _recipe(config) -> Iterator[str]:
-    """The settings that are not the defaults of this version."""
+    """Yields a table of the settings that are not the defaults of this version."""
     rows = list(_differing(config, type(config)()))
     yield from ["", "## Recipe", ""]
     if config.comment:
@@ -178,7 +184,7 @@ def _recipe(config) -> Iterator[str]:
 
 
 def _differing(config, default, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Name, value and default of settings of what is learnt."""
+    """Yields name, value and default of each setting of learning that is not the default."""
     for field in dataclasses.fields(config):
         value, usual = getattr(config, field.name), getattr(default, field.name)
         if field.name in ("comment", "run") or value == usual:
@@ -212,10 +218,5 @@ def _number(value: int | float) -> str:
 
 
 def _base(path: str) -> str:
-    """The last part of a path: the others are of a machine, and not for others to read."""
+    """Returns the last part of a path: the others are of a machine, and not for readers."""
     return os.path.basename(path.rstrip("/"))
-
-
-def _read_json(folder: str, name: str) -> dict:
-    path = storage.at(folder, name)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

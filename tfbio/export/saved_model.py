@@ -60,7 +60,7 @@ from tfbio.task_types.serving.served_task import (
 from tfbio.text import tokenization, vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights, fine_tuned
 
 # Of the folder in which a server finds the model.
 VERSION = "1"
@@ -88,13 +88,13 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     tuned = fine_tuned.read(source) if fine_tuned.is_one(source) else None
     if tuned:
         source, settings, config = tuned.folder, tuned.settings, tuned.model.encoder.config
-        usual = settings["sequence_length"]
+        usual, lower_case = settings.sequence_length, settings.lower_case
     else:
-        settings = checkpoints.read_settings(source)
-        config = checkpoints.read_encoder_config(source)
+        lower_case = checkpoint_settings.read_settings(source)["lower_case"]
+        config = checkpoint_settings.read_encoder_config(source)
         usual = config.max_sequence_length
     # As an ordinary file, where there is only a tokenizer.json.
-    vocab_file = vocabularies.find_vocabulary(checkpoints.run_of(source))
+    vocab_file = vocabularies.find_vocabulary(checkpoint_files.run_of(source))
     vocab_file = vocabularies.copy_vocabulary(vocab_file, assets)
     length = max_sequence_length or usual
     if not 8 <= length <= config.max_sequence_length:
@@ -105,14 +105,14 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     folder = os.path.join(unfinished, VERSION)
-    tokenizer = graph_tokenization.load(vocab_file, settings["lower_case"])
+    tokenizer = graph_tokenization.load(vocab_file, lower_case)
     if tuned:
         served = _served(tuned, tokenizer, vocab_file, length)
         model, functions, compare = tuned.model, served.functions(), served.compare
     else:
-        encode = load_fast_tokenizer(vocab_file, settings["lower_case"])
+        encode = load_fast_tokenizer(vocab_file, lower_case)
         model = Encoder(config)
-        checkpoints.restore_encoder(source, model)
+        checkpoint_weights.restore_encoder(source, model)
         functions = _encoder_functions(model, tokenizer, encode, length)
 
         def compare(signature: Function) -> bool:
@@ -137,10 +137,10 @@ def _served(
     tuned: fine_tuned.FineTuned, tokenizer: tf.Module, vocab_file: Path, length: int
 ) -> ServedTask:
     """Returns the graph of a fine-tuned model."""
-    known, segments = tuned.settings["trained_on"], tuned.model.encoder.config.type_vocab_size
+    known, segments = tuned.settings.trained_on, tuned.model.encoder.config.type_vocab_size
     config = fine_tuned.finetuning_config(tuned.settings)
-    task_type = types.make(known["task_type"], known["labels"], config)
-    lower_case = tuned.settings["lower_case"]
+    task_type = types.make(known.task_type, known.labels, config)
+    lower_case = tuned.settings.lower_case
     return task_type.served(
         task_type,
         tuned.model,

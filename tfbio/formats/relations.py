@@ -77,6 +77,21 @@ def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
     return plain + text[last:], [(s1, e1), (s2, e2)]
 
 
+def with_dummies(text: str) -> str:
+    """Puts `@$` for each entity of a relation, whether dummies or markers tell where it is.
+
+    Args:
+      text: with dummies, with markers, or with neither, which stays as it is.
+    """
+    if not all(text.count(marker) == 1 for marker in MARKERS):
+        return DUMMY.sub("@$", text)
+    text, spans = without_markers(text)
+    (start, end), (second_start, second_end) = spans
+    if end > second_start:
+        return f"{text[:start]}@${text[max(end, second_end) :]}"
+    return f"{text[:start]}@${text[end:second_start]}@${text[second_end:]}"
+
+
 def are_marked(examples: Iterable[Example]) -> bool:
     """Whether a text has all markers, once each: a single [S1] may be a reference."""
     texts = (getattr(example, "text", "") for example in examples)

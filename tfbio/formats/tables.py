@@ -61,20 +61,23 @@ def read_table(
 
 
 def read_own_table(
-    path: str, kind: str, labels: Collection[str] | None = None
+    path: str,
+    wanted: Sequence[str] = ("text", "label"),
+    labels: Collection[str] | None = None,
 ) -> list[LabelledText]:
     """Reads a table of the user's own, as the beginning of this module describes it.
 
     Args:
       path: the file.
-      kind: "classification", "relation", "regression", "pair" or "multilabel".
+      wanted: the columns that it must have, in their order where no line names them: "text", "pair"
+        for a second text, and "label", "score" or "labels", as for `read_table`.
       labels: all labels; None for any.
 
     Raises:
       TaskFileError: the columns are not clear, or a line is not as they say.
     """
-    label = {"regression": "score", "multilabel": "labels"}.get(kind, "label")
-    wanted = ["text", "pair", "label"] if kind == "pair" else ["text", "label"]
+    label = wanted[-1]
+    wanted = [*wanted[:-1], "label"]
     held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
     first = read_lines(path)[0].split("\t")
     named = [held_by.get(name.strip().lower(), "") for name in first]

@@ -9,6 +9,8 @@ from tfbio.base.config import require, require_numbers, shown
 HIDDEN_ACTS = ("gelu", "gelu_new")
 # What of an `EncoderConfig` does not tell one model from another.
 TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+# The families of `transformers` whose encoders an `Encoder` can be.
+FAMILIES = ("bert", "electra", "roberta", "albert")
 # More weights than any encoder of BERT's kind has: one of its sizes is a mistake.
 MOST_WEIGHTS = 10 * 10**9
 

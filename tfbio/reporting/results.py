@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio.base import run_folders, storage
+from tfbio.base import run_folders
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import bootstraps, own_data, tasks
+from tfbio.task_types import bootstraps, finetuning_files, own_data, tasks
+from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.scores import Scores
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Run:
       examples: of the test set, with what is true; none if the predictions cannot be resampled.
       scores: of each seed, by the task's own function; none with no examples.
       data_set: of data of the user's own the path of their folder; else "".
-      data: of data of the user's own what tells their content; "" if that is not known.
+      data: of data of the user's own the hashes of their files, as text; else "".
       devs: for each seed the figures of the development set; none if one is not known.
       dev_set: which part of the development set that is, "200 of 11,268"; "" for all of it.
       match: how the test examples compare with the published ones.
@@ -256,74 +257,81 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
       name: of the model; by default the last folder of its `--init_checkpoint`.
 
     Raises:
-      ResultsError: there are no scores, or the predictions give others.
+      ResultsError: the predictions give other scores, or are of different data.
+      SchemaError: `scores.json` or `config.json` is missing, or is not as a run writes it.
       TaskFileError: predictions cannot be read.
     """
     folder = run_folders.chosen(str(folder))
-    path = Path(folder) / "scores.json"
-    try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-        task, metric, init = (scores[key] for key in ("task", "metric", "init"))
-        seeds, tests = zip(*((x["seed"], x["test"]) for x in scores["trials"]), strict=True)
-        for test in tests:
-            test[metric]
-        devs = [trial["dev"] for trial in scores["trials"] if "dev" in trial]
-        settings_file = path.with_name("config.json")
-        settings = json.loads(settings_file.read_text()) if settings_file.is_file() else {}
-        data = json.dumps(settings["data_sha256"]) if "data_sha256" in settings else ""
-        if task in own_data.OWN:
-            known = settings["trained_on"]
-            task_type, labels, data_set = known["task_type"], known["labels"], settings["data_set"]
-        used = scores.get("examples", {})
-        *_, drawn_of = used.get("test", [0])
-        dev_used, dev_of = used.get("dev", [0, 0])
-    except FileNotFoundError as error:
-        raise ResultsError(
-            f"there is no scores.json in {folder}: give the --output_dir of a finished "
-            "run_finetuning.py run."
-        ) from error
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ResultsError(
-            f"{path}, or config.json beside it, cannot be read ({storage.reason(error)}): give the "
-            "--output_dir of a finished run_finetuning.py run."
-        ) from error
-    run = Run(str(folder), name or _model_of(init), task, metric, list(tests), [])
-    run = dataclasses.replace(run, match=test_sets.compare(task, []))
-    if len(devs) == len(tests):
-        part = f"{dev_used:,} of {dev_of:,}" if dev_used < dev_of else ""
-        run = dataclasses.replace(run, devs=devs, dev_set=part)
+    scores = finetuning_files.read_scores(folder)
+    task, metric = scores.task, scores.metric
+    run = Run(
+        folder,
+        name or _model_of(scores.init),
+        task,
+        metric,
+        tests=[trial.test for trial in scores.trials],
+        examples=[],
+        devs=[trial.dev for trial in scores.trials],
+        dev_set=_dev_set(scores),
+        match=test_sets.compare(task, []),
+    )
     if task in own_data.OWN:
-        run = dataclasses.replace(run, data_set=data_set, data=data)
-        score = own_data.own_score(task, labels)
-    elif task in tasks.TASKS:
-        task_type, score = tasks.TASKS[task].task_type, tasks.TASKS[task].score
-    else:
-        return run
+        settings = finetuning_files.read_settings(folder)
+        known, data = settings.trained_on, json.dumps(settings.data_sha256)
+        run = dataclasses.replace(run, data_set=settings.data_set, data=data)
+        return _with_examples(run, known.task_type, own_data.own_score(task, known.labels), scores)
+    if task in tasks.TASKS:
+        return _with_examples(run, tasks.TASKS[task].task_type, tasks.TASKS[task].score, scores)
+    return run
+
+
+def _dev_set(scores: RunScores) -> str:
+    """Returns which part of the development set was used, "200 of 11,268"; "" for all of it."""
+    used, total = scores.examples["dev"]
+    return f"{used:,} of {total:,}" if used < total else ""
+
+
+def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) -> Run:
+    """Adds the test examples of a run and the scores of its predictions.
+
+    Args:
+      run: without these.
+      type_name: the name of the task type.
+      score: see `Task.score`.
+      scores: of the run.
+
+    Raises:
+      ResultsError: the predictions give other scores than `scores`, or are of different data.
+      TaskFileError: predictions cannot be read.
+    """
     # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[task_type]
-    files = [Path(folder, f"trial_{seed}", task_type.predictions_file("test")) for seed in seeds]
+    task_type = types.TYPES[type_name]
+    name = task_type.predictions_file("test")
+    files = [Path(run.folder, f"trial_{trial.seed}", name) for trial in scores.trials]
     contents = [task_type.read_predictions(str(file)) for file in files]
     examples = contents[0][0]
     for file, (others, _) in zip(files, contents, strict=True):
         if others != examples:
             raise ResultsError(f"{file} and {files[0]} are of different data: run the run again.")
-    own_scores = [score(examples, found) for _, found in contents]
-    for file, found, value in zip(files, own_scores, run.values(), strict=True):
+    own_scores = [score(examples, predicted) for _, predicted in contents]
+    for file, own, value in zip(files, own_scores, run.values(), strict=True):
         # A sum of rounded numbers depends on its order.
-        if not abs(found[metric] - value) < 1e-9:
+        if not abs(own[run.metric] - value) < 1e-9:
             raise ResultsError(
-                f"{file} gives the {metric} {found[metric]:.6f}, but {path} says {value:.6f}: they "
-                "are not of one run; run it again."
+                f"{file} gives the {run.metric} {own[run.metric]:.6f}, but "
+                f"{Path(run.folder, finetuning_files.SCORES)} says {value:.6f}: they are not of "
+                "one run; run it again."
             )
-    match = test_sets.compare(task, examples, drawn_of)
+    _, total = scores.examples["test"]
+    match = test_sets.compare(run.task, examples, total)
     return dataclasses.replace(
         run,
         examples=examples,
         scores=own_scores,
         match=match,
-        part_of=task if match.aside else "",
+        part_of=run.task if match.aside else "",
         trivial=_trivial(run, task_type, score, files[0], examples),
     )
 
@@ -366,14 +374,17 @@ def apart(runs: Sequence[Run]) -> list[Run]:
 
 
 def _set_of(run: Run) -> tuple[str, str]:
-    """Tells a run's data from other data; without their content by their folder."""
-    return run.task, run.data or run.data_set
+    """Returns what tells a run's data from other data: its task, and the hashes of its files."""
+    return run.task, run.data
 
 
 def _model_of(init: str) -> str:
-    """The name of the folder of a pretrained model, from which perhaps another run was trained."""
-    settings = Path(init).parent / "config.json"
-    if Path(init).name.startswith("trial_") and settings.is_file():
-        before = json.loads(settings.read_text(encoding="utf-8"))["init_checkpoint"]
-        return _model_of(before)
+    """Returns the name of the folder of a pretrained model.
+
+    Args:
+      init: the folder, or a trial of a run, whose own `--init_checkpoint` counts then.
+    """
+    run = Path(init).parent
+    if Path(init).name.startswith("trial_") and Path(run, finetuning_files.CONFIG).is_file():
+        return _model_of(finetuning_files.read_settings(run).init_checkpoint)
     return Path(init).name

@@ -19,16 +19,15 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from absl import flags
 
 from tfbio.base import cli, storage
-from tfbio.formats import relations
 from tfbio.formats.splits import find_split
-from tfbio.formats.task_examples import Example, LabelledText, TaggedSentence
+from tfbio.formats.task_examples import Example
 from tfbio.task_types import tag_schemes, tasks
 
 TABLE = Path(__file__).with_suffix(".json")
@@ -79,9 +78,18 @@ class Match(NamedTuple):
     unverified: str = ""
 
 
-def describe(examples: Sequence[Example]) -> TestSet:
-    """Returns the number of the examples and the hashes of their content."""
-    pairs = [_content(example) for example in examples]
+def describe(task: str, examples: Sequence[Example]) -> TestSet:
+    """Counts the examples of a task, and hashes their content.
+
+    Args:
+      task: one of `tasks.TASKS`.
+      examples: see `compare`.
+    """
+    # Imported late: it imports TensorFlow, which takes seconds.
+    from tfbio.task_types import types
+
+    task_type = types.TYPES[tasks.TASKS[task].task_type]
+    pairs = [task_type.content(example) for example in examples]
     labelled = sorted(_hash(pair) for pair in pairs)
     texts = sorted(_hash(text) for text, _ in pairs)
     sample = sorted({digest[:DIGITS] for digest in labelled})[:SAMPLE]
@@ -108,13 +116,28 @@ def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
         return Match(unverified="the run has kept no test examples")
     if known is None:
         return _by_count(task, examples, of)
-    own = describe(examples)
+    own = describe(task, examples)
+    match = _the_same(task, own, known) or _related(own, known)
+    if match is not None:
+        return match
+    if any(one.examples == of and _is_part(own, one) is None for one in known.values()):
+        return Match(aside=f"{own.examples:,} of {of:,} test examples")
+    return Match(aside=f"{own.examples:,} {_not_published(own, known)}")
+
+
+def _the_same(task: str, own: TestSet, known: Mapping[str, TestSet]) -> Match | None:
+    """Returns the match with the published test set, or the fold, that has the same content."""
     for name, other in known.items():
         if own.content == other.content:
             fold = int(name.rpartition(" ")[2]) if name else 0
             # BLURB takes the first of GAD's.
             first = (task, fold) == ("gad", 1)
             return Match(fold, "" if first or not fold else f"fold {fold} of {len(known)}")
+    return None
+
+
+def _related(own: TestSet, known: Mapping[str, TestSet]) -> Match | None:
+    """Returns the match with a test set of the same texts, or of which `own` is a part."""
     for name, other in known.items():
         fold = f" of {name}" if name else ""
         if own.texts == other.texts:
@@ -122,15 +145,16 @@ def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
         if own.examples < other.examples and _is_part(own, other):
             numbers = f"{own.examples:,} of {other.examples:,}"
             return Match(aside=f"{numbers} test examples{fold}")
-    if any(one.examples == of and _is_part(own, one) is None for one in known.values()):
-        return Match(aside=f"{own.examples:,} of {of:,} test examples")
+    return None
+
+
+def _not_published(own: TestSet, known: Mapping[str, TestSet]) -> str:
+    """Says that no published test set has these examples, for the end of a message."""
     if len(known) > 1:
-        those = f"test examples, none of the {len(known)} published folds"
-    elif own.examples == known[""].examples:
-        those = "test examples, not the published ones"
-    else:
-        those = f"test examples, not the published {known[''].examples:,}"
-    return Match(aside=f"{own.examples:,} {those}")
+        return f"test examples, none of the {len(known)} published folds"
+    if own.examples == known[""].examples:
+        return "test examples, not the published ones"
+    return f"test examples, not the published {known[''].examples:,}"
 
 
 def published() -> dict[str, dict[str, TestSet]]:
@@ -172,30 +196,6 @@ def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
     return Match(aside=f"{count:,} {unit}, not the published {expected:,}")
 
 
-def _content(example: Example) -> tuple[list[str], list[str]]:
-    """The texts of an example and its labels, in one form."""
-    if isinstance(example, TaggedSentence):
-        return list(example.words), list(example.tags)
-    if isinstance(example, LabelledText):
-        texts = [" ".join(_plain(text).split()) for text in (example.text, example.pair)]
-        label = example.label
-        if isinstance(label, float):
-            return texts, [f"{label:g}"]
-        return texts, [label] if isinstance(label, str) else sorted(label)
-    return [example.question], sorted(example.answers)
-
-
-def _plain(text: str) -> str:
-    """Puts @$ for the entities of a relation, whether they are dummies or between markers."""
-    if all(text.count(marker) == 1 for marker in relations.MARKERS):
-        text, spans = relations.without_markers(text)
-        (start, end), (second_start, second_end) = spans
-        if end > second_start:
-            return f"{text[:start]}@${text[max(end, second_end) :]}"
-        return f"{text[:start]}@${text[end:second_start]}@${text[second_end:]}"
-    return relations.DUMMY.sub("@$", text)
-
-
 def _hash(content: Sequence) -> str:
     text = json.dumps(content, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -220,7 +220,7 @@ def write_table(sets: Sequence[str], output: str) -> None:
                 "TASK is one that --task of run_finetuning.py takes."
             )
         task, fold, folder = found.groups()
-        one = describe(tasks.TASKS[task].read(find_split(folder, "test")))
+        one = describe(task, tasks.TASKS[task].read(find_split(folder, "test")))
         row = one._replace(sample=" ".join(one.sample))._asdict()
         table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
     storage.write_text(Path(output), json.dumps(table, indent=1) + "\n")

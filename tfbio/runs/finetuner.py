@@ -22,7 +22,7 @@ from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution, optimization
 from tfbio.training.gradients import Gradient, differentiate
 from tfbio.training.trainer import Figures
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 # The second number of the seed of dropout. `trial` has two more, so that no two purposes share a
 # stream of random numbers.
@@ -118,12 +118,12 @@ class Finetuner(Inference):
             variable.assign(value.numpy())
         if init_checkpoint:
             encoder, head = self.model.encoder, self.model.head if with_head else None
-            before = checkpoints.read_encoder_config(init_checkpoint).vocab_size
+            before = checkpoint_settings.read_encoder_config(init_checkpoint).vocab_size
             # More, where markers have none; those stay random.
             new_tokens = max(0, encoder.config.vocab_size - before)
-            checkpoints.restore_encoder(init_checkpoint, encoder, head, new_tokens)
+            checkpoint_weights.restore_encoder(init_checkpoint, encoder, head, new_tokens)
             if self.config.text_head == "tanh":
-                checkpoints.restore_pooler(init_checkpoint, self.model.pooler)
+                checkpoint_weights.restore_pooler(init_checkpoint, self.model.pooler)
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))
 

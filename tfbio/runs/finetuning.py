@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import json
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.planning import finetuning_cost
@@ -25,13 +24,14 @@ from tfbio.runs import finetuning_data
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_checks import check
 from tfbio.runs.trial import StoppedError, Trial, checkpoints_dir, trial_dir
-from tfbio.task_types import packing, types
+from tfbio.task_types import finetuning_files, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import FinetuningSettings, RunScores
 from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.preemption import Preemption
-from tfbio.weights import checkpoints, hugging_face, weight_files
+from tfbio.weights import checkpoint_files, checkpoint_settings, weight_files
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
 NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "data_set")
@@ -99,11 +99,7 @@ def finetune(run: Run) -> dict[str, Any]:
       run: what to do.
 
     Returns:
-      What `scores.json` holds: task, metric, init, examples (of dev and test, how many were used of
-      how many there are), trials, and mean, standard deviation (None for a single trial) and median
-      of the metric on the test set over the trials. A trial has its seed,
-      the step whose weights it kept, the scores on dev at each evaluation, and those of the weights
-      kept on dev and test.
+      The content of `scores.json`: see `RunScores`, and of each trial `TrialScores`.
 
     Raises:
       DivergedError: a loss is no longer a number.
@@ -183,10 +179,10 @@ class _Start:
     def __init__(self, run: Run, examples: dict[str, list[Example]]):
         folder, config = run.init_checkpoint, run.config
         self.task_type = types.make(run.task.task_type, run.task.labels, config)
-        self.pretrained = checkpoints.read_settings(folder)
-        self.vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(folder))
+        self.pretrained = checkpoint_settings.read_settings(folder)
+        self.vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(folder))
         self.trained_on = finetuning_data.describe_task(run.task, examples["train"])
-        shape = checkpoints.read_encoder_config(folder, not run.from_scratch)
+        shape = checkpoint_settings.read_encoder_config(folder, not run.from_scratch)
         self.tokenizer = finetuning_data.load_tokenizer(
             self.vocabulary, shape, self.pretrained["lower_case"], config, self.trained_on
         )
@@ -202,53 +198,54 @@ def _sha256_of_files(run: Run) -> dict[str, str]:
     return {split: storage.sha256_of(path) for split, path in files.items()}
 
 
-def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> dict[str, Any]:
+def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> FinetuningSettings:
     """Returns the content of `config.json`."""
-    return {
-        **dataclasses.asdict(run.config),
-        "task": run.task.name,
-        "data_set": os.path.abspath(run.data_dir),
-        "data_sha256": data_sha256,
-        "init_checkpoint": run.init_checkpoint,
-        "from_scratch": run.from_scratch,
-        "weights_sha256": "" if run.from_scratch else _weights_sha256(run.init_checkpoint),
-        "encoder": dataclasses.asdict(start.encoder_config),
-        "lower_case": start.pretrained["lower_case"],
-        "family": checkpoints.family_of(start.pretrained),
-        "vocab_sha256": vocabularies.sha256_of(start.vocabulary),
-        "trained_on": start.trained_on,
-    }
+    return schema.extended(
+        FinetuningSettings,
+        run.config,
+        task=run.task.name,
+        data_set=os.path.abspath(run.data_dir),
+        data_sha256=data_sha256,
+        init_checkpoint=run.init_checkpoint,
+        from_scratch=run.from_scratch,
+        weights_sha256="" if run.from_scratch else _weights_sha256(run.init_checkpoint),
+        encoder=start.encoder_config,
+        lower_case=start.pretrained["lower_case"],
+        family=checkpoint_settings.family_of(start.pretrained),
+        vocab_sha256=vocabularies.sha256_of(start.vocabulary),
+        trained_on=start.trained_on,
+    )
 
 
 def _weights_sha256(folder: str) -> str:
-    """Returns a hash that tells one checkpoint from another: of its index, with every tensor's."""
-    if checkpoints.reader_of(folder) is hugging_face:
+    """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
+    if checkpoint_files.source_of(folder) is checkpoint_files.Source.HUGGING_FACE:
         return weight_files.sha256_of(folder)
-    return storage.sha256_of(f"{checkpoints.newest_weights(folder)}.index")
+    return storage.sha256_of(f"{checkpoint_files.newest_weights(folder)}.index")
 
 
 def _prepare_output_dir(
-    run: Run, settings: dict[str, Any], vocabulary: str | os.PathLike
+    run: Run, settings: FinetuningSettings, vocabulary: str | os.PathLike
 ) -> list[int]:
     """Writes `config.json` and the vocabulary, unless the folder holds trials of other settings.
 
     Returns:
       The seeds of the trials that are missing.
     """
-    path = os.path.join(run.output_dir, "config.json")
+    path = os.path.join(run.output_dir, finetuning_files.CONFIG)
     if os.path.exists(path):
-        differing = _differing(path, settings)
-        if differing and not run.overwrite:
-            name, before = differing
+        difference = _difference(_settings_before(path), settings)
+        if difference and not run.overwrite:
             raise UserError(
-                f"{run.output_dir} holds a run with {name} = {before}, now it is "
-                f"{settings[name]}: give another --output_dir, or --overwrite to replace it."
+                f"{run.output_dir} holds a run with {difference}: give another --output_dir, or "
+                "--overwrite to replace it."
             )
-        if differing and run.is_chief:
+        if difference and run.is_chief:
             _remove_trials(run.output_dir)
+    distribution.wait_for_all(run.strategy)  # all have read what was there
     if run.is_chief:
         os.makedirs(run.output_dir, exist_ok=True)
-        storage.write_text(path, json.dumps(settings, indent=2) + "\n")
+        schema.write(path, settings)
         vocabularies.copy_vocabulary(vocabulary, run.output_dir)
         for seed in filter(run.is_complete, run.seeds):
             # Of a process that was killed as it ended the trial.
@@ -257,34 +254,30 @@ def _prepare_output_dir(
     return [seed for seed in run.seeds if not run.is_complete(seed)]
 
 
-def _differing(path: str, settings: dict[str, Any]) -> tuple[str, Any] | None:
-    """Returns a setting that a run had otherwise, and its value then; None if there is none.
+def _settings_before(path: str) -> FinetuningSettings:
+    """Reads the `config.json` in an output folder, which must be of a run of fine-tuning."""
+    remedy = "give another --output_dir"
+    content = schema.read_object(path, remedy)
+    if not content.get("task"):
+        folder = os.path.dirname(path)
+        raise UserError(f"{folder} holds another model, and no run of run_finetuning.py: {remedy}.")
+    return schema.parse(FinetuningSettings, content, path, remedy)
 
-    Args:
-      path: of its `config.json`.
-      settings: what they are now.
 
-    Raises:
-      UserError: the folder holds another model.
-    """
-    with open(path, encoding="utf-8") as file:
-        before = json.load(file)
-    if "task" not in before:
-        raise UserError(
-            f"{os.path.dirname(path)} holds another model, and no run of run_finetuning.py: give "
-            "another --output_dir."
-        )
-    for name, value in settings.items():
-        if name not in NOT_IN_A_TRIAL and before.get(name) != value:
-            return name, before.get(name)
-    return None
+def _difference(before: FinetuningSettings, settings: FinetuningSettings) -> str:
+    """Names the first setting that makes other trials, with both values; "" if there is none."""
+    old, new = dataclasses.asdict(before), dataclasses.asdict(settings)
+    for name, value in new.items():
+        if name not in NOT_IN_A_TRIAL and old[name] != value:
+            return f"{name} = {old[name]}, now it is {value}"
+    return ""
 
 
 def _remove_trials(output_dir: str) -> None:
     """Removes what a run with other settings left."""
     # The scores first: nothing may sum up trials that are no longer there.
     vocabulary = (*vocabularies.NAMES, "merges.txt")
-    for pattern in ("scores.json", "trial_*", "logs", *vocabulary):
+    for pattern in (finetuning_files.SCORES, "trial_*", "logs", *vocabulary):
         for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
             shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
 
@@ -309,7 +302,11 @@ def _run_trials(
     distribution.optimize_for(config.run.optimize_for, run.strategy)
     hashes = tuple(data_sha256.values())
     features, trained = finetuning_data.encode(task, run.data_dir, hashes, start.tokenizer, config)
-    _say_how_long(run, features, examples, start.task_type.of_tokens)
+    count = sum(map(len, examples.values()))
+    if said := start.task_type.describe_lengths(
+        [*features.values()], count, config.sequence_length
+    ):
+        run.say(said)
     finetuner = Finetuner(
         config,
         start.encoder_config,
@@ -356,50 +353,33 @@ def _what_is_complete(run: Run) -> str:
     )
 
 
-def _say_how_long(
-    run: Run,
-    features: dict[str, packing.Features],
-    examples: dict[str, list[Example]],
-    of_tokens: bool,
-) -> None:
-    """Prints how many examples are windowed, or cut."""
-    count, length = sum(map(len, examples.values())), run.config.sequence_length
-    full = sum(int((own.lengths == length).sum()) for own in features.values())
-    windows = sum(len(own.input_ids) for own in features.values())
-    if windows > count:
-        run.say(f"{count} texts are seen in {windows} windows of at most {length} tokens.")
-    elif full and not of_tokens:
-        run.say(f"{full} of {count} texts fill sequence_length = {length}: the longer are cut.")
-
-
 # --- Scores --------------------------------------------------------------------------------------
 
 
 def _sum_up(run: Run, used: dict[str, list[int]]) -> dict[str, Any]:
     """Writes `scores.json` from the trials', and prints the mean if told to."""
-    trials = []
-    for seed in run.seeds:
-        with open(os.path.join(trial_dir(run.output_dir, seed), "scores.json")) as file:
-            trials.append(json.load(file))
-    metric = next(iter(trials[0]["test"]))
-    values = [trial["test"][metric] for trial in trials]
-    scores = {
-        "task": run.task.name,
-        "metric": metric,
-        "init": "random weights" if run.from_scratch else run.init_checkpoint,
-        "examples": used,
-        "trials": trials,
-        "mean": statistics.fmean(values),
+    folders = [trial_dir(run.output_dir, seed) for seed in run.seeds]
+    trials = [finetuning_files.read_trial(folder) for folder in folders]
+    metric = next(iter(trials[0].test))
+    values = [trial.test[metric] for trial in trials]
+    scores = RunScores(
+        task=run.task.name,
+        metric=metric,
+        init="random weights" if run.from_scratch else run.init_checkpoint,
+        examples=used,
+        trials=trials,
+        mean=statistics.fmean(values),
         # Of the sample (n - 1); a single trial has none.
-        "std": statistics.stdev(values) if len(values) > 1 else None,
-        "median": statistics.median(values),
-    }
+        std=statistics.stdev(values) if len(values) > 1 else None,
+        median=statistics.median(values),
+    )
+    summary = dataclasses.asdict(scores)
     if run.is_chief:
-        path = os.path.join(run.output_dir, "scores.json")
-        storage.write_text(path, json.dumps(scores, indent=2) + "\n")
+        path = os.path.join(run.output_dir, finetuning_files.SCORES)
+        schema.write(path, scores)
         if run.show_test:
-            run.say(f"{run.task.name}: {describe_test(scores)}; see {path}")
-    return scores
+            run.say(f"{run.task.name}: {describe_test(summary)}; see {path}")
+    return summary
 
 
 def describe_test(scores: dict[str, Any]) -> str:

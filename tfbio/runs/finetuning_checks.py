@@ -10,7 +10,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import has_fixed_shapes
 from tfbio.text import tokenization
-from tfbio.weights import checkpoints
+from tfbio.weights.checkpoint_files import CheckpointError
 
 
 def check(
@@ -34,7 +34,7 @@ def check(
     """
     check_settings(config, encoder_config, folder, strategy)
     if tokenizer.vocab_size > encoder_config.vocab_size:
-        raise checkpoints.CheckpointError(
+        raise CheckpointError(
             f"the vocabulary of {folder} has {tokenizer.vocab_size} tokens, but the encoder was "
             f"made for {encoder_config.vocab_size}: it is not the one it was trained with."
         )

@@ -6,7 +6,6 @@ import functools
 import math
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types import packing, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.task import Task
 from tfbio.text import tokenization, vocabularies
 
@@ -58,7 +58,7 @@ def load_tokenizer(
     encoder_config: EncoderConfig,
     lower_case: bool,
     config: FinetuningConfig,
-    trained_on: dict[str, Any],
+    trained_on: TrainedOn,
 ) -> tokenization.Tokenizer:
     """Loads the tokenizer of an encoder, with the markers of relations if the task has them.
 
@@ -69,7 +69,7 @@ def load_tokenizer(
       config: all settings.
       trained_on: what a run keeps of its task, see `describe_task`.
     """
-    markers = relations.MARKERS if config.entity_markers and trained_on["markers"] else ()
+    markers = relations.MARKERS if config.entity_markers and trained_on.markers else ()
     sha256 = vocabularies.sha256_of(vocabulary)
     return _tokenizer(vocabulary, sha256, lower_case, markers, encoder_config.type_vocab_size)
 
@@ -178,7 +178,7 @@ def training_order(
     return np.concatenate(epochs)[:needed]
 
 
-def describe_task(task: Task, examples: list[Example]) -> dict[str, Any]:
+def describe_task(task: Task, examples: list[Example]) -> TrainedOn:
     """Returns what `predict` must know of a task, whose data may not be at hand then.
 
     Args:
@@ -186,9 +186,5 @@ def describe_task(task: Task, examples: list[Example]) -> dict[str, Any]:
       examples: of its training set.
     """
     task_type = types.TYPES[task.task_type]
-    known = {
-        "task_type": task.task_type,
-        "labels": list(task.labels),
-        "new_text": task_type.new_text,
-    }
-    return {**known, **task_type.learnt_from(examples, task.entity_type)}
+    learnt = task_type.learnt_from(examples, task.entity_type)
+    return TrainedOn(task.task_type, list(task.labels), task_type.new_text, **learnt)

@@ -20,6 +20,7 @@ from tfbio.formats.tables import read_unlabelled_table
 from tfbio.formats.task_examples import LabelledText
 from tfbio.formats.text_files import STDIN
 from tfbio.runs import prediction_inputs
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.predictions import listed
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Found(NamedTuple):
     total: int
 
 
-def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
     """Reads all inputs, in the form that the model takes.
 
     Args:
@@ -53,14 +54,14 @@ def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
     Raises:
       UserError: an input cannot be read, or does not go with the model or the output.
     """
-    return FORMS[known["new_text"]].read(known, inputs, output, form)
+    return FORMS[known.new_text].read(known, inputs, output, form)
 
 
 class Documents:
     """Documents, in which entities are found."""
 
     @staticmethod
-    def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
         files = prediction_inputs.find_files(inputs)
         _check_inputs_stay(files, output, form)
         left_out: list[str] = []
@@ -81,9 +82,9 @@ class Texts:
     """Texts, and pairs of texts, in tables; each gets a label, a score or labels."""
 
     @staticmethod
-    def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
         _check_is_json(form)
-        files, texts = _read_tables(inputs, known["pairs"])
+        files, texts = _read_tables(inputs, known.pairs)
         _check_inputs_stay(files, output, form)
         return Found(files, texts, len(texts))
 
@@ -103,7 +104,7 @@ class Questions:
     """Questions on contexts, in SQuAD's form; each gets an answer or none."""
 
     @staticmethod
-    def read(known: dict, inputs: Sequence[str], output: str, form: str) -> Found:
+    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
         _check_is_json(form)
         files = prediction_inputs.find_files(inputs, (".json",))
         questions = [question for path in files for question in task_files.read_squad(path)]

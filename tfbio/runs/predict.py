@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from tfbio.base import run_folders, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.runs import new_text
+from tfbio.task_types import finetuning_files
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.text import hugging_face_tokenizer
 
 if TYPE_CHECKING:
@@ -75,11 +77,11 @@ def _predict(
 
     trial = fine_tuned.find_trial(model)
     settings = fine_tuned.read_settings(trial)
-    known = settings["trained_on"]
+    known = settings.trained_on
     found = found or new_text.read(known, inputs, output, form)
     strategy = strategy() if callable(strategy) else strategy
     predictor = Predictor(trial, settings, strategy, overrides)
-    new_text.FORMS[known["new_text"]].write(predictor, found, output, form)
+    new_text.FORMS[known.new_text].write(predictor, found, output, form)
     print(f"{len(found.files)} file(s) read; see {output}", flush=True)
 
 
@@ -96,8 +98,14 @@ def _check_output(output: str, form: str, overwrite: bool) -> None:
         raise UserError(f"--output: the folder of {output} does not exist.")
 
 
-def _trained_on(model: str) -> dict:
-    """What of a model's `trained_on` its `config.json` tells; nothing where that is not clear.
+def _trained_on(model: str) -> TrainedOn | None:
+    """Reads what a model was trained on, without importing TensorFlow.
+
+    Args:
+      model: see `predict`.
+
+    Returns:
+      Of Hugging Face's model `new_text` alone; None if only `fine_tuned.find_trial` can tell.
 
     Raises:
       UserError: there is no such folder, or a `config.json` cannot be read.
@@ -109,13 +117,12 @@ def _trained_on(model: str) -> dict:
             "finished run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging "
             "Face's."
         )
-    own = storage.read_json(storage.at(folder, "config.json"))
-    if "model_type" in own:
+    if "model_type" in storage.read_json(storage.at(folder, finetuning_files.CONFIG)):
         forms = {"Token": "documents", "QuestionAnswering": "questions", "Sequence": "texts"}
         architecture = hugging_face_tokenizer.read_architecture(folder)
         head = re.search(r"For(Token|QuestionAnswering|Sequence)", architecture)
-        return {"new_text": forms[head[1]], "pairs": None} if head else {}
-    of_trial = storage.at(os.path.dirname(folder), "config.json")
-    settings = own or storage.read_json(of_trial)
-    known = settings.get("trained_on")
-    return known if isinstance(known, dict) and known.get("new_text") in new_text.FORMS else {}
+        return TrainedOn("", [], forms[head[1]]) if head else None
+    for run in (folder, os.path.dirname(folder)):
+        if os.path.isfile(os.path.join(run, finetuning_files.CONFIG)):
+            return finetuning_files.read_settings(run).trained_on
+    return None

@@ -17,12 +17,13 @@ from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.runs import finetuning_checks, finetuning_data
 from tfbio.task_types import answers, types, words
+from tfbio.task_types.finetuning_files import FinetuningSettings
 from tfbio.task_types.inference import Inference
 from tfbio.task_types.packing import Features
 from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.progress import Count
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 from tfbio.weights.fine_tuned import finetuning_config, restore
 
 # Characters of the texts that are in memory at once; 1,000 of PubMed's abstracts have so many.
@@ -45,21 +46,21 @@ class Predictor:
     def __init__(
         self,
         trial: str,
-        settings: dict,
+        settings: FinetuningSettings,
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
     ):
-        encoder = checkpoints.read_encoder_config(trial)
+        encoder = checkpoint_settings.read_encoder_config(trial)
         self.config = finetuning_config(settings, overrides)
-        self.known = settings["trained_on"]
+        self.known = settings.trained_on
         # A model from elsewhere with tags without a type says no more.
-        self.entity_type = self.known.get("entity_type") or "Entity"
+        self.entity_type = self.known.entity_type or "Entity"
         self.calibration = fine_tuned.read_calibration(trial)
-        vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(trial))
+        vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(trial))
         self.tokenizer = finetuning_data.load_tokenizer(
-            vocabulary, encoder, settings["lower_case"], self.config, self.known
+            vocabulary, encoder, settings.lower_case, self.config, self.known
         )
-        self.task_type = types.make(self.known["task_type"], self.known["labels"], self.config)
+        self.task_type = types.make(self.known.task_type, self.known.labels, self.config)
         finetuning_checks.check(self.config, encoder, self.tokenizer, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
@@ -80,7 +81,7 @@ class Predictor:
         with Count("prediction", total, "documents") as count:
             for batch in _batches(documents, lambda document: len(document.text)):
                 before, numbers, sentences, places = count.done, [], [], []
-                for number, sentence, own in words_of(batch, splitter, self.known["words"]):
+                for number, sentence, own in words_of(batch, splitter, self.known.words):
                     numbers.append(number)
                     sentences.append(sentence)
                     places.append(own)
@@ -131,7 +132,7 @@ class Predictor:
             return []
         features = self.task_type.features(sentences, self.tokenizer, self.config.sequence_length)
         done = _share_of(features, count, documents)
-        outputs = self.inference.predict(features, self.task_type.has_probabilities, done)
+        outputs = self.inference.predict(features, with_probabilities=True, done=done)
         return self.task_type.entities(outputs, features, sentences, places, self.entity_type)
 
     def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:

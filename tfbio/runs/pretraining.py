@@ -15,12 +15,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.base.example_records import LABELLED_OBJECTIVES
 from tfbio.base.manifests import Manifest, verify
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.runs import pretraining_data
 from tfbio.runs.progress import Progress
 from tfbio.text import vocabularies
@@ -31,7 +32,7 @@ from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
 from tfbio.training.summaries import Summaries
 from tfbio.training.trainer import Figures, Trainer
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights
 
 # For each sequence length the folder of its examples, and its manifest.
 Data = dict[int, tuple[str, Manifest]]
@@ -74,7 +75,7 @@ def pretrain(
     data = find_data(config, example_folders)
     # Of several workers, one alone writes and prints.
     is_chief = strategy.extended.should_checkpoint
-    newest = checkpoints.find_newest(model_dir, repair=is_chief)
+    newest = checkpoint_files.find_newest(model_dir, repair=is_chief)
     settings = _settings(config, data, init_checkpoint)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
@@ -197,7 +198,7 @@ def _check_division(config: PretrainingConfig, replicas: int) -> None:
 def _check_start(settings: dict, data: Data, init_checkpoint: str) -> None:
     """Reads all examples once, and the settings of the checkpoint that a new run starts with."""
     if init_checkpoint:
-        checkpoints.require_same_model(init_checkpoint, settings)
+        checkpoint_settings.require_same_model(init_checkpoint, settings)
     for folder, manifest in data.values():
         # All bytes, once. Of a run that goes on, sizes were looked at by `find_data`.
         verify(folder, manifest, full=True)
@@ -216,7 +217,7 @@ def _initialize(pretrainer: Pretrainer, counts: np.ndarray, init_checkpoint: str
             pretrainer.model.set_frequency_biases(counts)
     # After them, for a discriminator without a generator gets a new one that may have them.
     if init_checkpoint:
-        checkpoints.restore_model(init_checkpoint, pretrainer.model)
+        checkpoint_weights.restore_model(init_checkpoint, pretrainer.model)
 
 
 def _frequencies_loss(counts: np.ndarray) -> float:
@@ -359,22 +360,23 @@ def _save_batch(
 
 
 def _settings(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
-    """What `config.json` says of a run."""
+    """Returns the content of the run's `config.json`, see `PretrainingSettings`."""
     _, manifest = next(iter(data.values()))
-    return {
-        **dataclasses.asdict(config),
-        "lower_case": manifest.settings["lower_case"],
-        "vocab_sha256": manifest.settings["vocab_sha256"],
-        "init_checkpoint": init_checkpoint or None,
-        # For the model card.
-        "data": {
+    settings = schema.extended(
+        PretrainingSettings,
+        config,
+        lower_case=manifest.settings["lower_case"],
+        vocab_sha256=manifest.settings["vocab_sha256"],
+        init_checkpoint=init_checkpoint or None,
+        data={
             str(length): {
                 "documents_sha256": own.settings.get("documents_sha256"),
                 **own.counts,
             }
             for length, (_, own) in data.items()
         },
-    }
+    )
+    return dataclasses.asdict(settings)
 
 
 def _prepare_model_dir(
@@ -391,7 +393,7 @@ def _prepare_model_dir(
     """
     path = os.path.join(model_dir, "config.json")
     # A start that failed before its first checkpoint binds nobody to its settings.
-    before = checkpoints.read_settings(model_dir) if storage.at(path).exists() else {}
+    before = checkpoint_settings.read_settings(model_dir) if storage.at(path).exists() else {}
     if "task" in before:
         raise UserError(
             f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
@@ -401,7 +403,7 @@ def _prepare_model_dir(
     folder, manifest = next(iter(data.values()))
     found = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
     if is_chief:
-        checkpoints.remove_half_written(model_dir)
+        checkpoint_files.remove_half_written(model_dir)
         storage.at(model_dir).mkdir(parents=True, exist_ok=True)
         vocabularies.copy_vocabulary(found, model_dir)
         storage.write_text(path, json.dumps(settings, indent=2) + "\n")
@@ -411,11 +413,11 @@ def _prepare_model_dir(
 def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:
     """Refuses to continue a run with settings that it did not begin with."""
     differing = {}
-    # What only changes the speed may change when a run is continued. A checkpoint that was
-    # converted from elsewhere knows no data.
-    for name in settings.keys() - {"comment", "run", "data"}:
-        if settings[name] != before.get(name):
-            differing[name] = before.get(name)
+    # A run that goes on may have other settings of speed. A checkpoint that was converted from
+    # elsewhere knows its family, and no data.
+    for name in settings.keys() - {"comment", "run", "data", "family"}:
+        if settings[name] != before[name]:
+            differing[name] = before[name]
     if differing.keys() == {"num_train_steps"}:
         had, wanted = differing["num_train_steps"], settings["num_train_steps"]
         if wanted > had:

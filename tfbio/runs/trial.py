@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 import time
-from typing import Any
 
 import tensorflow as tf
 import tqdm
 
-from tfbio.base import storage
+from tfbio.base import schema
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_data import training_order
-from tfbio.task_types import packing, predictions
+from tfbio.task_types import finetuning_files, packing, predictions
+from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task import Task
 from tfbio.training.best_weights import BestWeights
@@ -27,7 +26,7 @@ from tfbio.training.profile import Profile
 from tfbio.training.progress import Count
 from tfbio.training.summaries import Summaries
 from tfbio.training.trainer import Figures, Trainer
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_files
 
 
 class DivergedError(UserError):
@@ -104,31 +103,34 @@ class Trial:
         self._train(saves, best)
         if best:
             best.restore()
-        scores: dict[str, Any] = {
-            "seed": self.seed,
-            "train_seconds": round(self._watch.seconds, 1),
-            "step": best.step if best else self.finetuner.num_steps,
-            "evaluations": best.evaluations if best else [],
-        }
+        train_seconds = self._watch.seconds
+        step = best.step if best else self.finetuner.num_steps
         unfinished = f"{trial_dir(self.output_dir, self.seed)}.unfinished"
         if self._is_chief:
             shutil.rmtree(unfinished, ignore_errors=True)
             os.makedirs(unfinished)
+        scores: dict[str, Scores] = {}
         # Dev first, which calibrates the others.
-        for split in (
-            ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test")
-        ):
+        splits = ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test")
+        for split in splits:
             predicted, scores[split] = self._predict(split, until_told_to_end=True)
             if self._is_chief:
                 self._write_predictions(unfinished, split, predicted)
-            self._curves[split].write(scores["step"], scores[split])
-        if self._task_type.calibration_name:
-            scores[self._task_type.calibration_name] = self._calibration
+            self._curves[split].write(step, scores[split])
         for curves in self._curves.values():
             curves.close()
-        scores["seconds"] = round(self._watch.seconds, 1)
+        name = self._task_type.calibration_name
+        trial = TrialScores(
+            seed=self.seed,
+            step=step,
+            evaluations=best.evaluations if best else [],
+            **scores,
+            calibration={name: self._calibration} if name else {},
+            train_seconds=round(train_seconds, 1),
+            seconds=round(self._watch.seconds, 1),
+        )
         if self._is_chief:
-            self._complete(unfinished, scores)
+            self._complete(unfinished, trial)
 
     # --- Training --------------------------------------------------------------------------------
 
@@ -142,11 +144,11 @@ class Trial:
         """Gives the model the weights of the newest checkpoint, or else its first ones."""
         folder = checkpoints_dir(self.output_dir, self.seed)
         finetuner, strategy = self.finetuner, self.finetuner.strategy
-        newest = checkpoints.find_newest(folder, repair=self._is_chief)
+        newest = checkpoint_files.find_newest(folder, repair=self._is_chief)
         finetuner.initialize(self.seed, "" if newest else self.init_checkpoint, self.with_head)
         if self._is_chief:
             os.makedirs(folder, exist_ok=True)
-            checkpoints.remove_half_written(folder)
+            checkpoint_files.remove_half_written(folder)
         saves = Checkpointer(
             finetuner.model,
             finetuner.optimizer,
@@ -271,17 +273,18 @@ class Trial:
         if split in self.shown:
             self._say(f"seed {self.seed}, {split}: {self._task_type.describe(examples, predicted)}")
 
-    def _complete(self, unfinished: str, scores: dict[str, Any]) -> None:
+    def _complete(self, unfinished: str, scores: TrialScores) -> None:
         """Writes the weights and the scores, and gives the folder its name."""
-        weights = os.path.join(unfinished, checkpoints.TRIAL_WEIGHTS)
+        weights = os.path.join(unfinished, checkpoint_files.TRIAL_WEIGHTS)
         tf.train.Checkpoint(model=self.finetuner.model).write(weights)
-        path = os.path.join(unfinished, "scores.json")
-        storage.write_text(path, json.dumps(scores, indent=2) + "\n")
+        schema.write(os.path.join(unfinished, finetuning_files.SCORES), scores)
         os.rename(unfinished, trial_dir(self.output_dir, self.seed))
         shutil.rmtree(checkpoints_dir(self.output_dir, self.seed))
-        metric = next(iter(scores["test"]))
-        figures = ", ".join(f"{split} {metric} {scores[split][metric]:.4f}" for split in self.shown)
-        self._say(f"seed {self.seed}: {figures} ({scores['seconds']:.0f} s)")
+        metric, by_split = next(iter(scores.test)), dataclasses.asdict(scores)
+        figures = ", ".join(
+            f"{split} {metric} {by_split[split][metric]:.4f}" for split in self.shown
+        )
+        self._say(f"seed {self.seed}: {figures} ({scores.seconds:.0f} s)")
 
     # --- Lines and progress ----------------------------------------------------------------------
 

@@ -93,10 +93,11 @@ class Inference:
 
         Args:
           features: see `TaskType.features`.
-          with_probabilities: with `TaskType.probabilities` beside them, float32 [tokens, 2]; for
-            types that have these.
+          with_probabilities: with `TaskType.probabilities` beside them, float32 [tokens, 2], if
+            the type has these.
           done: called after each batch with the number of windows that are done.
         """
+        with_probabilities = with_probabilities and self.task_type.has_probabilities
         if self.fixed_shapes:
             return self._predict_fixed(features, with_probabilities, done)
         lengths = features.lengths
@@ -165,7 +166,7 @@ class Inference:
         count_done = 0
         for call in fixed_shapes.ahead(calls):
             count = tf.constant(len(call.batches))
-            found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
+            found = self._predict_batches(call.arrays, count, shape, packer.token_arrays).numpy()
             if self.task_type.has_probabilities and not with_probabilities:
                 found = found[..., 0].astype(np.int32)
             for values, batch in zip(found, call.batches, strict=True):

@@ -27,6 +27,12 @@ from tfbio.task_types.task import (
 )
 
 OWN = ("ner", "classification", "relation", "pair", "regression", "multilabel", "qa")
+# What their tables have, beside a text and its label.
+_COLUMNS = {
+    "pair": ("text", "pair", "label"),
+    "regression": ("text", "score"),
+    "multilabel": ("text", "labels"),
+}
 # What most data sets call it that there is no relation; DDI's is "DDI-false".
 _NEGATIVE = re.compile(
     r"(?:\w+[-:])?(?:0|false|none|null|n/?a|no[-_ ]?relation|negative|other)", re.IGNORECASE
@@ -54,7 +60,8 @@ def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
         read = partial(task_files.read_tagged_words, types=types)
         labels = bio_tags(types)
         return Task(kind, "tagging", labels, read, score(labels), {})
-    labels = labels_of(read_own_table(train, kind))
+    columns = _COLUMNS.get(kind, ("text", "label"))
+    labels = labels_of(read_own_table(train, columns))
     fewest = {"regression": 0, "multilabel": 1}.get(kind, 2)
     if len(labels) < fewest:
         raise TaskError(f"{train} has {len(labels)} labels: nothing can be learnt from it.")
@@ -62,7 +69,7 @@ def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
         # The first, as in the other tasks of relations; so `own_score` knows it.
         negative = _negative_of(labels, negative, train)
         labels = (negative, *(label for label in labels if label != negative))
-    read = partial(read_own_table, kind=kind, labels=labels or None)
+    read = partial(read_own_table, wanted=columns, labels=labels or None)
     name = kind if kind in ("regression", "multilabel") else "classification"
     return Task(kind, name, labels, read, score(labels), {})
 

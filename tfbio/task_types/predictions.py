@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tfbio.base import storage
+from tfbio.base import schema, storage
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import (
     LabelledText,
@@ -22,6 +23,61 @@ from tfbio.formats.task_examples import (
 )
 from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 from tfbio.task_types import answers, tag_schemes
+
+Line = TypeVar("Line")
+
+
+@dataclasses.dataclass(frozen=True)
+class EntitiesLine:
+    """A line of `SPLIT_entities.jsonl`: a sentence with its entities.
+
+    Attributes:
+      id: the number of the sentence's first line in the task's file.
+      document: the id of its document; "" where the task's files do not say it.
+      text: its words, joined by blanks.
+      gold: the true entities, see `Entity.as_dict`.
+      predicted: the predicted entities.
+    """
+
+    id: str
+    document: str
+    text: str
+    gold: list[dict[str, Any]]
+    predicted: list[dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A predicted answer.
+
+    Attributes:
+      text: the answer.
+      probability: its probability among the best answers.
+    """
+
+    text: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswersLine:
+    """A line of `SPLIT_answers.jsonl`: a question on a context.
+
+    Attributes:
+      id: see `Question`.
+      question_id: see `Question`.
+      question: the question.
+      gold: the accepted answers; none if the context has no answer.
+      predicted: the best answers; none if the model says that there is no answer.
+      null_odds: by how much "no answer" scores higher than the best answer.
+    """
+
+    id: str
+    question_id: str
+    question: str
+    gold: list[str]
+    predicted: list[Answer]
+    null_odds: float
 
 
 def entities(
@@ -83,7 +139,7 @@ def write_entities(
       entity_type: what tags without a type stand for.
     """
 
-    def lines() -> Iterator[str]:
+    def lines() -> Iterator[EntitiesLine]:
         for sentence, tags in zip(sentences, predicted, strict=True):
             ends = accumulate(map(len, sentence.words), lambda end, length: end + 1 + length)
             spans = [(end - len(word), end) for word, end in zip(sentence.words, ends, strict=True)]
@@ -92,12 +148,18 @@ def write_entities(
                 for own in (sentence.tags, tags)
             )
             text = " ".join(sentence.words)
-            place = {"document": sentence.document} if sentence.document else {}
-            record = {"id": sentence.id, **place, "text": text, "gold": gold, "predicted": found}
-            yield json.dumps(record, ensure_ascii=False) + "\n"
+            yield EntitiesLine(sentence.id, sentence.document, text, gold, found)
 
-    path = os.path.join(folder, f"{split}_entities.jsonl")
-    storage.write_text(path, "".join(lines()))
+    _write_lines(os.path.join(folder, f"{split}_entities.jsonl"), lines())
+
+
+def read_entities(path: str) -> list[EntitiesLine]:
+    """Reads the `SPLIT_entities.jsonl` that `write_entities` wrote.
+
+    Raises:
+      TaskFileError: it cannot be read, or a line is not so.
+    """
+    return _read_lines(path, EntitiesLine)
 
 
 def write_words(
@@ -242,20 +304,38 @@ def _write_gold_answers(
 ) -> None:
     """Writes `SPLIT_answers.jsonl`, see `write_answers`."""
 
-    def lines() -> Iterator[str]:
+    def lines() -> Iterator[AnswersLine]:
         for question, own in zip(questions, predicted, strict=True):
-            pairs = zip(own.texts, own.probabilities, strict=True)
-            record = {
-                "id": question.id,
-                **({"question_id": question.question_id} if question.question_id else {}),
-                "question": question.question,
-                "gold": question.answers,
-                "predicted": [{"text": text, "probability": share} for text, share in pairs],
-                "null_odds": own.null_odds,
-            }
-            yield json.dumps(record, ensure_ascii=False) + "\n"
+            best = list(map(Answer, own.texts, own.probabilities))
+            gold = list(question.answers)
+            yield AnswersLine(
+                question.id, question.question_id, question.question, gold, best, own.null_odds
+            )
 
-    storage.write_text(path, "".join(lines()))
+    _write_lines(path, lines())
+
+
+def _write_lines(path: str, lines: Iterable[Any]) -> None:
+    """Writes dataclasses as lines of JSON."""
+    records = (json.dumps(dataclasses.asdict(line), ensure_ascii=False) for line in lines)
+    storage.write_text(path, "".join(f"{record}\n" for record in records))
+
+
+def _read_lines(path: str, line_type: type[Line]) -> list[Line]:
+    """Reads what `_write_lines` wrote.
+
+    Args:
+      path: the file.
+      line_type: the dataclass of its lines.
+
+    Raises:
+      TaskFileError: it cannot be read, or a line is not so.
+    """
+    read = []
+    for number, line in enumerate(_lines(path)):
+        with _naming(path, number, line):
+            read.append(schema.parse(line_type, json.loads(line), path, "run the run again"))
+    return read
 
 
 def _write_json(folder: str, name: str, content: dict) -> None:
@@ -269,13 +349,8 @@ def read_answers(path: str) -> tuple[list[Question], list[answers.Answers]]:
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
     """
-    questions, predicted = [], []
-    for number, line in enumerate(_lines(path)):
-        with _naming(path, number, line):
-            question, found = _answered(json.loads(line))
-            questions.append(question)
-            predicted.append(found)
-    return questions, predicted
+    lines = _read_lines(path, AnswersLine)
+    return [_question_of(line) for line in lines], [_answers_of(line) for line in lines]
 
 
 def _lines(path: str) -> list[str]:
@@ -290,7 +365,7 @@ def _naming(path: str, number: int, line: str) -> Iterator[None]:
     """Names the line, counted from 0, that cannot be read."""
     try:
         yield
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, schema.SchemaError) as error:
         raise TaskFileError(
             f"{path}, line {number + 1}: expected predictions as run_finetuning.py writes them, "
             f"found {line!r:.60}: run the run again."
@@ -303,10 +378,13 @@ def read_ids(path: str) -> list[str]:
     return [row.partition("\t")[0] for row in rows]
 
 
-def _answered(record: dict) -> tuple[Question, answers.Answers]:
-    """A line of `SPLIT_answers.jsonl`."""
-    gold, question_id = tuple(record["gold"]), record.get("question_id", "")
-    question = Question(record["id"], record["question"], "", gold, (-1,) * len(gold), question_id)
-    texts = tuple(answer["text"] for answer in record["predicted"])
-    shares = tuple(answer["probability"] for answer in record["predicted"])
-    return question, answers.Answers(texts, shares, record["null_odds"])
+def _question_of(line: AnswersLine) -> Question:
+    """Returns the question of a line, without its context."""
+    unknown = (-1,) * len(line.gold)
+    return Question(line.id, line.question, "", tuple(line.gold), unknown, line.question_id)
+
+
+def _answers_of(line: AnswersLine) -> answers.Answers:
+    """Returns the predicted answers of a line."""
+    texts, shares = ([getattr(x, y) for x in line.predicted] for y in ("text", "probability"))
+    return answers.Answers(tuple(texts), tuple(shares), line.null_odds)

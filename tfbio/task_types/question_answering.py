@@ -260,6 +260,11 @@ class QuestionAnswering(TaskType):
         return "no answer", score(test, [answers.Answers((), (), 0.0)] * len(test))
 
     @classmethod
+    def content(cls, example: Question) -> tuple[list[str], list[str]]:
+        """Returns the question and its accepted answers."""
+        return [example.question], sorted(example.answers)
+
+    @classmethod
     def describe(cls, examples: Sequence[Question], predicted: Sequence[answers.Answers]) -> str:
         true = sum(bool(question.answers) for question in examples)
         found = sum(bool(own.best) for own in predicted)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
@@ -72,6 +73,11 @@ class Regression(TextType):
         return float(cell)
 
     @classmethod
+    def names_of(cls, label: float) -> tuple[str, ...]:
+        """Returns the score as text, so that 3 and 3.0 are one label."""
+        return (f"{label:g}",)
+
+    @classmethod
     def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
         return f"{len(examples):,} texts"
 
@@ -82,5 +88,5 @@ class Regression(TextType):
             return len(labels) == 1
         return super().fits_hugging_face(said, labels)
 
-    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
-        return known["labels"] or ["score"]
+    def hugging_face_labels(self, known: TrainedOn) -> list[str]:
+        return known.labels or ["score"]

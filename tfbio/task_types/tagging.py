@@ -28,6 +28,7 @@ from tfbio.models.layers import shape_of
 from tfbio.task_types import predictions, tag_schemes
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_words import ServedWords
@@ -347,6 +348,11 @@ class Tagging(TaskType):
         return score(sentences, [x[:count] for x, count in zip(predicted, kept, strict=True)])
 
     @classmethod
+    def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:
+        """Returns the words and their tags."""
+        return list(example.words), list(example.tags)
+
+    @classmethod
     def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
         true, found = (
             sum(len(tag_schemes.entities(tags)) for tags in own)
@@ -382,9 +388,9 @@ class Tagging(TaskType):
         known = {"labels": tags, "entity_type": "", "words": "punctuation"}
         return known, {"tagging_scheme": scheme}
 
-    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+    def hugging_face_labels(self, known: TrainedOn) -> list[str]:
         """Returns the tags, with the type of the entities where they have none."""
-        named = known["entity_type"]
+        named = known.entity_type
         if not named:
             return list(self.labels)
         return [x if x == "O" or "-" in x else f"{x}-{named}" for x in self.labels]

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_task import ServedTask
@@ -43,7 +44,8 @@ class TaskType(abc.ABC):
         `runs.new_text`.
       served: the form of the model in a SavedModel.
       hugging_face_class: what follows the family's name in the name of the `transformers` class.
-      hugging_face_head: the name of the head in that class, where tokens have logits.
+      hugging_face_head: the name of the head in that class where tokens have logits; "" where texts
+        have, whose head each family names in its own way.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
     """
 
@@ -162,6 +164,37 @@ class TaskType(abc.ABC):
 
     # Files.
 
+    def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
+        """Says how many windows long texts are seen in.
+
+        Args:
+          features: of each split.
+          count: the examples of all splits.
+          length: the most tokens of a window.
+
+        Returns:
+          One sentence; "" if no text is longer than a window.
+        """
+        windows = sum(len(own.input_ids) for own in features)
+        if windows == count:
+            return ""
+        return f"{count} texts are seen in {windows} windows of at most {length} tokens."
+
+    @classmethod
+    @abc.abstractmethod
+    def content(cls, example: Example) -> tuple[list[str], list[str]]:
+        """Returns the texts of an example and its labels in one form, to compare test sets.
+
+        Two examples have the same content if they differ only in ids, in whitespace around texts,
+        or in what stands for the entities of a relation.
+
+        Args:
+          example: of this type, as its file or `read_predictions` gives it.
+
+        Returns:
+          The texts, and the labels in an order that does not depend on the file.
+        """
+
     @classmethod
     @abc.abstractmethod
     def describe(cls, examples: Sequence, predicted: Sequence) -> str:
@@ -203,7 +236,7 @@ class TaskType(abc.ABC):
 
     @classmethod
     def learnt_from(cls, examples: Sequence, entity_type: str) -> dict[str, Any]:
-        """Returns what `trained_on` in `config.json` keeps of the training examples.
+        """Returns fields of `TrainedOn` that the training examples tell.
 
         Args:
           examples: of the training set.
@@ -271,7 +304,7 @@ class TaskType(abc.ABC):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns what `trained_on` says of a model from elsewhere, and the settings it implies.
+        """Returns fields of `TrainedOn` for a model from elsewhere, and the settings it implies.
 
         Args:
           folder: of the model, for messages.
@@ -280,6 +313,15 @@ class TaskType(abc.ABC):
         Raises:
           UserError: these cannot be labels of this type.
         """
+
+    @classmethod
+    def settings_of_family(cls, text_head: str) -> dict[str, Any]:
+        """Returns the settings that the family of a model of `hugging_face_class` implies.
+
+        Args:
+          text_head: the family's layer on the vector of a text, see `FinetuningConfig.text_head`.
+        """
+        return {}
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
@@ -294,7 +336,7 @@ class TaskType(abc.ABC):
         """
         return None
 
-    def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
+    def hugging_face_labels(self, known: TrainedOn) -> list[str]:
         """Returns the names of the outputs for `id2label`.
 
         Args:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.base.config import ConfigError
+from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import predictions
@@ -75,6 +76,7 @@ class TextType(TaskType):
     new_text = "texts"
     served = ServedTexts
     hugging_face_class = "ForSequenceClassification"
+    hugging_face_head = ""
 
     @classmethod
     def cell(cls, label: Any) -> str:
@@ -114,6 +116,20 @@ class TextType(TaskType):
         labels = tf.tile(tf.constant(self.labels)[tf.newaxis], [tf.shape(outputs)[0], 1])
         return {"probabilities": outputs, "labels": labels}
 
+    def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
+        """Says how many texts fill the window, and may be cut."""
+        full = sum(int((own.lengths == length).sum()) for own in features)
+        if not full:
+            return ""
+        return f"{full} of {count} texts fill sequence_length = {length}: the longer are cut."
+
+    @classmethod
+    def content(cls, example: LabelledText) -> tuple[list[str], list[str]]:
+        """Returns text and pair, with dummies for the entities of a relation, and the labels."""
+        texts = (relations.with_dummies(text) for text in (example.text, example.pair))
+        labels = sorted(cls.names_of(example.label))
+        return [" ".join(text.split()) for text in texts], labels
+
     @classmethod
     def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
         true, found = (
@@ -137,6 +153,10 @@ class TextType(TaskType):
     @classmethod
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
         return said.get("problem_type") == cls.problem_type
+
+    @classmethod
+    def settings_of_family(cls, text_head: str) -> dict[str, Any]:
+        return {"text_head": text_head}
 
     @classmethod
     def read_hugging_face(

@@ -94,11 +94,12 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
     Args:
       model: with `tagging_head` "linear"; if it is of texts, with the family's `text_head`, or for
         ELECTRA's class also without one.
-      head_name: see `TaskType.hugging_face_head`.
+      head_name: the name of the layer that computes the logits of tokens; "" for a model of texts,
+        whose layers the family names. See `TaskType.hugging_face_head`.
       family: of `TEXT_HEADS`.
     """
     head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
-    if model.of_tokens:
+    if head_name:
         return names + _dense(model.head, head_name)
     if model.pooler is None:
         return names + of_text_head(model)

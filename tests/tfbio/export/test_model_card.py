@@ -1,5 +1,6 @@
 """The hub reads the card of a converted model, and it says what the run's files say."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 from huggingface_hub import ModelCard
 
 import tfbio
-from tfbio import convert
+from tfbio.base import schema
 from tfbio.base.manifests import read_manifest
+from tfbio.export import conversion
+from tfbio.task_types.finetuning_files import RunScores, TrialScores
 
 TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
 DEV = {"f1": 0.5, "precision": 0.5, "recall": 0.25}
@@ -23,7 +26,7 @@ def read_back(path):
 
 def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     folder = tmp_path / "converted"
-    convert.to_hugging_face(pretrained, str(folder))
+    conversion.to_hugging_face(pretrained, str(folder))
     card = read_back(folder / "README.md")
     assert card.data.to_dict() == {
         "language": "en",
@@ -53,9 +56,9 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     for path in Path(pretrained).iterdir():
         if path.is_file():
             (earlier / path.name).write_bytes(path.read_bytes())
-    del settings["data"]
+    settings["data"] = {}
     (earlier / "config.json").write_text(json.dumps(settings))
-    convert.to_hugging_face(str(earlier), str(tmp_path / "without"))
+    conversion.to_hugging_face(str(earlier), str(tmp_path / "without"))
     text = ModelCard.load(tmp_path / "without" / "README.md").text
     assert "2 of 2 steps" in text and "it saw" not in text and "documents" not in text
 
@@ -64,21 +67,29 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
 def test_of_a_trial(seeds, make_trial, tmp_path):
     known = {"entity_type": "Disease", "words": "punctuation"}
     trial, settings = make_trial("tagging", ["O", "B", "I"], known, learning_rate=0.125)
-    scores = {"seed": 7, "step": 1234, "dev": DEV, "test": TEST}
-    Path(trial, "scores.json").write_text(json.dumps(scores))
-    summary = {"trials": [scores] * seeds, "metric": "f1", "mean": 0.5, "median": 0.25}
-    summary["std"] = 0.125 if seeds > 1 else None
-    Path(trial).parent.joinpath("scores.json").write_text(json.dumps(summary))
-    settings |= {
-        "task": "ncbi_disease",
-        "init_checkpoint": "/home/me/out/model",
-        "from_scratch": False,
-        "data_sha256": {"train": "abc", "dev": "def", "test": "012"},
-        "vocab_sha256": "345",
-        "comment": "As in the paper.",
-    }
-    Path(trial).parent.joinpath("config.json").write_text(json.dumps(settings))
-    convert.to_hugging_face(trial, str(tmp_path / "converted"))
+    scores = TrialScores(seed=7, step=1234, dev=DEV, test=TEST)
+    schema.write(Path(trial, "scores.json"), scores)
+    summary = RunScores(
+        task="ncbi_disease",
+        metric="f1",
+        init="/home/me/out/model",
+        examples={"dev": [9, 9], "test": [9, 9]},
+        trials=[scores] * seeds,
+        mean=0.5,
+        std=0.125 if seeds > 1 else None,
+        median=0.25,
+    )
+    schema.write(Path(trial).with_name("scores.json"), summary)
+    settings = dataclasses.replace(
+        settings,
+        task="ncbi_disease",
+        init_checkpoint="/home/me/out/model",
+        data_sha256={"train": "abc", "dev": "def", "test": "012"},
+        vocab_sha256="345",
+        comment="As in the paper.",
+    )
+    schema.write(Path(trial).with_name("config.json"), settings)
+    conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     card = read_back(tmp_path / "converted" / "README.md")
     assert card.data.to_dict() == {
         "language": "en",

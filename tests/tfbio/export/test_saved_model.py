@@ -26,7 +26,12 @@ from tfbio.task_types import words
 from tfbio.text import tokenization
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training.progress import Count
-from tfbio.weights import checkpoints, hugging_face, weight_names
+from tfbio.weights import (
+    checkpoint_settings,
+    checkpoint_weights,
+    hugging_face_weights,
+    weight_names,
+)
 
 # What serves a model: nothing of tfbio, and none of its files.
 ELSEWHERE = """
@@ -73,7 +78,7 @@ def encoder_folder(vocab_file, small_shape, tmp_path_factory):
     """An ELECTRA of Hugging Face's with random weights."""
     folder = str(tmp_path_factory.mktemp("encoder"))
     names = weight_names.of_encoder(Encoder(small_shape), "electra")
-    hugging_face.write(folder, "ElectraModel", small_shape, names, vocab_file, True)
+    hugging_face_weights.write(folder, "ElectraModel", small_shape, names, vocab_file, True)
     return folder
 
 
@@ -105,7 +110,7 @@ def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
     found = loaded.signatures["serving_default"](text=tf.constant(texts))
     hidden = ["sequence_output", "cls_embedding", "mean_embedding"]
     assert_types(found, int32=["input_ids", "input_mask"], float32=hidden)
-    settings = checkpoints.read_settings(encoder_folder)
+    settings = checkpoint_settings.read_settings(encoder_folder)
     encode = load_fast_tokenizer(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
     ids, offsets = encode(texts)
     lengths = np.diff(offsets)
@@ -156,7 +161,9 @@ def test_an_encoder_with_sentencepiece(vocabulary_of_kind, sentences, tmp_path):
     shape = EncoderConfig(1500, 24, 32, 2, 4, 64, 64, share_layers=True)
     model, folder = Encoder(shape), str(tmp_path / "albert")
     names = weight_names.of_encoder(model, "albert")
-    hugging_face.write(folder, "AlbertModel", shape, names, vocabulary_of_kind["unigram"], True)
+    hugging_face_weights.write(
+        folder, "AlbertModel", shape, names, vocabulary_of_kind["unigram"], True
+    )
     signature = load(saved_model.write(folder, str(tmp_path / "serving")))
     found = signature(text=tf.constant(sentences[:20]))
     encode = load_fast_tokenizer(vocabulary_of_kind["unigram"])
@@ -207,7 +214,7 @@ def test_roberta_and_albert_give_what_transformers_gives(
             variable.assign(tf.random.stateless_normal(variable.shape, (0, 0), 0.0, 0.3))
         names = weight_names.of_encoder(model, family)
         name = f"{family.capitalize()}Model"
-        hugging_face.write(
+        hugging_face_weights.write(
             folder, name, shape, names, vocabulary_of_kind[task_type], task_type != "byte_bpe"
         )
         sources.append(folder)
@@ -231,8 +238,8 @@ def test_minilm_gives_what_transformers_gives(sentences, tmp_path):
     texts = sorted(sentences[:200], key=len)  # so that little is padded
     folder = saved_model.write(source, str(tmp_path / "serving"), 256)
     (found,) = served([folder], texts, tmp_path)
-    encoder = Encoder(checkpoints.read_encoder_config(source))
-    checkpoints.restore_encoder(source, encoder)
+    encoder = Encoder(checkpoint_settings.read_encoder_config(source))
+    checkpoint_weights.restore_encoder(source, encoder)
     for row, (ids, hidden) in enumerate(by_transformers(source, texts)):
         count = len(ids)
         assert found[f"input_ids_{row}"][:count].tolist() == ids.tolist()

@@ -20,7 +20,7 @@ from tfbio.task_types import packing, tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 
 def example(text):
@@ -198,7 +198,9 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
     assert np.isfinite(scores["mean"])
     # The vocabulary of the tests has no tokens without a use, nor has PubMedBERT's.
     rows = json.loads((tmp_path / "out" / "config.json").read_text())["encoder"]["vocab_size"]
-    assert rows - checkpoints.read_encoder_config(pretrained).vocab_size == (4 if keep else 0)
+    assert rows - checkpoint_settings.read_encoder_config(pretrained).vocab_size == (
+        4 if keep else 0
+    )
     # And the model is found again, with the markers.
     table = "text\n" + "".join(f"{text}\n" for _, text, _ in marked["test"])
     (tmp_path / "new.tsv").write_text(table, encoding="utf-8")
@@ -212,12 +214,12 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
 
 
 def test_new_tokens_leave_the_others_as_they_are(pretrained):
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     saved = encoders.Encoder(shape)
-    checkpoints.restore_encoder(pretrained, saved)
+    checkpoint_weights.restore_encoder(pretrained, saved)
     larger = encoders.Encoder(dataclasses.replace(shape, vocab_size=shape.vocab_size + 4))
     new = larger.embeddings.word.numpy()[-4:]
-    checkpoints.restore_encoder(pretrained, larger, new_tokens=4)
+    checkpoint_weights.restore_encoder(pretrained, larger, new_tokens=4)
     np.testing.assert_array_equal(larger.embeddings.word[-4:], new)
     np.testing.assert_array_equal(larger.embeddings.word[:-4], saved.embeddings.word)
     for one, other in zip(larger.variables, saved.variables, strict=True):

@@ -319,24 +319,36 @@ def test_squad_without_answers_is_a_test_file(write):
 
 
 @pytest.mark.parametrize(
-    "kind, content, expected",
+    "columns, content, expected",
     [
         (
-            "classification",
+            ("text", "label"),
             "A b.\tyes\nC.\tno\n",
             [("1", "A b.", "yes", ""), ("2", "C.", "no", "")],
         ),
-        ("classification", "Label\tID\tText\nyes\tx\tA b.\n", [("x", "A b.", "yes", "")]),
-        ("classification", "text\tcomment\tlabel\tpair\nA\t?\tyes\tB\n", [("2", "A", "yes", "B")]),
-        ("pair", "A b.\tC.\tno\n", [("1", "A b.", "no", "C.")]),
-        ("pair", "sentence2\tsentence1\tlabel\nC.\tA b.\tno\n", [("2", "A b.", "no", "C.")]),
-        ("regression", "A b.\t-1.5\nC.\t2e1\n", [("1", "A b.", -1.5, ""), ("2", "C.", 20.0, "")]),
-        ("regression", "text\tpair\tscore\nA\tB\t3\n", [("2", "A", 3.0, "B")]),
-        ("multilabel", "A\tx|y, z\nB\t\n", [("1", "A", ("x", "y, z"), ""), ("2", "B", (), "")]),
+        (("text", "label"), "Label\tID\tText\nyes\tx\tA b.\n", [("x", "A b.", "yes", "")]),
+        (("text", "label"), "text\tcomment\tlabel\tpair\nA\t?\tyes\tB\n", [("2", "A", "yes", "B")]),
+        (("text", "pair", "label"), "A b.\tC.\tno\n", [("1", "A b.", "no", "C.")]),
+        (
+            ("text", "pair", "label"),
+            "sentence2\tsentence1\tlabel\nC.\tA b.\tno\n",
+            [("2", "A b.", "no", "C.")],
+        ),
+        (
+            ("text", "score"),
+            "A b.\t-1.5\nC.\t2e1\n",
+            [("1", "A b.", -1.5, ""), ("2", "C.", 20.0, "")],
+        ),
+        (("text", "score"), "text\tpair\tscore\nA\tB\t3\n", [("2", "A", 3.0, "B")]),
+        (
+            ("text", "labels"),
+            "A\tx|y, z\nB\t\n",
+            [("1", "A", ("x", "y, z"), ""), ("2", "B", (), "")],
+        ),
     ],
 )
-def test_own_tables(write, kind, content, expected):
-    read = read_own_table(write(content), kind)
+def test_own_tables(write, columns, content, expected):
+    read = read_own_table(write(content), columns)
     assert [(x.id, x.text, x.label, x.pair) for x in read] == expected
 
 
@@ -344,11 +356,11 @@ def test_labels_are_inferred(write):
     tagged = task_files.read_tagged_words(write("a\tB-y\nb\tI-y\n\nc\tB-x-z\nd\tO\n"))
     assert labels_of(tagged) == ("x-z", "y")
     assert labels_of(task_files.read_tagged_words(write("a\tB\nb\tO\n"))) == ("",)
-    many = read_own_table(write("A\tx|y\nB\ta|x\n"), "multilabel")
+    many = read_own_table(write("A\tx|y\nB\ta|x\n"), ("text", "labels"))
     assert labels_of(many) == ("a", "x", "y")
-    one = read_own_table(write("A\tx\nB\tb\nC\tx\n"), "classification")
+    one = read_own_table(write("A\tx\nB\tb\nC\tx\n"))
     assert labels_of(one) == ("b", "x")
-    scores = read_own_table(write("A\t1\n"), "regression")
+    scores = read_own_table(write("A\t1\n"), ("text", "score"))
     assert labels_of([*scores, Question("1", "", "", ("a",), (0,))]) == ()
 
 
@@ -390,15 +402,15 @@ def read_pairs(path):
 
 
 def read_own(path):
-    return read_own_table(path, "classification")
+    return read_own_table(path)
 
 
 def read_own_scores(path):
-    return read_own_table(path, "regression")
+    return read_own_table(path, ("text", "score"))
 
 
 def read_own_many(path):
-    return read_own_table(path, "multilabel", ("a", "b"))
+    return read_own_table(path, ("text", "labels"), ("a", "b"))
 
 
 COLUMNS_OF_PAIRS = {"columns": ("id", "text", "pair", "score"), "header": BIOSSES}
@@ -630,9 +642,9 @@ def test_a_label_of_test_that_training_lacks_is_named(write):
     # So says the reader, too, if it is told the labels.
     with pytest.raises(TaskFileError, match="line 4: unknown type in the tag 'B-y'"):
         task_files.read_tagged_words(path, labels_of(train))
-    train = read_own_table(write("A\tx|y\n"), "multilabel")
+    train = read_own_table(write("A\tx|y\n"), ("text", "labels"))
     path = write("A\ty\nB\tx|z\n", "dev.tsv")
-    splits = {"dev": read_own_table(path, "multilabel"), "train": train}
+    splits = {"dev": read_own_table(path, ("text", "labels")), "train": train}
     with pytest.raises(TaskFileError, match=r"dev\.tsv, line 2: the label 'z' of dev"):
         check_splits(splits)
 

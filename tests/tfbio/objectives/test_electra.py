@@ -14,7 +14,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import electra
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import optimization
-from tfbio.weights import tensorflow1, weight_names
+from tfbio.weights import tensorflow1_weights, weight_names
 
 NO_SEED = tf.constant([0, 0])
 
@@ -27,7 +27,7 @@ def recording():
 @pytest.fixture
 def model():
     model = electra.Electra(recorded_config())
-    tensorflow1.load(str(FOLDER / "model.ckpt-0"), model)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-0"), model)
     return model
 
 
@@ -86,7 +86,7 @@ def test_gradients_of_the_original_code(model, recording):
     query = slice(0, model.config.encoder.hidden_size)
     raced = before.copy()
     raced[:, query] = first.kernel.numpy()[:, query]
-    tensorflow1.load(str(FOLDER / "model.ckpt-0"), model)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-0"), model)
 
     @tf.custom_gradient
     def race(rows):

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.run_files import write_scores, write_settings
+from tfbio.base.cli import UserError
+from tfbio.base.schema import SchemaError
 from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
 from tfbio.reporting import results
@@ -251,8 +254,7 @@ def write(tmp_path):
             (folder / "test_predictions.tsv").write_text(text)
             right = sum(a == b for a, b in zip(truth, letters, strict=True))
             trials.append({"seed": seed, "test": {"accuracy": right / len(truth)}})
-        scores = {"task": task, "metric": "accuracy", "init": "work/model", "trials": trials}
-        (tmp_path / name / "scores.json").write_text(json.dumps(scores))
+        write_scores(tmp_path / name, trials, task=task, metric="accuracy")
         return tmp_path / name
 
     return run
@@ -278,7 +280,8 @@ def test_the_number_that_a_test_set_was_cut_to_is_said(write):
     folder = write("one", "mmrm")
     scores = json.loads((folder / "scores.json").read_text())
     for of, aside in ((1000, "4 of 1,000 test examples"), (4, "")):
-        (folder / "scores.json").write_text(json.dumps(scores | {"examples": {"test": [4, of]}}))
+        examples = {"dev": [4, 4], "test": [4, of]}
+        (folder / "scores.json").write_text(json.dumps(scores | {"examples": examples}))
         run = results.read(folder)
         assert (run.match.aside, run.part_of) == (aside, aside and "sentence_roles")
 
@@ -300,31 +303,37 @@ def test_predictions_of_another_run_are_refused(write):
         TaskFileError, match=r"predictions\.tsv cannot be read: No such file or dir"
     ):
         results.read(folder)
-    scores = folder / "scores.json"
-    for text, words in (
-        ("[]", "scores.json, or config.json .* (its parts are not those expected)"),
-        ("{}", "(it lacks task)"),
-        ("{", "(Expecting property name"),
-        ("[" * 100_000, "(it is nested too deeply)"),
-    ):
-        scores.write_text(text)
-        with pytest.raises(results.ResultsError, match=words.translate({40: r"\(", 41: r"\)"})):
-            results.read(folder)
-    scores.write_bytes(b"\xff")
-    with pytest.raises(results.ResultsError, match=r"\(it is not text in UTF-8\)"):
-        results.read(folder)
-    scores.unlink()
-    with pytest.raises(
-        results.ResultsError, match=r"^there is no scores\.json in .*/one: give the"
-    ):
+    (folder / "scores.json").unlink()
+    with pytest.raises(SchemaError, match=r"^there is no .*/one/scores\.json: give the"):
         results.read(folder)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"task": "hoc"}'])
 def test_a_folder_without_scores_is_named(text, tmp_path):
     (tmp_path / "scores.json").write_text(text)
-    with pytest.raises(results.ResultsError, match=rf"{re.escape(str(tmp_path))}.*--output_dir"):
+    with pytest.raises(SchemaError, match=rf"{re.escape(str(tmp_path))}.*--output_dir"):
         results.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric": ...}, "scores.json: metric is missing; give the --output_dir of a"),
+        ({"trials": []}, "scores.json: trials must have the test accuracy of each trial; "),
+        ({"metric": "f1"}, "scores.json: trials must have the test f1 of each trial; give the"),
+        (
+            {"examples": {"dev": [4, 4]}},
+            "scores.json: examples must have .* for dev and test; give",
+        ),
+        ({"mean": "0.5"}, 'scores.json: mean must be a number, not "0.5"; give the'),
+    ],
+)
+def test_a_wrong_key_of_the_scores_is_named(change, message, write):
+    path = write("one", "mmrm") / "scores.json"
+    scores = json.loads(path.read_text()) | change
+    path.write_text(json.dumps({x: value for x, value in scores.items() if value is not ...}))
+    with pytest.raises(SchemaError, match=message):
+        results.read(path.parent)
 
 
 def words(text):
@@ -357,10 +366,9 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
             trial = tmp_path / name / f"trial_{seed}"
             trial.mkdir(parents=True)
             predictions.write_answers(str(trial), "test", asked, found)
-            trials.append({"seed": seed, "test": tasks.TASKS[task].score(asked, found)})
+            trials.append({"seed": seed, "test": dict(tasks.TASKS[task].score(asked, found))})
         metric = next(iter(trials[0]["test"]))
-        scores = {"task": task, "metric": metric, "init": "m", "trials": trials}
-        (tmp_path / name / "scores.json").write_text(json.dumps(scores))
+        write_scores(tmp_path / name, trials, task=task, metric=metric)
         return results.read(tmp_path / name)
 
     def by_question(found):
@@ -438,16 +446,13 @@ def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
 
 def test_data_of_ones_own_are_read_with_their_path(write):
     folder = write("one", "mmrm", task="classification")
-    known = {"task_type": "classification", "labels": list("mr")}
-    settings = {"data_set": "/x/roles", "trained_on": known}
-    (folder / "config.json").write_text(json.dumps(settings))
+    write_settings(folder, labels="mr", data_set="/x/roles", data_sha256={"test": "ab"})
     run = results.read(folder)
-    assert (run.task, run.data_set, run.data) == ("classification", "/x/roles", "")
+    assert (run.task, run.data_set) == ("classification", "/x/roles")
     assert run.drawn(np.array([3, 0])) == 0.5
-    (folder / "config.json").write_text(json.dumps({**settings, "data_sha256": {"test": "ab"}}))
-    assert "ab" in results.read(folder).data
+    assert "ab" in run.data
     (folder / "config.json").write_text("[]")
-    with pytest.raises(results.ResultsError, match="cannot be read"):
+    with pytest.raises(SchemaError, match=r"config\.json holds no JSON object: give the"):
         results.read(folder)
 
 
@@ -465,7 +470,7 @@ def test_patterns_leave_out_what_is_not_finished(write, tmp_path, capsys, monkey
     assert [run.name for run in results.find("lr=*")] == ["model"]
     assert [(run.name, run.folder) for run in results.find("x=lr=1")] == [("x", "lr=1")]
     for missing in ("a3", "b*", "nowhere"):
-        with pytest.raises(results.ResultsError, match=f"{re.escape(missing)}.*--output_dir"):
+        with pytest.raises(UserError, match=f"{re.escape(missing)}.*--output_dir"):
             results.find(missing)
 
 
@@ -480,7 +485,7 @@ def test_the_chosen_run_of_a_sweep_is_read(write, tmp_path):
 def test_a_run_from_a_trial_has_the_name_of_what_that_began_with(write, tmp_path):
     squad = tmp_path / "squad"
     (squad / "trial_3").mkdir(parents=True)
-    (squad / "config.json").write_text('{"init_checkpoint": "out/bioelectra/"}')
+    write_settings(squad, init="out/bioelectra/")
     folder = write("one", "mmrm")
     scores = json.loads((folder / "scores.json").read_text())
     scores["init"] = str(squad / "trial_3")

@@ -20,7 +20,7 @@ from tfbio.task_types.tagging import Tagging
 from tfbio.text import tokenization
 from tfbio.training import optimization
 from tfbio.training.best_weights import BestWeights
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings
 
 SETTINGS = FinetuningConfig(
     sequence_length=32,
@@ -52,7 +52,7 @@ def test_both_conventions_at_the_ends():
 @pytest.mark.parametrize("devices", ["cpu", "two_devices"])
 def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
     strategy = request.getfixturevalue(devices)
-    encoder_config = checkpoints.read_encoder_config(pretrained)
+    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, text_head="tanh")
     made = finetuner.Finetuner(settings, encoder_config, Classification("abcde"), 0, 4, strategy)
     share, encoder = made.optimizer.lr_multiplier, made.model.encoder
@@ -138,7 +138,7 @@ def test_a_part_of_the_examples_is_drawn_by_the_seed():
 @pytest.fixture(scope="module")
 def learner(pretrained, roles_folder, cpu):
     """A Finetuner without dropout, real windows, and what it logged in 150 steps."""
-    encoder_config = checkpoints.read_encoder_config(pretrained)
+    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task = tasks.TASKS["sentence_roles"]
     task_type = Classification(task.labels)
@@ -199,7 +199,7 @@ def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
 def test_the_seed_keys_dropout(learner, pretrained):
     _, features, _ = learner
     batch = as_one_batch(features)
-    model = TaskModel(checkpoints.read_encoder_config(pretrained), 5, False, 0.1)
+    model = TaskModel(checkpoint_settings.read_encoder_config(pretrained), 5, False, 0.1)
     one, same, other = (model(batch, seed=tf.constant([0, n])) for n in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 1e-3
@@ -238,7 +238,7 @@ def test_accumulation_learns_what_whole_batches_do(devices, reduction, tagged, p
     """Sentences of other lengths in each part: the mean is over the words of the global batch."""
     task_type, _, features = tagged
     strategy = request.getfixturevalue(devices)
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     order = finetuning_data.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     learnt, losses = [], []
     for parts in (1, 4):
@@ -257,7 +257,7 @@ def test_two_devices_learn_what_one_does(learner, pretrained, two_devices):
     """Without dropout the devices of a step see halves of the same batch: the same sum."""
     made, features, _ = learner
     order = finetuning_data.training_order(41, 0, 150, 16, seed=0)[: 4 * 16]
-    encoder_config = checkpoints.read_encoder_config(pretrained)
+    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
     both = finetuner.Finetuner(SETTINGS, encoder_config, made.task_type, 0, 150, two_devices)
     for each in (made, both):
         each.initialize(0, pretrained)
@@ -277,7 +277,7 @@ def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, r
     settings = dataclasses.replace(
         SETTINGS, gradient_clip_groups=groups, loss_reduction="sum", max_gradient_norm=0.5
     )
-    encoder_config = checkpoints.read_encoder_config(pretrained)
+    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
     chosen = np.arange(16)
     with strategy.scope():
         clipping = finetuner.Finetuner(settings, encoder_config, made.task_type, 0, 150, strategy)
@@ -307,7 +307,7 @@ def test_each_group_is_clipped_by_itself(devices, groups, learner, pretrained, r
 @pytest.mark.slow
 def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrained, cpu):
     _, features, _ = learner
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     made = finetuner.Finetuner(SETTINGS, shape, learner[0].task_type, 0, 12, cpu)
     made.initialize(0, pretrained)
     # The shortest text again and again, and the longest.
@@ -326,7 +326,7 @@ def test_there_is_a_graph_for_each_shape_of_a_batch_and_no_more(learner, pretrai
 def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretrained, request):
     _, features, _ = learner
     strategy = request.getfixturevalue(devices)
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, hidden_dropout_prob=0.1)
     made = finetuner.Finetuner(settings, shape, learner[0].task_type, 0, 7, strategy)
     order = finetuning_data.training_order(41, 0, 7, 16, seed=0)
@@ -350,7 +350,7 @@ def test_the_weights_of_the_best_evaluation_are_kept(learner, devices, pretraine
 def test_nothing_is_left_of_a_finetuner(learner, pretrained, cpu):
     """A sweep makes one for each setting: they must not add up on the device."""
     _, features, _ = learner
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     made = finetuner.Finetuner(SETTINGS, shape, learner[0].task_type, 0, 1, cpu)
     task_types.train(made, features, np.arange(16))
     made.predict(features)
@@ -391,7 +391,7 @@ ALL_HEADS = ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in 
 def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, cpu):
     _, sentences, features = tagged
     task_type = Tagging(("O", "B", "I"), head=head)
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
     made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
     made.initialize(0, pretrained)
@@ -416,7 +416,7 @@ def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, 
 
 def test_two_devices_learn_the_tags_that_one_does(tagged, pretrained, cpu, two_devices):
     task_type, _, features = tagged
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     order = finetuning_data.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     made = [
         finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, strategy)
@@ -439,7 +439,7 @@ def test_heads_learn_the_same_packed_padded_and_on_two_devices(
 ):
     _, sentences, features = tagged
     task_type = Tagging(("O", "B", "I"), head=head)
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     order = finetuning_data.training_order(len(features.input_ids), 0, 4, 16, seed=0)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
     padded = dataclasses.replace(settings, run=dataclasses.replace(settings.run, pack=False))
@@ -468,7 +468,7 @@ def test_heads_learn_the_same_packed_padded_and_on_two_devices(
 
 def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices):
     task_type, sentences, features = tagged
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     made = finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, two_devices)
     alone = packing.Features(
         features.input_ids[:1],
@@ -485,7 +485,7 @@ def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices)
 def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
     """Static shapes, as a TPU needs them; and the same loss."""
     task_type, features = Tagging(("O", "B", "I"), head=head), tagged[2]
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     settings = dataclasses.replace(SETTINGS, tagging_head=head)
     made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
     (part,) = packing.Packer(features, 16, 1, 0).batch(np.arange(16))

@@ -30,7 +30,7 @@ from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.task_types.task import SPLITS
 from tfbio.text import tokenization
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_files, checkpoint_settings
 
 SETTINGS = FinetuningConfig(
     sequence_length=32,
@@ -249,6 +249,8 @@ def test_a_run_keeps_what_predicting_needs(finished):
         "new_text": "texts",
         "pairs": False,
         "markers": False,
+        "entity_type": "",
+        "words": "",
     }
 
 
@@ -297,7 +299,9 @@ def accuracy_of_saved(trial, pretrained, test_set):
     task = tasks.TASKS["sentence_roles"]
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task_type = Classification(task.labels)
-    model = TaskModel(checkpoints.read_encoder_config(pretrained), len(task.labels), False, 0.0)
+    model = TaskModel(
+        checkpoint_settings.read_encoder_config(pretrained), len(task.labels), False, 0.0
+    )
     tf.train.Checkpoint(model=model).read(str(trial / "model")).assert_consumed()
     features = task_type.features(test_set, tokenizer, 32)
     count = len(test_set)
@@ -483,7 +487,7 @@ def test_a_checkpoint_of_another_shape_is_named(run, pretrained, tmp_path):
     settings = json.loads((model / "config.json").read_text())
     settings["encoder"]["hidden_size"] = 64
     (model / "config.json").write_text(json.dumps(settings))
-    with pytest.raises(checkpoints.CheckpointError, match="does not fit an encoder"):
+    with pytest.raises(checkpoint_files.CheckpointError, match="does not fit an encoder"):
         run(tmp_path / "out", init_checkpoint=str(model))
     assert not (tmp_path / "out" / "scores.json").exists()
 

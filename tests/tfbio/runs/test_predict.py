@@ -26,14 +26,16 @@ import tfbio.runs.predictor
 from data_prep.readers import input_files
 from data_prep.sentences import splitters
 from tests import reference
+from tests.run_files import write_settings
 from tfbio.base.cli import UserError
 from tfbio.formats import task_files
 from tfbio.formats.annotation_formats import Document, Passage
 from tfbio.reporting import results
 from tfbio.runs import finetuning, predict, prediction_inputs
 from tfbio.runs.predictor import Predictor, words_of
-from tfbio.task_types import packing, predictions, tasks
+from tfbio.task_types import packing, predictions, tasks, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.training import progress
 
 SETTINGS = FinetuningConfig(
@@ -453,8 +455,7 @@ def test_standard_input_is_checked_without_tensorflow(
     tmp_path, fails_in_one_sentence, data, arguments, words
 ):
     (tmp_path / "model").mkdir()
-    known = {"trained_on": {"task_type": "tagging", "new_text": "documents"}}
-    (tmp_path / "model" / "config.json").write_text(json.dumps(known))
+    write_settings(tmp_path / "model", task_type="tagging")
     (tmp_path / "a.txt").touch()
     program = [sys.executable, "-c", PREDICT_WITHOUT_TENSORFLOW, "--mode=predict", "--model=model"]
     output = [] if "--output" in arguments else ["--output=new"]
@@ -472,8 +473,7 @@ def test_standard_input_is_checked_without_tensorflow(
 
 
 def test_a_terminal_is_told_what_to_type(tmp_path):
-    known = {"trained_on": {"task_type": "tagging", "new_text": "documents"}}
-    (tmp_path / "config.json").write_text(json.dumps(known))
+    write_settings(tmp_path, task_type="tagging")
     ours, theirs = os.openpty()
     os.write(ours, b"1|t|A\nB\n\x04")
     done = subprocess.run(
@@ -580,7 +580,8 @@ def test_answers_to_new_questions_are_those_of_the_run(fine_tuned, cpu, tmp_path
     assert found == json.loads(written.read_text()) and len(set(found.values())) > 10
     # With the trial's threshold.
     scores = Path(folder, "trial_0", "scores.json")
-    scores.write_text(json.dumps({**json.loads(scores.read_text()), "null_threshold": -1e9}))
+    calibration = {"calibration": {"null_threshold": -1e9}}
+    scores.write_text(json.dumps(json.loads(scores.read_text()) | calibration))
     predict.predict(folder, [test], str(output), strategy=cpu, overwrite=True)
     assert set(json.loads(output.read_text()).values()) == {""}
     with pytest.raises(UserError, match="--format=brat is for entities"):
@@ -642,6 +643,7 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
         "entity_type": "Entity",
         "words": "blanks",
         "markers": False,
+        "pairs": None,
     }
     (tmp_path / "a.txt").write_text("Give IL-2 to T-cells.")
     predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "a.jsonl"), strategy=cpu)
@@ -655,7 +657,7 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
     del settings["trained_on"]
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(settings, file)
-    with pytest.raises(UserError, match="has no trained_on: expected the config.json"):
+    with pytest.raises(UserError, match="config.json is not of a fine-tuning run: give the"):
         predict.predict(folder, [str(tmp_path / "a.txt")], str(tmp_path / "b"), strategy=cpu)
 
 
@@ -715,11 +717,11 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         "bad.pubtator": "1|t|A\nB\n",
     }.items():
         (tmp_path / name).write_text(text)
-    forms = {"tagging": "documents", "question_answering": "questions"}
     for task_type in ("tagging", "question_answering", "regression", "multilabel"):
         (tmp_path / task_type).mkdir()
-        known = {"new_text": forms.get(task_type, "texts"), "pairs": task_type == "regression"}
-        (tmp_path / task_type / "config.json").write_text(json.dumps({"trained_on": known}))
+        new_text = types.TYPES[task_type].new_text
+        known = TrainedOn(task_type, [], new_text, pairs=task_type == "regression")
+        write_settings(tmp_path / task_type, trained_on=known)
     (tmp_path / "theirs").mkdir()
     theirs = {"model_type": "bert", "architectures": ["BertForTokenClassification"]}
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(theirs))
@@ -763,5 +765,5 @@ def test_a_folder_without_a_model_is_named(cpu, tmp_path):
         predict.predict(str(tmp_path), ["a.txt"], str(tmp_path), strategy=cpu, overwrite=True)
     (tmp_path / "trial_0").mkdir()
     (tmp_path / "trial_0" / "model.index").touch()
-    with pytest.raises(UserError, match=r"config\.json, which run_finetuning\.py wrote"):
+    with pytest.raises(UserError, match=r"there is no .*config\.json: give the --output_dir"):
         predict.predict(str(tmp_path / "trial_0"), ["a.txt"], str(tmp_path / "b"), strategy=cpu)

@@ -18,11 +18,11 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from data_prep import examples, vocabulary
 from data_prep.running import pipeline
 from tests import emulated_tpu
-from tfbio import convert
 from tfbio.base.cli import Interrupted, UsageError, UserError
 from tfbio.base.example_codec import parse_example, serialize_example
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import DataError, read_shard
+from tfbio.export import conversion
 from tfbio.models import encoder as encoders
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
@@ -34,7 +34,7 @@ from tfbio.runs.progress import Progress
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, optimization
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 ONE_WORKER = pipeline.Runner(workers=1)
 
@@ -276,7 +276,7 @@ def test_two_phases(settings, examples_folder, longer, cpu, tmp_path):
     pretraining.pretrain(both, [str(longer), str(examples_folder)], folder, cpu)
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
     trained = encoders.Encoder(encoder)
-    checkpoints.restore_encoder(folder, trained)
+    checkpoint_weights.restore_encoder(folder, trained)
     vocab = load_fast_tokenizer(examples_folder / "vocab.txt")
     start = Pretrainer(both, vocab, cpu).model.encoder
     moved = trained.embeddings.position.numpy() != start.embeddings.position.numpy()
@@ -529,9 +529,9 @@ def warmed_up(settings, finished, examples_folder, cpu, tmp_path_factory):
     Beside that, which is a run of ours, `discriminator` is the same in Hugging Face's form.
     """
     folder = tmp_path_factory.mktemp("warmed_up")
-    convert.to_hugging_face(finished, str(folder / "discriminator"))
+    conversion.to_hugging_face(finished, str(folder / "discriminator"))
     shutil.rmtree(folder / "discriminator" / "generator")
-    convert.to_tfbio(str(folder / "discriminator"), str(folder / "run"))
+    conversion.to_tfbio(str(folder / "discriminator"), str(folder / "run"))
     # Loops of three steps, one of which must end sooner, at the border.
     run = dataclasses.replace(settings.run, steps_per_loop=3)
     settings = dataclasses.replace(
@@ -560,7 +560,7 @@ def shared_and_own(settings, path):
 def test_a_discriminator_alone_waits_for_its_generator(warmed_up, finished):
     settings, folder, _, start = warmed_up
     encoder = encoders.Encoder(settings.encoder)
-    checkpoints.restore_encoder(start, encoder)
+    checkpoint_weights.restore_encoder(start, encoder)
     head = [v.numpy() for v in Electra(settings).discriminator_dense.variables]
     assert [path.name for path in sorted(Path(folder).glob("*.index"))] == [
         "ckpt-4.index",
@@ -586,14 +586,14 @@ def test_a_discriminator_alone_waits_for_its_generator(warmed_up, finished):
 def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tmp_path):
     """A run of ours or Hugging Face's; and a masked language model gives its encoder."""
     settings, folder, _, start = warmed_up
-    wanted = checkpoints.read_settings(folder)
-    assert checkpoints.read_settings(start)["uniform_generator"]
+    wanted = checkpoint_settings.read_settings(folder)
+    assert checkpoint_settings.read_settings(start)["uniform_generator"]
 
     def restored(place):
-        checkpoints.require_same_model(place, wanted)
+        checkpoint_settings.require_same_model(place, wanted)
         keras.utils.set_random_seed(0)
         model = Electra(settings)
-        checkpoints.restore_model(place, model)
+        checkpoint_weights.restore_model(place, model)
         return model
 
     one, other = restored(start), restored(str(Path(start).parent / "discriminator"))
@@ -615,7 +615,7 @@ def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tm
             ("vocab_sha256", "0", "with another vocabulary"),
         ):
             with pytest.raises(UserError, match=words):
-                checkpoints.require_same_model(place, {**wanted, name: value})
+                checkpoint_settings.require_same_model(place, {**wanted, name: value})
 
 
 @pytest.mark.slow
@@ -681,7 +681,7 @@ def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_pat
     losses = [loss for _, loss in scalars(folder, "heldout")["loss"]]
     assert losses[-1] < losses[0]
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
-    checkpoints.restore_encoder(folder, encoders.Encoder(plain.encoder))
+    checkpoint_weights.restore_encoder(folder, encoders.Encoder(plain.encoder))
 
 
 @pytest.mark.slow

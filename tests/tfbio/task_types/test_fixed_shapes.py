@@ -99,7 +99,7 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
     packer = fixed_shapes.Packer(features, shapes, replicas, pad_id=0, count=8)
     made = packer.train_batch(chosen)
     assert shapes[made.shape].row_length == 64
-    for name in set(packer.of_tokens) & made.arrays.keys():
+    for name in set(packer.token_arrays) & made.arrays.keys():
         assert made.arrays[name].shape == (replicas, 4 // replicas, 96)  # the longest shape's
         empty = NO_TARGET if name == "targets" else 0
         assert (made.arrays[name][..., 64:] == empty).all()
@@ -108,7 +108,7 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
         (own,) = np.nonzero(made.replica == replica)
         flat = {
             name: made.arrays[name][replica][:, :64].reshape(-1)
-            for name in set(packer.of_tokens) & made.arrays.keys()
+            for name in set(packer.token_arrays) & made.arrays.keys()
         }
         for text in own:
             window, number, first = chosen[text], made.number[text], made.first[text]

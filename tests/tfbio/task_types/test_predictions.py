@@ -54,7 +54,7 @@ def test_answers_are_written_beside_what_is_true(tmp_path):
     predictions.write_answers(str(tmp_path), "test", asked, found)
     lines = (tmp_path / "test_answers.jsonl").read_text(encoding="utf-8").split("\n")
     first = json.loads(lines[0])
-    assert list(first) == ["id", "question", "gold", "predicted", "null_odds"]
+    assert list(first) == ["id", "question_id", "question", "gold", "predicted", "null_odds"]
     assert first["gold"] == ["IL-2"]
     assert first["predicted"][0] == {"text": "p53", "probability": 0.7}
     examples, read = predictions.read_answers(str(tmp_path / "test_answers.jsonl"))
@@ -145,7 +145,7 @@ def test_entities_have_the_characters_of_their_words(tmp_path):
     predictions.write_entities(str(tmp_path), "test", sentences, predicted, "Chemical")
     one, other = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert (one["id"], one["text"]) == ("7", "Ca\u00b2\u207a and \U0001d6fc - MSH .")
-    assert "document" not in one
+    assert one["document"] == ""
     assert one["gold"] == [
         {"type": "Chemical", "start": 0, "end": 4},
         {"type": "Chemical", "start": 9, "end": 16},

@@ -19,7 +19,7 @@ from tfbio.task_types import answer_scores, answers, packing, question_answering
 from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
 from tfbio.task_types.question_answering import QuestionAnswering, answer_tokens
 from tfbio.text import tokenization
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings
 
 KIND = QuestionAnswering()
 FILES = ("cs224n_half_dev-v2.0.json.gz", "xquad.en.json.gz")
@@ -364,7 +364,7 @@ def own(pretrained):
 
 def trained(own, pretrained, strategy, steps, pack=True):
     settings = dataclasses.replace(SETTINGS, run=FinetuningRun(pack=pack))
-    shape = checkpoints.read_encoder_config(pretrained)
+    shape = checkpoint_settings.read_encoder_config(pretrained)
     made = finetuner.Finetuner(settings, shape, KIND, 0, 200, strategy)
     made.initialize(0, pretrained)
     order = finetuning_data.training_order(len(own[1].input_ids), 0, steps, 16, seed=0)
@@ -470,7 +470,7 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     theirs = official.evaluate(data, predicted)
     assert odds.keys() == predicted.keys() and scores["metric"] == "f1"
     assert 100 * scores["mean"] == pytest.approx(theirs["f1"])
-    threshold = scores["trials"][0]["null_threshold"]
+    threshold = scores["trials"][0]["calibration"]["null_threshold"]
     assert all((odds[name] > threshold) == (not text) for name, text in predicted.items())
     # The threshold is of the last tenth of the training file.
     dev = json.loads((trial / "dev_predictions.json").read_text(encoding="utf-8"))

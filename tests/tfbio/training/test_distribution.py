@@ -24,7 +24,7 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
-from tfbio.weights import checkpoints
+from tfbio.weights import checkpoint_settings
 
 
 def test_the_cpu_where_there_is_nothing_else():
@@ -184,7 +184,7 @@ def test_the_hosts_of_a_pod_need_no_python(examples_folder, pod, monkeypatch):
 
 def test_a_step_on_a_tpu_takes_no_other_shape(pod, pretrained, examples_folder, monkeypatch):
     """Without the option TensorFlow lets the TPU pad what has another shape."""
-    settings = checkpoints.pretraining_config(checkpoints.read_settings(pretrained))
+    settings = checkpoint_settings.pretraining_config(checkpoint_settings.read_settings(pretrained))
     vocabulary = load_fast_tokenizer(f"{pretrained}/vocab.txt", lower_case=True)
     trainer = Pretrainer(settings, vocabulary, pod)
     asked = []

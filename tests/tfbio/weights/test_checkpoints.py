@@ -8,13 +8,21 @@ import pytest
 import tensorflow as tf
 
 from tests.hugging_face import save_model, small_model
+from tests.run_files import write_pretraining_settings
 from tfbio.base.cli import UserError
+from tfbio.base.schema import SchemaError
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.weights import checkpoints, fine_tuned, weight_names
-from tfbio.weights.checkpoints import CheckpointError
+from tfbio.weights import (
+    checkpoint_files,
+    checkpoint_settings,
+    checkpoint_weights,
+    fine_tuned,
+    weight_names,
+)
+from tfbio.weights.checkpoint_files import CheckpointError
 
 SHAPE = EncoderConfig(
     vocab_size=50,
@@ -36,16 +44,15 @@ def saved(tmp_path):
     model = Electra(SETTINGS)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
-    written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
-    (tmp_path / "config.json").write_text(json.dumps(written))
+    write_pretraining_settings(tmp_path, SETTINGS)
     return model, tmp_path
 
 
 def test_the_discriminators_weights_come_back(saved):
     model, folder = saved
-    assert checkpoints.read_encoder_config(str(folder)) == SHAPE
+    assert checkpoint_settings.read_encoder_config(str(folder)) == SHAPE
     encoder = Encoder(SHAPE)
-    checkpoints.restore_encoder(str(folder), encoder)
+    checkpoint_weights.restore_encoder(str(folder), encoder)
     for mine, original in zip(encoder.variables, model.encoder.variables, strict=True):
         np.testing.assert_array_equal(mine, original)
 
@@ -55,7 +62,7 @@ def test_a_checkpoint_of_another_shape_is_refused(saved, field):
     _, folder = saved
     other = dataclasses.replace(SHAPE, **{field: 2 * getattr(SHAPE, field)})
     with pytest.raises(CheckpointError, match=f"ckpt-30 does not fit.*{field}="):
-        checkpoints.restore_encoder(str(folder), Encoder(other))
+        checkpoint_weights.restore_encoder(str(folder), Encoder(other))
 
 
 def test_a_damaged_checkpoint_is_refused_by_its_prefix(saved):
@@ -63,24 +70,18 @@ def test_a_damaged_checkpoint_is_refused_by_its_prefix(saved):
     path = folder / "ckpt-30.data-00000-of-00001"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="ckpt-30 is damaged or not complete"):
-        checkpoints.restore_model(str(folder / "ckpt-30"), model)
+        checkpoint_weights.restore_model(str(folder / "ckpt-30"), model)
 
 
-def test_settings_newer_than_a_run_are_the_defaults(saved):
-    """Also in a run of before they were there, which has a model of today's defaults."""
+def test_the_run_must_have_the_model_of_the_settings(saved):
     _, folder = saved
-    path = folder / "config.json"
-    settings = {**json.loads(path.read_text()), "vocab_sha256": "0"}
-    old = json.loads(json.dumps(settings))
-    for name in ("layer_norm_eps", "hidden_act", "position_offset", "share_layers"):
-        del old["encoder"][name]
-    for name in ("generator_intermediate_size", "sentence_pair_head"):
-        del old[name]
-    path.write_text(json.dumps(old))
-    checkpoints.require_same_model(str(folder), settings)
-    assert checkpoints.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
+    settings = json.loads((folder / "config.json").read_text())
+    checkpoint_settings.require_same_model(str(folder), settings)
+    assert checkpoint_settings.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
     # As large in another notation.
-    checkpoints.require_same_model(str(folder), {**settings, "generator_hidden_fraction": 0.501})
+    checkpoint_settings.require_same_model(
+        str(folder), {**settings, "generator_hidden_fraction": 0.501}
+    )
     for name, changes in (
         ("encoder", {"encoder": {**settings["encoder"], "hidden_act": "gelu_new"}}),
         ("encoder", {"encoder": {**settings["encoder"], "layer_norm_eps": 1e-5}}),
@@ -88,7 +89,7 @@ def test_settings_newer_than_a_run_are_the_defaults(saved):
         ("generator", {"generator_num_attention_heads": 2}),
     ):
         with pytest.raises(CheckpointError, match=f"ask for: its {name} is "):
-            checkpoints.require_same_model(str(folder), {**settings, **changes})
+            checkpoint_settings.require_same_model(str(folder), {**settings, **changes})
 
 
 def test_what_is_missing_is_named(saved, tmp_path):
@@ -96,43 +97,50 @@ def test_what_is_missing_is_named(saved, tmp_path):
     (folder / "checkpoint").unlink()
     (folder / "ckpt-40.index").touch()
     with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
-        checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
+        checkpoint_weights.restore_encoder(str(folder), Encoder(SHAPE))
     (folder / "ckpt-30.index").unlink()
     (folder / "ckpt-40.index").unlink()
     with pytest.raises(CheckpointError, match="holds no checkpoint: run run_pretraining.py first"):
-        checkpoints.restore_encoder(str(folder), Encoder(SHAPE))
+        checkpoint_weights.restore_encoder(str(folder), Encoder(SHAPE))
     with pytest.raises(CheckpointError, match="nowhere holds no config.json"):
-        checkpoints.read_settings(str(folder / "nowhere"))
+        checkpoint_settings.read_settings(str(folder / "nowhere"))
     (folder / "config.json").write_text(json.dumps({"task": "x"}))
     with pytest.raises(CheckpointError, match="names no encoder"):
-        checkpoints.read_settings(str(folder))
-    (folder / "config.json").write_text(json.dumps({"encoder": {}}))
-    with pytest.raises(CheckpointError, match="lower_case = null: it must say true or false"):
-        checkpoints.read_settings(str(folder))
+        checkpoint_settings.read_settings(str(folder))
+    write_pretraining_settings(folder, SETTINGS)
+    settings = json.loads((folder / "config.json").read_text())
+    for changed, words in (
+        ({"lower_case": None}, "lower_case must be true or false, not null; give the folder of a"),
+        ({"encoder": {}}, "encoder.vocab_size is missing; give the folder of a run"),
+        ({"family": "xlnet"}, "family must be .*, not 'xlnet'; give the folder of a run"),
+    ):
+        (folder / "config.json").write_text(json.dumps(settings | changed))
+        with pytest.raises(SchemaError, match=words):
+            checkpoint_settings.read_settings(str(folder))
     (folder / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="not valid JSON"):
-        checkpoints.read_settings(str(folder))
+    with pytest.raises(SchemaError, match="not valid JSON .*: give the folder of a run"):
+        checkpoint_settings.read_settings(str(folder))
 
 
 def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
     folder = str(tmp_path)
-    assert checkpoints.find_newest(folder) is None
+    assert checkpoint_files.find_newest(folder) is None
     values = tf.Variable(tf.range(1000.0))
     manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
     for step in (1, 2, 3):
         manager.save(step)
-    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-3"
+    assert checkpoint_files.find_newest(folder) == f"{folder}/ckpt-3"
 
     data = tmp_path / "ckpt-3.data-00000-of-00001"
     whole = data.read_bytes()
     for broken in (whole[: len(whole) // 2], whole[:500] + b"x" + whole[501:], b""):
         data.write_bytes(broken)
         with pytest.raises(CheckpointError, match=r"ckpt-3 is damaged .*continues from .*ckpt-2"):
-            checkpoints.find_newest(folder)
+            checkpoint_files.find_newest(folder)
 
     for path in tmp_path.glob("ckpt-3.*"):
         path.unlink()
-    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-2"
+    assert checkpoint_files.find_newest(folder) == f"{folder}/ckpt-2"
     assert "ckpt-3 is gone" in capsys.readouterr().out
     assert tf.train.latest_checkpoint(folder) == f"{folder}/ckpt-2"
     # The older ones are not forgotten: not as something to fall back on, nor as something to sweep.
@@ -142,12 +150,12 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
     for text in ("", "what?"):
         (tmp_path / "checkpoint").write_text(text)
         with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
-            checkpoints.find_newest(folder)
+            checkpoint_files.find_newest(folder)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"')
     for path in tmp_path.glob("ckpt-*"):
         path.unlink()
     with pytest.raises(CheckpointError, match="there is no older checkpoint"):
-        checkpoints.find_newest(folder)
+        checkpoint_files.find_newest(folder)
 
 
 def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_path):
@@ -156,9 +164,9 @@ def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_p
     tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3).save(1)
     written = tf.train.get_checkpoint_state(folder)
     (tmp_path / "checkpoint").unlink()
-    assert checkpoints.find_newest(folder, repair=False) == f"{folder}/ckpt-1"
+    assert checkpoint_files.find_newest(folder, repair=False) == f"{folder}/ckpt-1"
     assert not (tmp_path / "checkpoint").exists()
-    assert checkpoints.find_newest(folder) == f"{folder}/ckpt-1"
+    assert checkpoint_files.find_newest(folder) == f"{folder}/ckpt-1"
     repaired = tf.train.get_checkpoint_state(folder)
     assert repaired.all_model_checkpoint_paths == written.all_model_checkpoint_paths
     manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
@@ -171,7 +179,7 @@ def test_what_a_killed_run_left_of_a_checkpoint_goes(tmp_path):
     names = ("ckpt-2_temp/part-00000-of-00001.data-00000-of-00001.tempstate1", "checkpoint.tmp0a")
     for name in (*names, "ckpt-1.index", "checkpoint", "own.txt"):
         (tmp_path / name).touch()
-    checkpoints.remove_half_written(str(tmp_path))
+    checkpoint_files.remove_half_written(str(tmp_path))
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["checkpoint", "ckpt-1.index", "own.txt"]
 
@@ -234,8 +242,7 @@ def with_settings(tmp_path_factory):
             (folder / "vocab.txt").write_text("[PAD]\nthe\n")
             path.write_text(json.dumps(dataclasses.asdict(shape)))
         elif name == "run":
-            written = {**dataclasses.asdict(SETTINGS), "lower_case": True}
-            path.write_text(json.dumps(written))
+            write_pretraining_settings(folder, SETTINGS)
             tf.train.Checkpoint(model=Electra(SETTINGS)).write(str(folder / "ckpt-30"))
             (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
         else:
@@ -247,13 +254,13 @@ def with_settings(tmp_path_factory):
 
 def read_all(folder):
     """All settings that are read of a model, whatever it is."""
-    settings = checkpoints.read_settings(folder)
-    checkpoints.read_encoder_config(folder)
+    settings = checkpoint_settings.read_settings(folder)
+    checkpoint_settings.read_encoder_config(folder)
     if fine_tuned.is_one(folder):
         fine_tuned.read_settings(folder)
         fine_tuned.read_calibration(folder)
     elif "objective" in settings:
-        checkpoints.pretraining_config(settings, folder)
+        checkpoint_settings.pretraining_config(settings, folder)
 
 
 @pytest.mark.parametrize("name, key", [(name, key) for name in READ for key in READ[name]])

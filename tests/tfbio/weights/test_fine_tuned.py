@@ -11,16 +11,15 @@ import tf_keras as keras
 from safetensors.numpy import load_file, save_file
 from scipy.special import softmax
 
-from tfbio import convert
 from tfbio.base.cli import UserError
-from tfbio.export import saved_model
+from tfbio.export import conversion, saved_model
 from tfbio.runs import finetuner, finetuning, predict
 from tfbio.task_types import tasks
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
 from tfbio.text import vocabularies
-from tfbio.weights import checkpoints, fine_tuned
+from tfbio.weights import checkpoint_settings, fine_tuned, fine_tuned_writer
 
 WORDS = "the a of in and is not works cell drug il - 2 . ( ) , ##s ##ed protein binds give it"
 VOCABULARY = [*vocabularies.SPECIAL_TOKENS, *WORDS.split()]
@@ -136,7 +135,7 @@ def our_logits(model, ids, mask, segments):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_comes_back_as_it_was(family, head, tmp_path):
     before, trial = make(tmp_path / "a", family + head, **HEADS[head]), tmp_path / "trial"
-    convert.to_tfbio(str(tmp_path / "a"), str(trial))
+    conversion.to_tfbio(str(tmp_path / "a"), str(trial))
     expected = their_logits(before, *batch(family))
     assert np.abs(expected).max() > 0.1
     for folder in (trial, trial / "trial_0"):
@@ -145,7 +144,7 @@ def test_comes_back_as_it_was(family, head, tmp_path):
 
     # By way of a trial, and at once.
     for source, target in ((trial / "trial_0", tmp_path / "b"), (tmp_path / "a", tmp_path / "c")):
-        convert.to_hugging_face(str(source), str(target))
+        conversion.to_hugging_face(str(source), str(target))
         tensors, again = (load_file(x / "model.safetensors") for x in (tmp_path / "a", target))
         assert tensors.keys() == again.keys()
         for name, tensor in tensors.items():
@@ -173,9 +172,9 @@ def test_comes_back_as_it_was(family, head, tmp_path):
 def test_what_was_learnt_is_told_by_config_json(labels, problem_type, task_type, tmp_path):
     architecture = "BertForSequenceClassification"
     make(tmp_path / "a", architecture, labels, problem_type=problem_type)
-    known = fine_tuned.read(str(tmp_path / "a")).settings["trained_on"]
-    assert (known["task_type"], known["labels"]) == (task_type, labels)
-    convert.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
+    known = fine_tuned.read(str(tmp_path / "a")).settings.trained_on
+    assert (known.task_type, known.labels) == (task_type, labels)
+    conversion.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
     after = load(tmp_path / "b").config
     assert [*after.id2label.values()] == labels
     assert problem_type in (None, after.problem_type)
@@ -184,8 +183,8 @@ def test_what_was_learnt_is_told_by_config_json(labels, problem_type, task_type,
 def test_labels_without_names_are_those_of_transformers(tmp_path):
     make(tmp_path, "BertForSequenceClassification")
     assert "id2label" not in json.loads((tmp_path / "config.json").read_text())
-    known = fine_tuned.read(str(tmp_path)).settings["trained_on"]
-    assert (known["task_type"], known["labels"]) == ("classification", ["LABEL_0", "LABEL_1"])
+    known = fine_tuned.read(str(tmp_path)).settings.trained_on
+    assert (known.task_type, known.labels) == ("classification", ["LABEL_0", "LABEL_1"])
 
 
 @pytest.mark.parametrize(
@@ -203,20 +202,20 @@ def test_tags_of_other_schemes_are_refused(labels, scheme, tags, tmp_path):
     make(tmp_path / "a", "ElectraForTokenClassification", labels)
     if scheme is None:
         with pytest.raises(UserError, match=f"the labels {', '.join(labels)}: tagging takes O"):
-            convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
+            conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
         assert not (tmp_path / "b").exists()
         return
-    convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
+    conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
     settings = json.loads((tmp_path / "b" / "config.json").read_text())
     assert settings["trained_on"]["labels"] == tags and settings["tagging_scheme"] == scheme
-    convert.to_hugging_face(str(tmp_path / "b"), str(tmp_path / "c"))
+    conversion.to_hugging_face(str(tmp_path / "b"), str(tmp_path / "c"))
     assert [*load(tmp_path / "c").config.id2label.values()] == labels
 
 
 def test_what_cannot_come_in_is_named(tmp_path):
     def refused(words, source):
         with pytest.raises(UserError, match=words):
-            convert.to_tfbio(str(source), str(tmp_path / "new"))
+            conversion.to_tfbio(str(source), str(tmp_path / "new"))
         assert not (tmp_path / "new").exists()
 
     make(tmp_path / "alone", "BertModel")
@@ -237,14 +236,14 @@ def test_what_cannot_come_in_is_named(tmp_path):
 def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
     trial, _ = make_trial("question_answering", [], {"pairs": False}, span_head="electra")
     with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
-        convert.to_hugging_face(trial, str(tmp_path / "new"))
+        conversion.to_hugging_face(trial, str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
 
 def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
     """Of the head, too, and by little."""
     make(tmp_path / "a", "BertForSequenceClassification", ["a", "b", "c"])
-    true_write = fine_tuned.write_hugging_face
+    true_write = fine_tuned_writer.write_hugging_face
     for name in ("bert.pooler.dense.bias", "classifier.bias", "bert.embeddings.LayerNorm.bias"):
 
         def wrong(folder, tuned, name=name):
@@ -253,9 +252,9 @@ def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
             tensors = load_file(path)
             save_file(tensors | {name: tensors[name] + 1e-4}, path)
 
-        monkeypatch.setattr(fine_tuned, "write_hugging_face", wrong)
-        with pytest.raises(convert.ConversionError, match="gives other outputs, by"):
-            convert.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
+        monkeypatch.setattr(fine_tuned_writer, "write_hugging_face", wrong)
+        with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
+            conversion.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
         assert not (tmp_path / "b").exists()
 
 
@@ -299,9 +298,9 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
     trial, folder = str(tmp_path / "out" / "trial_0"), str(tmp_path / "converted")
     if architecture is None:
         with pytest.raises(UserError, match="text_head tanh, .* an encoder of electra: no class"):
-            convert.to_hugging_face(trial, folder)
+            conversion.to_hugging_face(trial, folder)
         return
-    convert.to_hugging_face(trial, folder)
+    conversion.to_hugging_face(trial, folder)
     theirs, ours = load(folder), fine_tuned.read(trial).model
     assert type(theirs).__name__ == architecture
     logits = our_logits(ours, *batch())
@@ -326,10 +325,10 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
     make(tmp_path / "a", architecture)
     folder, places = str(tmp_path / "a"), [str(tmp_path / "a")]
     if architecture.endswith("SequenceClassification"):
-        convert.to_tfbio(folder, str(tmp_path / "b"))
+        conversion.to_tfbio(folder, str(tmp_path / "b"))
         places.append(str(tmp_path / "b" / "trial_0"))
     settings = FinetuningConfig(text_head="tanh", sequence_length=16)
-    shape = checkpoints.read_encoder_config(folder)
+    shape = checkpoint_settings.read_encoder_config(folder)
     made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 4, cpu)
     for place in places:
         made.initialize(3, place)
@@ -356,7 +355,7 @@ def signatures(folder):
 
 def predict_both(folder, inputs, output, cpu):
     """With the folder as it is, and with a run that was made of it: the same."""
-    convert.to_tfbio(str(folder), f"{folder}_converted")
+    conversion.to_tfbio(str(folder), f"{folder}_converted")
     found = []
     for model in (f"{folder}_converted", folder):
         predict.predict(str(model), [str(inputs)], str(output), strategy=cpu, overwrite=True)
@@ -494,7 +493,7 @@ def test_a_model_without_such_a_head_cannot_be_used(cpu, tmp_path):
 
 def test_tags_without_a_type_are_entities(cpu, tmp_path):
     make(tmp_path / "a", "BertForTokenClassification", ["B", "I", "O"])
-    convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "model"))
+    conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "model"))
     (tmp_path / "a.txt").write_text("Give IL-2 and a drug in the cell.")
     output = tmp_path / "found.jsonl"
     arguments = ([str(tmp_path / "a.txt")], str(output))
@@ -506,9 +505,9 @@ def test_tags_without_a_type_are_entities(cpu, tmp_path):
 def test_fine_tuning_goes_on(cpu, tmp_path):
     """From a trial that was made of a model of `transformers`, whose encoder is the start."""
     make(tmp_path / "a", "BertForQuestionAnswering")
-    convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
+    conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
     trial = str(tmp_path / "b" / "trial_0")
-    shape = checkpoints.read_encoder_config(trial)
+    shape = checkpoint_settings.read_encoder_config(trial)
     settings = dataclasses.replace(FinetuningConfig(), sequence_length=16)
     made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 4, cpu)
     made.initialize(0, trial)

@@ -13,15 +13,20 @@ from tfbio.base.cli import UserError
 from tfbio.models import encoder
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.text.hugging_face_tokenizer import TokenizerError
-from tfbio.weights import checkpoints, hugging_face
-from tfbio.weights.hugging_face import HuggingFaceError
+from tfbio.weights import (
+    checkpoint_settings,
+    checkpoint_weights,
+    hugging_face_settings,
+    hugging_face_weights,
+)
+from tfbio.weights.hugging_face_settings import HuggingFaceError
 
 
 def read_encoder(folder, **changes):
     """Ours, of what is in the folder."""
-    shape = dataclasses.replace(checkpoints.read_encoder_config(str(folder)), **changes)
+    shape = dataclasses.replace(checkpoint_settings.read_encoder_config(str(folder)), **changes)
     ours = encoder.Encoder(shape)
-    checkpoints.restore_encoder(str(folder), ours)
+    checkpoint_weights.restore_encoder(str(folder), ours)
     return ours
 
 
@@ -103,11 +108,11 @@ def test_a_published_encoder_on_real_sentences(sentences):
 def test_whether_text_is_lower_cased_is_the_tokenizers(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", **SHAPE}))
     with pytest.raises(TokenizerError, match=r"has no vocab\.txt, .* save_pretrained"):
-        checkpoints.read_settings(str(tmp_path))
+        checkpoint_settings.read_settings(str(tmp_path))
     (tmp_path / "vocab.txt").write_text("[PAD]\n[CLS]\nthe\n##s\n", encoding="utf-8")
-    assert checkpoints.read_settings(str(tmp_path))["lower_case"] is True
+    assert checkpoint_settings.read_settings(str(tmp_path))["lower_case"] is True
     (tmp_path / "vocab.txt").write_text("[PAD]\n[CLS]\nThe\n##s\n", encoding="utf-8")
-    assert checkpoints.read_settings(str(tmp_path))["lower_case"] is False
+    assert checkpoint_settings.read_settings(str(tmp_path))["lower_case"] is False
 
 
 def test_names_of_old_checkpoints_are_known(tmp_path):
@@ -146,9 +151,9 @@ def test_output_weights_may_be_written_out(architecture, word_bias, decoder, tmp
     words = tensors[f"{architecture[:-11].lower()}.embeddings.word_embeddings.weight"]
     written = {f"{decoder}.weight": words, f"{decoder}.bias": bias}
     save_file(tensors | written, path)
-    settings = hugging_face.read_pretraining_settings(str(tmp_path))
-    model = MaskedLanguageModel(checkpoints.pretraining_config(settings))
-    hugging_face.restore_masked_language_model(str(tmp_path), model)
+    settings = hugging_face_settings.read_pretraining_settings(str(tmp_path))
+    model = MaskedLanguageModel(checkpoint_settings.pretraining_config(settings))
+    hugging_face_weights.restore_masked_language_model(str(tmp_path), model)
     np.testing.assert_array_equal(model.head.output_bias, bias)
     # But not others than they are.
     for name in written:
@@ -156,7 +161,7 @@ def test_output_weights_may_be_written_out(architecture, word_bias, decoder, tmp
             continue  # the only one
         save_file({**tensors, word_bias: bias, **written, name: written[name] + 1.0}, path)
         with pytest.raises(HuggingFaceError, match=f"other numbers in {name} than in"):
-            hugging_face.restore_masked_language_model(str(tmp_path), model)
+            hugging_face_weights.restore_masked_language_model(str(tmp_path), model)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +194,7 @@ def test_output_weights_may_be_written_out(architecture, word_bias, decoder, tmp
 def test_another_architecture_is_refused(settings, words, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**SHAPE, **settings}))
     with pytest.raises(HuggingFaceError, match=words):
-        checkpoints.read_settings(str(tmp_path))
+        checkpoint_settings.read_settings(str(tmp_path))
 
 
 def test_missing_weights_are_named(tmp_path):
@@ -200,16 +205,16 @@ def test_missing_weights_are_named(tmp_path):
         ({"intermediate_size": 40}, r"intermediate\.dense\.weight has shape \(48, 24\)"),
     ):
         (tmp_path / "config.json").write_text(json.dumps({**settings, **changes}))
-        other = encoder.Encoder(checkpoints.read_encoder_config(str(tmp_path)))
+        other = encoder.Encoder(checkpoint_settings.read_encoder_config(str(tmp_path)))
         before = [variable.numpy() for variable in other.variables]
         with pytest.raises(HuggingFaceError, match=words):
-            checkpoints.restore_encoder(str(tmp_path), other)
+            checkpoint_weights.restore_encoder(str(tmp_path), other)
         for variable, value in zip(other.variables, before, strict=True):
             np.testing.assert_array_equal(variable, value)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(UserError, match=r"model\.safetensors cannot be read"):
-        hugging_face.restore_encoder(str(tmp_path), other)
+        hugging_face_weights.restore_encoder(str(tmp_path), other)
     path.unlink()
     with pytest.raises(UserError, match=r"model\.safetensors is missing: .*save_pretrained"):
-        hugging_face.restore_encoder(str(tmp_path), other)
+        hugging_face_weights.restore_encoder(str(tmp_path), other)

@@ -17,10 +17,10 @@ from tests import reference
 from tests.conftest import ROOT
 from tests.hugging_face import SHAPE
 from tests.parity import FOLDER, Recording, recorded_config
-from tfbio import convert
 from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.manifests import read_manifest
+from tfbio.export import conversion
 from tfbio.models.encoder import Encoder
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives import electra
@@ -31,8 +31,15 @@ from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRu
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, optimization
-from tfbio.weights import checkpoints, hugging_face, tensorflow1
-from tfbio.weights.tensorflow1 import TensorFlow1Error
+from tfbio.weights import (
+    checkpoint_files,
+    checkpoint_settings,
+    checkpoint_weights,
+    hugging_face_settings,
+    tensorflow1_settings,
+    tensorflow1_weights,
+)
+from tfbio.weights.tensorflow1_settings import TensorFlow1Error
 
 
 def make():
@@ -67,9 +74,9 @@ def train(model, optimizer, recording, step, seen):
 
 def test_what_is_written_back_is_the_same_bit_for_bit(tmp_path):
     model, optimizer = make()
-    tensorflow1.load(str(FOLDER / "model.ckpt-4"), model, optimizer)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), model, optimizer)
     assert int(optimizer.iterations) == 4
-    tensorflow1.write(str(tmp_path / "model.ckpt-4"), model, optimizer)
+    tensorflow1_weights.write(str(tmp_path / "model.ckpt-4"), model, optimizer)
     expected, found = tensors(str(FOLDER / "model.ckpt-4")), tensors(str(tmp_path / "model.ckpt-4"))
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -81,11 +88,11 @@ def test_training_that_the_original_code_began_goes_on():
     """Eight steps, of which the original code did the first four, or none."""
     recording = Recording()
     model, optimizer = make()
-    tensorflow1.load(str(FOLDER / "model.ckpt-0"), model, optimizer)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-0"), model, optimizer)
     for step in range(4):
         train(model, optimizer, recording, step, step)
     other, its_optimizer = make()
-    tensorflow1.load(str(FOLDER / "model.ckpt-4"), other, its_optimizer)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), other, its_optimizer)
     for step in range(4, 8):
         mine = train(model, optimizer, recording, step, step - 4)
         assert train(other, its_optimizer, recording, step, step - 4) == pytest.approx(mine, 1e-5)
@@ -95,14 +102,14 @@ def test_training_that_the_original_code_began_goes_on():
 
 def test_without_an_optimizer_there_are_the_weights_alone(tmp_path):
     model, _ = make()
-    tensorflow1.load(str(FOLDER / "model.ckpt-4"), model)
-    tensorflow1.write(str(tmp_path / "weights"), model)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), model)
+    tensorflow1_weights.write(str(tmp_path / "weights"), model)
     everything, written = tensors(str(FOLDER / "model.ckpt-4")), tensors(str(tmp_path / "weights"))
     left_out = everything.keys() - written.keys()
     assert all(name.endswith(("/adam_m", "/adam_v")) or name == "global_step" for name in left_out)
     assert len(left_out) == 2 * len(written) + 1
     with pytest.raises(TensorFlow1Error, match="weights holds no .*/adam_m"):
-        tensorflow1.load(str(tmp_path / "weights"), *make())
+        tensorflow1_weights.load(str(tmp_path / "weights"), *make())
 
 
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
@@ -110,10 +117,10 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
     path = tmp_path / "model.ckpt"
     path.write_text("no checkpoint")
     with pytest.raises(TensorFlow1Error, match="model.ckpt is no checkpoint"):
-        tensorflow1.load(str(path), model)
+        tensorflow1_weights.load(str(path), model)
     tf.train.Checkpoint(model=model).write(str(path))
     with pytest.raises(TensorFlow1Error, match="holds no electra/embeddings/word_embeddings"):
-        tensorflow1.load(str(path), model)
+        tensorflow1_weights.load(str(path), model)
 
 
 def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
@@ -124,7 +131,7 @@ def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
     model = electra.Electra(config)
     before = [variable.numpy() for variable in model.variables]
     with pytest.raises(TensorFlow1Error, match=r"intermediate.*shape \[48, 96\].*\[48, 64\]"):
-        tensorflow1.load(str(FOLDER / "model.ckpt-0"), model)
+        tensorflow1_weights.load(str(FOLDER / "model.ckpt-0"), model)
     for variable, old in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(variable, old)
 
@@ -132,11 +139,11 @@ def test_a_checkpoint_of_another_shape_is_refused_and_changes_nothing():
 def test_a_tied_generator_has_no_layers_of_its_own(tmp_path):
     """In the original code its layers are those of the scope electra."""
     model = electra.Electra(dataclasses.replace(recorded_config(), untied_generator=False))
-    tensorflow1.write(str(tmp_path / "tied"), model)
+    tensorflow1_weights.write(str(tmp_path / "tied"), model)
     written = tensors(str(tmp_path / "tied"))
     assert not any(name.startswith("generator/") for name in written)
     other = electra.Electra(model.config)
-    tensorflow1.load(str(tmp_path / "tied"), other)
+    tensorflow1_weights.load(str(tmp_path / "tied"), other)
     for one, two in zip(model.variables, other.variables, strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -212,10 +219,12 @@ def test_the_names_are_those_of_the_original_bert(tmp_path):
     theirs = tensors(prefix)
     assert {n for n in theirs if not n.endswith(("adam_m", "adam_v", "global_step"))} == written
     # It says more than the weights: training goes on, but for the next sentence.
-    settings = checkpoints.pretraining_config(checkpoints.read_settings(str(TINY_BERT)))
+    settings = checkpoint_settings.pretraining_config(
+        checkpoint_settings.read_settings(str(TINY_BERT))
+    )
     assert settings.objective == "mlm" and settings.encoder.num_attention_heads == 4
     model, optimizer = MaskedLanguageModel(settings), optimization.Adam(0.0)
-    checkpoints.restore_model(str(TINY_BERT), model, optimizer)
+    checkpoint_weights.restore_model(str(TINY_BERT), model, optimizer)
     assert int(optimizer.iterations) == theirs["global_step"]
     key = model.encoder.transformer_layers[1].query_key_value.kernel
     name = "bert/encoder/layer_1/attention/self/key/kernel"
@@ -224,8 +233,10 @@ def test_the_names_are_those_of_the_original_bert(tmp_path):
 
 
 def restored(path):
-    model = MaskedLanguageModel(checkpoints.pretraining_config(checkpoints.read_settings(path)))
-    checkpoints.restore_model(path, model)
+    model = MaskedLanguageModel(
+        checkpoint_settings.pretraining_config(checkpoint_settings.read_settings(path))
+    )
+    checkpoint_weights.restore_model(path, model)
     return model
 
 
@@ -256,12 +267,12 @@ def test_a_bert_gives_what_transformers_gives(bert, as_prefix):
     ours, expected = word_logits(model, other)
     assert np.abs(ours - expected).max() > 1e-3
 
-    encoder = Encoder(checkpoints.read_encoder_config(path))
-    checkpoints.restore_encoder(path, encoder)
+    encoder = Encoder(checkpoint_settings.read_encoder_config(path))
+    checkpoint_weights.restore_encoder(path, encoder)
     for one, two in zip(encoder.variables, model.encoder.variables, strict=True):
         np.testing.assert_array_equal(one, two)
-    assert checkpoints.run_of(path) == str(folder)
-    assert checkpoints.newest_weights(path) == str(folder / "bert_model.ckpt")
+    assert checkpoint_files.run_of(path) == str(folder)
+    assert checkpoint_files.newest_weights(path) == str(folder / "bert_model.ckpt")
 
 
 def test_a_bert_goes_out_and_is_fine_tuned(bert, tmp_path):
@@ -272,24 +283,26 @@ def test_a_bert_goes_out_and_is_fine_tuned(bert, tmp_path):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"t{i}" for i in range(55))]
     (folder / "vocab.txt").write_text("\n".join(tokens) + "\n")
     prefix = str(folder / "bert_model.ckpt")
-    assert checkpoints.family_of(checkpoints.read_settings(prefix)) == "bert"
-    convert.to_hugging_face(prefix, str(tmp_path / "out"))
+    assert checkpoint_settings.family_of(checkpoint_settings.read_settings(prefix)) == "bert"
+    conversion.to_hugging_face(prefix, str(tmp_path / "out"))
     again = transformers.BertForPreTraining.from_pretrained(tmp_path / "out")
     for name, tensor in theirs.state_dict().items():
         np.testing.assert_array_equal(again.state_dict()[name], tensor, name)
     # The pooler, too, comes from there, and from a run that was made of it.
-    convert.to_tfbio(prefix, str(tmp_path / "run"))
+    conversion.to_tfbio(prefix, str(tmp_path / "run"))
     expected = theirs.bert.pooler.dense.weight.detach().numpy().T
     for place in (str(folder), prefix, str(tmp_path / "run")):
-        pooler = TaskModel(checkpoints.read_encoder_config(place), 2, False, 0.0, text_head="tanh")
-        checkpoints.restore_pooler(place, pooler.pooler)
+        pooler = TaskModel(
+            checkpoint_settings.read_encoder_config(place), 2, False, 0.0, text_head="tanh"
+        )
+        checkpoint_weights.restore_pooler(place, pooler.pooler)
         np.testing.assert_array_equal(pooler.pooler.kernel, expected)
 
 
 def test_a_bert_is_a_discriminator_alone(bert):
     """Its encoder becomes the discriminator's; all else stays as it was made."""
     _, folder = bert
-    shape = checkpoints.read_encoder_config(str(folder))
+    shape = checkpoint_settings.read_encoder_config(str(folder))
     settings = PretrainingConfig(
         encoder=shape, sequence_length=16, generator_hidden_fraction=0.5, generator_warmup_steps=5
     )
@@ -298,13 +311,13 @@ def test_a_bert_is_a_discriminator_alone(bert):
         "lower_case": True,
         "vocab_sha256": storage.sha256_of(folder / "vocab.txt"),
     }
-    checkpoints.require_same_model(str(folder), known)
+    checkpoint_settings.require_same_model(str(folder), known)
     with pytest.raises(UserError, match="holds no generator: give --set generator_warmup_steps=N"):
-        checkpoints.require_same_model(str(folder), known | {"generator_warmup_steps": 0})
+        checkpoint_settings.require_same_model(str(folder), known | {"generator_warmup_steps": 0})
     model, encoder = electra.Electra(settings), Encoder(shape)
     before = {id(variable): variable.numpy() for variable in model.variables}
-    checkpoints.restore_model(str(folder), model)
-    checkpoints.restore_encoder(str(folder), encoder)
+    checkpoint_weights.restore_model(str(folder), model)
+    checkpoint_weights.restore_encoder(str(folder), encoder)
     for one, two in zip(model.encoder.variables, encoder.variables, strict=True):
         np.testing.assert_array_equal(one, two)
     head = [*model.discriminator_dense.variables, *model.discriminator_output.variables]
@@ -328,50 +341,53 @@ def copy_recording(folder, *steps, heads=4):
 def test_an_electra_is_known_by_its_tensors(tmp_path):
     folder = str(copy_recording(tmp_path / "electra", 0, 4))
     expected = recorded_config()
-    found = checkpoints.pretraining_config(checkpoints.read_settings(folder))
+    found = checkpoint_settings.pretraining_config(checkpoint_settings.read_settings(folder))
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     assert dataclasses.replace(found.encoder, **no_dropout) == expected.encoder
     assert dataclasses.replace(found.generator, **no_dropout) == expected.generator
-    assert tensorflow1.read_generator(folder) == found.generator
-    assert checkpoints.newest_weights(folder) == f"{folder}/model.ckpt-4"
+    assert tensorflow1_settings.read_generator(folder) == found.generator
+    assert checkpoint_files.newest_weights(folder) == f"{folder}/model.ckpt-4"
     model, other = electra.Electra(found), electra.Electra(found)
-    checkpoints.restore_model(folder, model)
-    tensorflow1.load(str(FOLDER / "model.ckpt-4"), other)
+    checkpoint_weights.restore_model(folder, model)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), other)
     for one, two in zip(model.variables, other.variables, strict=True):
         np.testing.assert_array_equal(one, two)
     # Of generator and discriminator, as `transformers` loads them, with the same outputs.
-    convert.to_hugging_face(f"{folder}/model.ckpt-0", str(tmp_path / "converted"))
-    assert hugging_face.read_generator(str(tmp_path / "converted")).hidden_size == 24
+    conversion.to_hugging_face(f"{folder}/model.ckpt-0", str(tmp_path / "converted"))
+    assert hugging_face_settings.read_generator(str(tmp_path / "converted")).hidden_size == 24
 
 
 def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
     folder = copy_recording(tmp_path / "electra", 4, heads=0)
     with pytest.raises(TensorFlow1Error, match="48 is no multiple of 64: put a bert_config.json"):
-        checkpoints.read_settings(str(folder))
+        checkpoint_settings.read_settings(str(folder))
     for path in FOLDER.glob("model.ckpt-4.*"):
         shutil.copy(path, folder / path.name.replace("model", "other"))
     with pytest.raises(TensorFlow1Error, match=r"several checkpoints, model.ckpt and other.ckpt:"):
-        checkpoints.read_settings(str(folder))
+        checkpoint_settings.read_settings(str(folder))
     _, folder = bert
     for broken in ('{"num_attention_heads": 4', "[]", ""):
         (folder / "bert_config.json").write_text(broken)
         with pytest.raises(TensorFlow1Error, match="bert_config.json is no JSON object: mend it"):
-            checkpoints.read_settings(str(folder))
+            checkpoint_settings.read_settings(str(folder))
     (folder / "bert_config.json").write_text('{"num_attention_heads": 3}')
-    assert checkpoints.read_settings(str(folder))["encoder"]["num_attention_heads"] == 3
+    assert checkpoint_settings.read_settings(str(folder))["encoder"]["num_attention_heads"] == 3
     (folder / "bert_config.json").write_text('{"hidden_size": 24, "hidden_act": "relu"}')
     with pytest.raises(TensorFlow1Error, match='has hidden_act = "relu": only "gelu" and'):
-        checkpoints.read_settings(str(folder))
+        checkpoint_settings.read_settings(str(folder))
     (folder / "vocab.txt").unlink()
     (folder / "bert_config.json").write_text('{"hidden_size": 24, "num_attention_heads": 4}')
     with pytest.raises(UserError, match=r"bert has no vocab.txt,"):
-        checkpoints.read_settings(str(folder))
+        checkpoint_settings.read_settings(str(folder))
     # Without the step there is nothing to go on with exactly.
-    assert not tensorflow1.has_state(str(folder))
-    assert tensorflow1.has_state(str(tmp_path / "electra" / "model.ckpt-4"))
+    assert not tensorflow1_settings.has_state(str(folder))
+    assert tensorflow1_settings.has_state(str(tmp_path / "electra" / "model.ckpt-4"))
     # What TensorFlow 2 wrote is another's.
     tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt-1"))
-    assert tensorflow1.find(str(tmp_path)) is None and tensorflow1.find(str(tmp_path / "x")) is None
+    assert (
+        tensorflow1_settings.find(str(tmp_path)) is None
+        and tensorflow1_settings.find(str(tmp_path / "x")) is None
+    )
 
 
 # --- ALBERT --------------------------------------------------------------------------------------
@@ -456,10 +472,10 @@ def test_an_albert_gives_what_transformers_gives(albert, tmp_path):
     import transformers
 
     theirs, folder = albert
-    settings = checkpoints.read_settings(str(folder))
+    settings = checkpoint_settings.read_settings(str(folder))
     assert settings["lower_case"] and settings["sentence_pair_head"]
-    convert.to_tfbio(str(folder), str(tmp_path / "run"))
-    convert.to_hugging_face(str(folder), str(tmp_path / "out"))
+    conversion.to_tfbio(str(folder), str(tmp_path / "run"))
+    conversion.to_hugging_face(str(folder), str(tmp_path / "out"))
     again = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "out").eval()
     for name, tensor in theirs.state_dict().items():
         np.testing.assert_array_equal(again.state_dict()[name], tensor, name)
@@ -473,7 +489,7 @@ def test_settings_of_another_model_are_refused(tmp_path):
     other = dataclasses.replace(wanted.encoder, num_attention_heads=6)
     settings = dataclasses.replace(wanted, encoder=other)
     with pytest.raises(TensorFlow1Error, match="encoder.num_attention_heads = 4, not 6: give"):
-        tensorflow1.write_run(str(folder), str(tmp_path / "run"), settings)
+        conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"), settings)
 
 
 def test_an_albert_without_its_settings_is_refused(albert):
@@ -484,10 +500,10 @@ def test_an_albert_without_its_settings_is_refused(albert):
         path.write_text(json.dumps(stated | change))
         (name,) = change
         with pytest.raises(TensorFlow1Error, match=f"has {name} = "):
-            checkpoints.read_settings(str(folder))
+            checkpoint_settings.read_settings(str(folder))
     path.unlink()
     with pytest.raises(TensorFlow1Error, match=r"how often its one layer is used: put its albert_"):
-        checkpoints.read_settings(str(folder))
+        checkpoint_settings.read_settings(str(folder))
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
@@ -495,13 +511,15 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     shutil.copytree(TINY_BERT, folder)
     data = folder / "bert_model.ckpt.data-00000-of-00001"
     whole = data.read_bytes()
-    settings = checkpoints.pretraining_config(checkpoints.read_settings(str(folder)))
+    settings = checkpoint_settings.pretraining_config(
+        checkpoint_settings.read_settings(str(folder))
+    )
     for damaged in (whole[: len(whole) // 2], b"", whole[:100] + b"\0" * 50 + whole[150:]):
         data.write_bytes(damaged)
         model = MaskedLanguageModel(settings)
         before = [variable.numpy() for variable in model.variables]
         with pytest.raises(TensorFlow1Error, match="is damaged or not complete"):
-            checkpoints.restore_model(str(folder), model)
+            checkpoint_weights.restore_model(str(folder), model)
         for variable, value in zip(model.variables, before, strict=True):
             np.testing.assert_array_equal(variable, value)
 
@@ -522,14 +540,17 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
 
     # Four steps of ours, on the recorded batches.
     model, optimizer = make()
-    tensorflow1.load(str(FOLDER / "model.ckpt-0"), model, optimizer)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-0"), model, optimizer)
     recording = Recording()
     for step in range(4):
         train(model, optimizer, recording, step, step)
     (tmp_path / "ours").mkdir()
     shutil.copy(FOLDER / "vocab.txt", tmp_path / "ours")
-    tensorflow1.write(str(tmp_path / "ours" / "model.ckpt-4"), model, optimizer)
-    assert tensorflow1.write_run(str(tmp_path / "ours"), str(tmp_path / "a"), settings) == 4
+    tensorflow1_weights.write(str(tmp_path / "ours" / "model.ckpt-4"), model, optimizer)
+    assert (
+        conversion.to_tfbio_with_optimizer(str(tmp_path / "ours"), str(tmp_path / "a"), settings)
+        == 4
+    )
 
     # Four steps of the original code.
     done = subprocess.run(
@@ -555,7 +576,7 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
 
     # And nothing of the original state was lost on the way.
     trainer = Pretrainer(settings, load_fast_tokenizer(FOLDER / "vocab.txt"), cpu)
-    tensorflow1.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
     manifest = read_manifest(data, "examples")
     trainer.train_dataset = distribution.distribute_dataset(
         cpu,
@@ -573,12 +594,12 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
     start = f"{folder}/model.ckpt-4"
     pretraining.pretrain(still, [str(data)], str(tmp_path / "c"), cpu, init_checkpoint=start)
     after = electra.Electra(settings)
-    checkpoints.restore_model(str(tmp_path / "c"), after)
+    checkpoint_weights.restore_model(str(tmp_path / "c"), after)
     for one, two in zip(after.variables, model_at(4).variables, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
 def model_at(step):
     model, _ = make()
-    tensorflow1.load(str(FOLDER / f"model.ckpt-{step}"), model)
+    tensorflow1_weights.load(str(FOLDER / f"model.ckpt-{step}"), model)
     return model

@@ -15,15 +15,15 @@ import safetensors.torch
 import torch
 import transformers
 
-from tfbio import convert
 from tfbio.base.cli import UserError
+from tfbio.export import conversion
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.text import vocabularies
-from tfbio.weights import checkpoints, weight_files
+from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights, weight_files
 
 SHAPE = {
     "vocab_size": 50,
@@ -61,8 +61,8 @@ def bin_folder(model, folder):
 
 def read(folder):
     """All weights of the encoder in a folder, in order."""
-    encoder = Encoder(checkpoints.read_encoder_config(str(folder)))
-    checkpoints.restore_encoder(str(folder), encoder)
+    encoder = Encoder(checkpoint_settings.read_encoder_config(str(folder)))
+    checkpoint_weights.restore_encoder(str(folder), encoder)
     return [variable.numpy() for variable in encoder.variables]
 
 
@@ -72,8 +72,8 @@ def refusal(folder):
     encoder = Encoder(EncoderConfig(embedding_size=24, **SHAPE))
     old = [variable.numpy() for variable in encoder.variables]
     with pytest.raises(UserError) as error:
-        checkpoints.read_encoder_config(str(folder))
-        checkpoints.restore_encoder(str(folder), encoder)
+        checkpoint_settings.read_encoder_config(str(folder))
+        checkpoint_weights.restore_encoder(str(folder), encoder)
     for variable, value in zip(encoder.variables, old, strict=True):
         np.testing.assert_array_equal(variable, value)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KB
@@ -146,7 +146,9 @@ def test_numbers_that_are_no_weights_are_left_alone(model, folder):
     """Old checkpoints have the positions, in integers."""
     state = model.state_dict() | {"embeddings.position_ids": torch.arange(16)}
     safetensors.torch.save_file(state, folder / "model.safetensors")
-    assert len(read(folder)) == len(Encoder(checkpoints.read_encoder_config(str(folder))).variables)
+    assert len(read(folder)) == len(
+        Encoder(checkpoint_settings.read_encoder_config(str(folder))).variables
+    )
 
 
 def test_the_hash_tells_the_shards_apart(model, folder):
@@ -430,8 +432,8 @@ def test_fine_tuning_starts_from_no_such_files(folder, cpu, tmp_path):
 
 def test_pretraining_starts_from_no_such_files(pretrained, examples_folder, cpu, tmp_path):
     source = tmp_path / "source"
-    convert.to_hugging_face(pretrained, str(source))
-    settings = convert._read_run(pretrained)[0]
+    conversion.to_hugging_face(pretrained, str(source))
+    settings = conversion.read_model(pretrained)[0]
 
     def refused(words):
         with pytest.raises(UserError, match=words):
@@ -460,7 +462,7 @@ def test_our_own_runs_are_read_as_carefully(pretrained, tmp_path):
     settings = json.loads((source / "config.json").read_text())
 
     def refused(words):
-        for convert_to in (convert.to_hugging_face, convert.to_original_electra):
+        for convert_to in (conversion.to_hugging_face, conversion.to_original_electra):
             with pytest.raises(UserError, match=words):
                 convert_to(str(source), str(target))
             assert not target.exists()
@@ -476,18 +478,20 @@ def test_our_own_runs_are_read_as_carefully(pretrained, tmp_path):
         (source / "config.json").write_text(json.dumps(changed))
         refused(words)
     (source / "config.json").write_text(json.dumps(settings))
-    encoder = Encoder(checkpoints.read_encoder_config(str(source)))
+    encoder = Encoder(checkpoint_settings.read_encoder_config(str(source)))
     before = [variable.numpy() for variable in encoder.variables]
     (data,) = source.glob("ckpt-2.data-*")
     whole = data.read_bytes()
     for broken in (whole[: len(whole) // 2], whole[: len(whole) // 10], b""):
         data.write_bytes(broken)
         refused("ckpt-2 is damaged|a larger encoder than the weights beside it")
-        with pytest.raises(checkpoints.CheckpointError, match="ckpt-2 is damaged or not complete"):
-            checkpoints.restore_encoder(str(source), encoder)
+        with pytest.raises(
+            checkpoint_files.CheckpointError, match="ckpt-2 is damaged or not complete"
+        ):
+            checkpoint_weights.restore_encoder(str(source), encoder)
     data.unlink()
     refused("ckpt-2 is damaged|a larger encoder than the weights beside it")
-    with pytest.raises(checkpoints.CheckpointError, match="ckpt-2 is damaged or not complete"):
-        checkpoints.restore_encoder(str(source), encoder)
+    with pytest.raises(checkpoint_files.CheckpointError, match="ckpt-2 is damaged or not complete"):
+        checkpoint_weights.restore_encoder(str(source), encoder)
     for variable, value in zip(encoder.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)

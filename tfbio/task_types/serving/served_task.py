@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbio.base.cli import UserError
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import packing
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.text import tokenization
 
 # By how much outputs may differ after loading.
@@ -63,7 +64,7 @@ class ServedTask(abc.ABC):
         self,
         task_type: Any,
         model: TaskModel,
-        known: dict[str, Any],
+        known: TrainedOn,
         calibration: float | None,
         tokenizer: tf.Module,
         encode: tokenization.Tokenizer,

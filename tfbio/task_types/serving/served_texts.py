@@ -35,16 +35,16 @@ class ServedTexts(ServedTask):
         task_type = self.task_type
         pooling = getattr(task_type, "pooling", "")
         markers = getattr(task_type, "entity_markers", True)
-        if self.known.get("markers") or not markers or pooling in ENTITY_POOLINGS:
+        if self.known.markers or not markers or pooling in ENTITY_POOLINGS:
             raise SavedModelError(
                 f"{self.folder} sees relations by markers of their entities (pooling {pooling}, "
                 f"entity_markers {str(markers).lower()}): a SavedModel takes texts as they are; "
                 "--mode=predict of run_finetuning.py is the way to use it."
             )
-        if self.known["pairs"]:
+        if self.known.pairs:
             return {"serving_default": serving_function(self._label, ["text", "text_pair"])}
         functions = {"serving_default": serving_function(self._label, ["text"])}
-        if self.known["pairs"] is None:  # not known of a model from elsewhere
+        if self.known.pairs is None:  # not known of a model from elsewhere
             functions["pairs"] = serving_function(self._label, ["text", "text_pair"])
         return functions
 
@@ -57,13 +57,13 @@ class ServedTexts(ServedTask):
         return {**self.task_type.served_outputs(outputs), "truncated": truncated}
 
     def compare(self, signature: Function) -> bool:
-        pairs = [*TEXTS[1:], TEXTS[0]] if self.known["pairs"] else [""] * len(TEXTS)
+        pairs = [*TEXTS[1:], TEXTS[0]] if self.known.pairs else [""] * len(TEXTS)
         label = self.task_type.placeholder
         examples = [
             LabelledText("", text, label, pair) for text, pair in zip(TEXTS, pairs, strict=True)
         ]
         inputs = {"text": tf.constant(TEXTS)}
-        if self.known["pairs"]:
+        if self.known.pairs:
             inputs["text_pair"] = tf.constant(pairs)
         served = signature(**inputs)
         expected = self.task_type.served_outputs(tf.constant(np.array(self.expected(examples)[1])))

@@ -24,7 +24,7 @@ class ServedWords(ServedTask):
         return {"serving_default": serving_function(self._tag, ["text"])}
 
     def _tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        found, room = graph_words.of_texts(text, self.known["words"]), self.length - 2
+        found, room = graph_words.of_texts(text, self.known.words), self.length - 2
         count = tf.size(text, tf.int64)
         ids = graph_words.tokens(self.tokens, found.words, self.encode.unk_id)
         # By text; a word that alone is too long is cut.
@@ -99,14 +99,14 @@ class ServedWords(ServedTask):
         """Returns for each label O, B or I; the rest of it, "-Chemical"; and the entity's type."""
         labels = self.task_type.labels
         letters = [{"U": "B", "L": "I"}.get(label[0], label[0]) for label in labels]
-        names = [label[2:] or self.known.get("entity_type") or "Entity" for label in labels]
+        names = [label[2:] or self.known.entity_type or "Entity" for label in labels]
         types = [label[1:] for label in labels]
         return tf.constant(letters), tf.constant(types), tf.constant(names)
 
     def compare(self, signature: Function) -> bool:
         examples, texts = [], []
         for text in TEXTS:
-            own = tuple(text[start:end] for start, end in words.spans(text, self.known["words"]))
+            own = tuple(text[start:end] for start, end in words.spans(text, self.known.words))
             examples.append(TaggedSentence("", own, ("O",) * len(own)))
             texts.append(text)
         found = signature(text=tf.constant(texts))

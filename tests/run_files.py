@@ -1,0 +1,72 @@
+"""Writes `config.json` and `scores.json` of runs; what is not given is empty."""
+
+import statistics
+from pathlib import Path
+
+from tfbio.base import schema
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
+from tfbio.task_types import types
+from tfbio.task_types.finetuning_files import (
+    CONFIG,
+    SCORES,
+    FinetuningSettings,
+    RunScores,
+    TrainedOn,
+    TrialScores,
+)
+
+
+def write_scores(folder, trials, *, task, metric="f1", init="work/model", examples=None):
+    """Writes the scores of a run.
+
+    Args:
+      folder: of the run.
+      trials: for each trial some of the fields of `TrialScores`.
+      task: `--task`.
+      metric: a score that every trial has on the test set.
+      init: `--init_checkpoint`.
+      examples: see `RunScores`.
+    """
+    trials = [TrialScores(**trial) for trial in trials]
+    values = [trial.test[metric] for trial in trials]
+    scores = RunScores(
+        task=task,
+        metric=metric,
+        init=init,
+        examples=examples or {"dev": [0, 0], "test": [0, 0]},
+        trials=trials,
+        mean=statistics.fmean(values),
+        std=statistics.stdev(values) if len(values) > 1 else None,
+        median=statistics.median(values),
+    )
+    schema.write(Path(folder, SCORES), scores)
+
+
+def write_settings(folder, *, task_type="classification", labels=(), init="work/model", **settings):
+    """Writes the settings of a run.
+
+    Args:
+      folder: of the run.
+      task_type: its name.
+      labels: of the task.
+      init: `--init_checkpoint`.
+      **settings: other fields of `FinetuningSettings`.
+    """
+    known = TrainedOn(task_type, list(labels), types.TYPES[task_type].new_text)
+    rest = {"trained_on": known, "encoder": EncoderConfig(), "lower_case": True}
+    rest |= {"family": "electra", **settings}
+    schema.write(Path(folder, CONFIG), FinetuningSettings(init_checkpoint=init, **rest))
+
+
+def write_pretraining_settings(folder, config, **settings):
+    """Writes the settings of a pretraining run.
+
+    Args:
+      folder: of the run.
+      config: a `PretrainingConfig`.
+      **settings: other fields of `PretrainingSettings`.
+    """
+    rest = {"lower_case": True, "vocab_sha256": "", **settings}
+    written = schema.extended(PretrainingSettings, config, **rest)
+    schema.write(Path(folder, CONFIG), written)

@@ -1,0 +1,574 @@
+"""Pretrained models as `transformers` and the original ELECTRA code load them."""
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from tests.hugging_face import compute, padded_batch, save_model, small_model
+from tests.run_files import write_pretraining_settings
+from tfbio.base.cli import UserError
+from tfbio.base.manifests import read_manifest
+from tfbio.export import comparison, conversion
+from tfbio.models import task_model
+from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import electra, masked_language_model
+from tfbio.objectives.masking import MaskedBatch
+from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.runs import finetuning, pretraining
+from tfbio.task_types import tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.weights import (
+    checkpoint_settings,
+    checkpoint_weights,
+    fine_tuned,
+    tensorflow1_weights,
+)
+
+
+def read(folder):
+    settings, model = conversion.read_model(folder)
+    vocab = vocabularies.find_vocabulary(folder)
+    return settings, model, load_fast_tokenizer(vocab, True), vocab
+
+
+@pytest.fixture(scope="module")
+def plain(examples_folder, cpu, tmp_path_factory):
+    """Runs of the plain masked language model, by the size of the embeddings."""
+    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
+
+    def pretrain(embedding_size):
+        folder = str(tmp_path_factory.mktemp("plain") / "model")
+        shape = EncoderConfig(words, embedding_size, 48, 2, 4, 96, 64)
+        settings = PretrainingConfig(
+            objective="mlm",
+            encoder=shape,
+            sequence_length=64,
+            train_batch_size=8,
+            num_train_steps=2,
+            run=PretrainingRun(num_eval_batches=1),
+        )
+        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
+        return folder
+
+    return pretrain
+
+
+EVERY_HEAD = (
+    "BertForMaskedLM",
+    "BertForPreTraining",
+    "ElectraForMaskedLM",
+    "RobertaForMaskedLM",
+    "AlbertForMaskedLM",
+    "AlbertForPreTraining",
+)
+# Embeddings as wide as the layers: ALBERT has a layer between them all the same, others have none.
+AS_WIDE = ("ElectraForMaskedLM", "AlbertForMaskedLM")
+# What is in `generator/`, beside the folder of an ElectraForPreTraining.
+GENERATORS = {
+    "no generator": None,
+    "embeddings in common": {"hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 40},
+    "embeddings of its own": {"hidden_size": 16, "num_attention_heads": 2},
+    "as large embeddings of its own": {"hidden_size": 12, "num_attention_heads": 1},
+    "the same encoder": {},
+}
+# In config.json what a model computes with does not depend on.
+NOT_IN_EFFECT = ("_name_or_path", "transformers_version", "architectures")
+
+
+def with_generator(name):
+    """A discriminator and, in the folder of its name, a generator."""
+    discriminator = small_model("ElectraForPreTraining")
+    if GENERATORS[name] is None:
+        return {"": discriminator}
+    generator = small_model("ElectraForMaskedLM", **GENERATORS[name])
+    embeddings, encoder = discriminator.electra.embeddings, discriminator.electra
+    if name == "embeddings in common":
+        generator.electra.embeddings.load_state_dict(embeddings.state_dict())
+    elif name == "the same encoder":
+        generator.electra.load_state_dict(encoder.state_dict())
+    else:
+        generator.electra.embeddings.position_embeddings.weight.data += 1.0
+    return {"": discriminator, "generator": generator}
+
+
+def round_trip(models, folder):
+    """Writes models, and compares with what comes through a run of ours, and what that computes."""
+    import transformers
+
+    source, run, back = (str(folder / name) for name in ("source", "run", "back"))
+    for inner, model in models.items():
+        save_model(model, folder / "source" / inner)
+    conversion.to_tfbio(source, run)
+    conversion.to_hugging_face(run, back)
+    batch = padded_batch(models[""])
+    mask = batch[1] == 1
+    settings, ours = conversion.read_model(run)
+    logits = [
+        values.numpy()
+        for values in comparison.pretraining_logits(ours, tuple(map(tf.constant, batch)))
+    ]
+    # And fine-tuning takes it.
+    encoder = Encoder(checkpoint_settings.read_encoder_config(run))
+    checkpoint_weights.restore_encoder(run, encoder)
+    for one, other in zip(encoder.variables, ours.encoder.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    expected = []
+    for inner, model in models.items():
+        before, after = (
+            safetensors.numpy.load_file(Path(place, inner, "model.safetensors"))
+            for place in (source, back)
+        )
+        assert before.keys() == after.keys()
+        for name, tensor in before.items():
+            np.testing.assert_array_equal(after[name], tensor, name)
+        again = load(transformers, type(model).__name__, os.path.join(back, inner))
+        known, found = model.config.to_dict(), again.config.to_dict()
+        for name in NOT_IN_EFFECT:
+            known.pop(name), found.pop(name)
+        assert found == known
+        outputs, once_more = compute(model, batch), compute(again, batch)
+        for name, values in outputs.items():
+            np.testing.assert_allclose(once_more[name], values, atol=1e-5)
+            expected.append(values)
+    for one, other in zip(logits, expected, strict=True):
+        seen = mask if one.shape[:2] == mask.shape else slice(None)
+        np.testing.assert_allclose(one[seen], other[seen], atol=1e-5)
+    return settings, ours
+
+
+@pytest.mark.parametrize("architecture", EVERY_HEAD)
+def test_every_head_comes_in_and_goes_out(architecture, tmp_path):
+    settings, ours = round_trip({"": small_model(architecture)}, tmp_path)
+    assert settings.objective == "mlm"
+    assert settings.sentence_pair_head == architecture.endswith("ForPreTraining")
+    # What no objective trains is not trained.
+    trained = {variable.ref() for variable in ours.trainable_variables}
+    kept = [variable for variable in ours.variables if variable.ref() not in trained]
+    assert len(kept) == (4 if settings.sentence_pair_head else 0)
+
+
+@pytest.mark.parametrize("architecture", AS_WIDE)
+def test_a_model_of_bert_s_sizes_stays_of_its_family(architecture, tmp_path):
+    _, ours = round_trip({"": small_model(architecture, embedding_size=24)}, tmp_path)
+    assert (ours.encoder.projection is None) == architecture.startswith("Electra")
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_discriminator_comes_in_with_its_generator(name, tmp_path):
+    settings, _ = round_trip(with_generator(name), tmp_path)
+    assert settings.objective == "electra"
+    assert settings.uniform_generator == (name == "no generator")
+    assert settings.untied_generator_embeddings == ("of its own" in name)
+    assert settings.untied_generator == (name != "the same encoder")
+
+
+def test_what_a_run_cannot_hold_is_refused(tmp_path):
+    def refused(words, models):
+        shutil.rmtree(tmp_path / "source", ignore_errors=True)
+        for inner, model in models.items():
+            save_model(model, tmp_path / "source" / inner)
+        with pytest.raises(UserError, match=words):
+            conversion.to_tfbio(str(tmp_path / "source"), str(tmp_path / "run"))
+        assert not (tmp_path / "run").exists()
+
+    def make(architecture, **settings):
+        return {"": small_model(architecture, **settings)}
+
+    refused("holds a BertModel, and has no head of pretraining", make("BertModel"))
+    # Their heads have the exact form all the same.
+    refused(
+        "has hidden_act = gelu, not gelu_new", make("RobertaForMaskedLM", hidden_act="gelu_new")
+    )
+    refused(
+        "has hidden_act = gelu, not gelu_new", make("ElectraForMaskedLM", hidden_act="gelu_new")
+    )
+    pair = with_generator("embeddings in common")
+    larger = small_model("ElectraForMaskedLM", hidden_size=48)
+    refused("a generator that is larger", {**pair, "generator": larger})
+    other = small_model("ElectraForMaskedLM", vocab_size=50)
+    refused("vocab_size = 50: a generator's is its disc", {**pair, "generator": other})
+
+
+def test_what_no_class_can_hold_is_refused(tmp_path):
+    def run(**settings):
+        folder = tmp_path / "run"
+        folder.mkdir(exist_ok=True)
+        settings = PretrainingConfig(sequence_length=8, **settings)
+        kind = electra.Electra
+        if settings.objective == "mlm":
+            kind = masked_language_model.MaskedLanguageModel
+        tf.train.Checkpoint(model=kind(settings)).write(str(folder / "ckpt-1"))
+        (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
+        write_pretraining_settings(folder, settings)
+        save_model(small_model("BertModel"), tmp_path / "bert")
+        shutil.copy(tmp_path / "bert" / "vocab.txt", folder)
+        return str(folder)
+
+    def refused(words, **settings):
+        source, target = run(**settings), tmp_path / "out"
+        with pytest.raises(UserError, match=words):
+            conversion.to_hugging_face(source, str(target))
+        assert not target.exists()
+
+    shape = EncoderConfig(60, 12, 24, 1, 4, 48, 16)
+    offset = dataclasses.replace(shape, position_offset=2)
+    shared = dataclasses.replace(shape, share_layers=True)
+    tanh = dataclasses.replace(shape, hidden_act="gelu_new")
+    refused("of type electra .* position_offset = 0, not 2", encoder=offset)
+    refused("of type electra .* share_layers = False, not True", encoder=shared)
+    refused("of type roberta .* embedding_size = 24, not 12", objective="mlm", encoder=offset)
+    refused("of type electra .* hidden_act = gelu, not gelu_new", objective="mlm", encoder=tanh)
+    wide = dataclasses.replace(offset, embedding_size=24)
+    refused("vocab.txt has padding at 0, after which", objective="mlm", encoder=wide)
+    refused(
+        "has a classifier of sentence pairs",
+        objective="mlm",
+        encoder=shape,
+        sentence_pair_head=True,
+    )
+    for encoder in (offset, tanh):
+        with pytest.raises(UserError, match="has encoders that the original code has not"):
+            conversion.to_original_electra(run(encoder=encoder), str(tmp_path / "original"))
+
+
+def load(transformers, architecture, folder):
+    """As a user does; no weight may be missing, left over, or of another shape."""
+    model, found = getattr(transformers, architecture).from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not any(found.values()), found
+    return model.eval()
+
+
+def word_logits(model, head, encoder, ids):
+    """Ours of all positions, float32 [batch, length, words]."""
+    ids = tf.constant(ids)
+    hidden = encoder(ids, tf.ones_like(ids), tf.zeros_like(ids))
+    positions = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
+    return head(hidden, positions, encoder.embeddings.word).numpy()
+
+
+def test_transformers_computes_what_we_do(pretrained, tmp_path):
+    import torch
+    import transformers
+
+    folder = str(tmp_path / "converted")
+    conversion.to_hugging_face(pretrained, folder)
+    settings, model, encoder, _ = read(pretrained)
+    discriminator = load(transformers, "ElectraForPreTraining", folder)
+    generator = load(transformers, "ElectraForMaskedLM", f"{folder}/generator")
+
+    rng = np.random.default_rng(0)
+    ids = rng.integers(5, settings.encoder.vocab_size, [4, 32]).astype(np.int32)
+    with torch.no_grad():
+        inputs = {"input_ids": torch.tensor(ids, dtype=torch.long)}
+        replaced = discriminator(**inputs).logits.numpy()
+        words = generator(**inputs).logits.numpy()
+    batch = {"input_ids": tf.constant(ids), "input_mask": tf.ones([4, 32], tf.int32)}
+    batch["segment_ids"] = tf.zeros_like(batch["input_ids"])
+    zeros = tf.zeros([4, 1], tf.int32)
+    masked = MaskedBatch(batch["input_ids"], zeros, zeros, tf.zeros([4, 1]))
+    output = model(batch, masked, tf.constant([0, 0]), corrupted_ids=batch["input_ids"])
+    np.testing.assert_allclose(replaced, output.discriminator_logits, atol=1e-5)
+    ours = word_logits(model, model.generator_head, model.generator, ids)
+    np.testing.assert_allclose(words, ours, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "embedding_size, architecture", [(48, "BertForMaskedLM"), (32, "ElectraForMaskedLM")]
+)
+def test_a_masked_language_model_too(plain, embedding_size, architecture, tmp_path):
+    import torch
+    import transformers
+
+    run, folder = plain(embedding_size), str(tmp_path / "converted")
+    conversion.to_hugging_face(run, folder)
+    settings, model, _, _ = read(run)
+    ids = np.random.default_rng(0).integers(5, settings.encoder.vocab_size, [4, 32])
+    with torch.no_grad():
+        found = load(transformers, architecture, folder)(torch.tensor(ids)).logits.numpy()
+    ours = word_logits(model, model.head, model.encoder, ids.astype(np.int32))
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+
+
+def test_weights_that_the_disk_has_no_room_for_are_named(pretrained, tmp_path, largest_file):
+    with largest_file(50_000), pytest.raises(OSError) as error:
+        conversion.to_hugging_face(pretrained, str(tmp_path / "model"))
+    assert error.value.filename == f"{tmp_path}/model.unfinished/model.safetensors"
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_tokenizer_goes_along(pretrained, sentences, tmp_path):
+    import transformers
+
+    folder = str(tmp_path / "converted")
+    conversion.to_hugging_face(pretrained, folder)
+    _, _, encoder, vocab = read(pretrained)
+    assert Path(folder, "vocab.txt").read_bytes() == vocab.read_bytes()
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    assert theirs.model_max_length == 64
+    assert len(sentences) == 1000
+    ours, offsets = encoder(sentences)
+    for sentence, own in zip(sentences, np.split(ours, offsets[1:-1]), strict=True):
+        expected = [encoder.cls_id, *own, encoder.sep_id]
+        assert theirs(sentence)["input_ids"] == expected
+    # And with what an old `transformers` reads alone.
+    Path(folder, "tokenizer.json").unlink()
+    slow = transformers.BertTokenizer(str(Path(folder, "vocab.txt")), do_lower_case=True)
+    assert [slow(s)["input_ids"] for s in sentences] == [theirs(s)["input_ids"] for s in sentences]
+
+
+def test_a_converted_discriminator_can_be_fine_tuned(pretrained, tmp_path):
+    folder = str(tmp_path / "converted")
+    conversion.to_hugging_face(pretrained, folder)
+    before = checkpoint_settings.read_settings(pretrained)
+    after = checkpoint_settings.read_settings(folder)
+    assert after["lower_case"] == before["lower_case"]
+    assert checkpoint_settings.read_encoder_config(
+        folder
+    ) == checkpoint_settings.read_encoder_config(pretrained)
+    encoders = [Encoder(checkpoint_settings.read_encoder_config(folder)) for _ in range(2)]
+    for place, encoder in zip((pretrained, folder), encoders, strict=True):
+        checkpoint_weights.restore_encoder(place, encoder)
+    for one, other in zip(*(encoder.variables for encoder in encoders), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_pretraining_goes_on_from_what_transformers_has(
+    pretrained, examples_folder, cpu, tmp_path, plain
+):
+    """With so small a rate that no weight moves."""
+    converted = str(tmp_path / "converted")
+    conversion.to_hugging_face(pretrained, converted)
+    shutil.copytree(converted, tmp_path / "alone")
+    settings, model, _, _ = read(pretrained)
+    settings = dataclasses.replace(settings, learning_rate=1e-30)
+    arguments = ([str(examples_folder)], str(tmp_path / "model"), cpu)
+    pretraining.pretrain(settings, *arguments, init_checkpoint=converted)
+    _, after, _, _ = read(str(tmp_path / "model"))
+    for one, other in zip(model.variables, after.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    def refused(words, settings, folder):
+        new = ([str(examples_folder)], str(tmp_path / "new"), cpu)
+        with pytest.raises(UserError, match=words):
+            pretraining.pretrain(settings, *new, init_checkpoint=str(folder))
+
+    larger = dataclasses.replace(settings, generator_hidden_fraction=1.0)
+    refused("another generator than the settings ask for", larger, converted)
+    own = Path(converted, "generator", "model.safetensors")
+    tensors = safetensors.numpy.load_file(own)
+    name = "electra.embeddings.LayerNorm.bias"
+    safetensors.numpy.save_file(tensors | {name: tensors[name] + 1.0}, own)
+    refused("has embeddings of its own: give --set untied_gen", settings, converted)
+    shutil.rmtree(tmp_path / "alone" / "generator")
+    refused(r"holds no generator: put .* or give --set gener", settings, tmp_path / "alone")
+    (tmp_path / "alone" / "vocab.txt").write_text("[PAD]\n")
+    refused(
+        "with another vocabulary",
+        dataclasses.replace(settings, uniform_generator=True),
+        tmp_path / "alone",
+    )
+
+    # BERT, too.
+    run = plain(48)
+    conversion.to_hugging_face(run, str(tmp_path / "bert"))
+    settings, model, _, _ = read(run)
+    settings = dataclasses.replace(settings, learning_rate=1e-30)
+    conversion.to_tfbio(str(tmp_path / "bert"), str(tmp_path / "run"))
+    for start in ("bert", "run"):
+        folder = str(tmp_path / f"from_{start}")
+        arguments = ([str(examples_folder)], folder, cpu)
+        pretraining.pretrain(settings, *arguments, init_checkpoint=str(tmp_path / start))
+        _, after, _, _ = read(folder)
+        for one, other in zip(model.variables, after.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+# --- Fine-tuned models ---------------------------------------------------------------------------
+
+
+TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"
+LABELLED = "text\tlabel\nIt works .\tyes\nIt does not .\tno\n"
+ASKED = {
+    "id": "1",
+    "question": "What works?",
+    "answers": [{"text": "Aspirin", "answer_start": 0}],
+}
+ASKED = json.dumps({"data": [{"paragraphs": [{"context": "Aspirin works.", "qas": [ASKED]}]}]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, text, architecture, labels",
+    [
+        ("ner", TAGGED, "ElectraForTokenClassification", ["O", "B-Entity", "I-Entity"]),
+        ("classification", LABELLED, "ElectraForSequenceClassification", ["no", "yes"]),
+        ("qa", ASKED, "ElectraForQuestionAnswering", None),
+    ],
+)
+def test_fine_tuned_models_compute_what_ours_do(
+    name, text, architecture, labels, pretrained, cpu, tmp_path
+):
+    import torch
+    import transformers
+
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
+    out = tmp_path / "out"
+    finetuning.finetune(
+        finetuning.Run(
+            FinetuningConfig(
+                sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
+            ),
+            task=tasks.find(name, str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=pretrained,
+            output_dir=str(out),
+            strategy=cpu,
+        )
+    )
+    folder, trial = str(tmp_path / "converted"), str(out / "trial_0")
+    conversion.to_hugging_face(trial, folder)
+    theirs = load(transformers, architecture, folder)
+    outputs = len(labels or "12")
+    ours = task_model.TaskModel(
+        checkpoint_settings.read_encoder_config(trial), outputs, name != "classification", 0.0
+    )
+    fine_tuned.restore(trial, ours)
+    ids = np.random.default_rng(0).integers(5, 100, [3, 16])
+    with torch.no_grad():
+        found = theirs(torch.tensor(ids))
+    rows = np.repeat(np.arange(1, 4)[:, None], 16, axis=1)
+    batch = {
+        "input_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "document_ids": rows,
+        "position_ids": np.tile(np.arange(16), [3, 1]),
+        "first": np.arange(3) * 16,
+    }
+    logits = ours({key: tf.constant(value, tf.int32) for key, value in batch.items()}).numpy()
+    if name == "qa":
+        start_and_end = np.stack([found.start_logits.numpy(), found.end_logits.numpy()], axis=-1)
+        np.testing.assert_allclose(start_and_end.reshape(-1, 2), logits, atol=1e-5)
+        return
+    np.testing.assert_allclose(found.logits.numpy().reshape(logits.shape), logits, atol=1e-5)
+    assert list(theirs.config.id2label.values()) == labels
+    assert theirs.config.label2id == {label: number for number, label in enumerate(labels)}
+
+
+@pytest.mark.slow
+def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text(TAGGED)
+    finetuning.finetune(
+        finetuning.Run(
+            FinetuningConfig(
+                sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"
+            ),
+            task=tasks.find("ner", str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=pretrained,
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
+    )
+    words = "tagging_head crf .* only what is linear"
+    with pytest.raises(fine_tuned.FineTunedError, match=words):
+        conversion.to_hugging_face(str(tmp_path / "out" / "trial_0"), str(tmp_path / "no"))
+
+
+# --- The original code ---------------------------------------------------------------------------
+
+
+def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
+    path = conversion.to_original_electra(pretrained, str(tmp_path / "original"))
+    assert path.endswith("model.ckpt-2")
+    _, model, _, _ = read(pretrained)
+    from tfbio.training import optimization
+
+    other, optimizer = electra.Electra(model.config), optimization.Adam(0.0)
+    tensorflow1_weights.load(path, other, optimizer)
+    assert int(optimizer.iterations) == 2
+    for one, two in zip(model.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(one, two)
+    saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(pretrained))
+    slots = [name for name in saved.get_variable_to_shape_map() if "OPTIMIZER_SLOT" in name]
+    written = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    assert sum(name.endswith(("adam_m", "adam_v")) for name in written) > len(slots)
+    moved = optimizer.get_slot(other.trainable_variables[0], "m").numpy()
+    assert np.abs(moved).max() > 0
+
+
+def test_the_original_code_gets_what_came_from_transformers(pretrained, tmp_path):
+    source, run = str(tmp_path / "source"), str(tmp_path / "run")
+    conversion.to_hugging_face(pretrained, source)
+    conversion.to_tfbio(source, run)
+    _, model, _, _ = read(pretrained)
+    for number, folder in enumerate((source, run)):
+        path = conversion.to_original_electra(folder, str(tmp_path / f"original_{number}"))
+        assert path.endswith("model.ckpt-0")
+        other = electra.Electra(model.config)
+        tensorflow1_weights.load(path, other)
+        for one, two in zip(model.variables, other.variables, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_the_newest_checkpoint_that_is_there_is_taken(pretrained, tmp_path, capsys):
+    """As pretraining does; and a damaged one is named with its remedy."""
+    run, path = tmp_path / "run", tmp_path / "run" / "ckpt-3"
+    shutil.copytree(pretrained, run)
+    for file in run.glob("ckpt-2.*"):
+        shutil.copy(file, run / file.name.replace("ckpt-2", "ckpt-3"))
+    both = "".join(f'all_model_checkpoint_paths: "ckpt-{step}"\n' for step in (2, 3))
+    (run / "checkpoint").write_text('model_checkpoint_path: "ckpt-3"\n' + both)
+    data = run / "ckpt-3.data-00000-of-00001"
+    for broken in (b"", data.read_bytes()[:-1000], None):
+        data.unlink() if broken is None else data.write_bytes(broken)
+        with pytest.raises(UserError, match=f"{path} is damaged .*: remove {path}.*ckpt-2"):
+            conversion.to_hugging_face(str(run), str(tmp_path / "out"))
+        assert not (tmp_path / "out").exists()
+    (run / "ckpt-3.index").unlink()
+    conversion.to_hugging_face(str(run), str(tmp_path / "out"))
+    conversion.to_hugging_face(pretrained, str(tmp_path / "same"))
+    said = capsys.readouterr().out
+    assert said.count(f"{path} is gone: the newest checkpoint there is is {run}/ckpt-2.") == 1
+    one, other = (Path(tmp_path, name, "model.safetensors") for name in ("out", "same"))
+    assert one.read_bytes() == other.read_bytes()
+    encoders = [Encoder(checkpoint_settings.read_encoder_config(pretrained)) for _ in range(2)]
+    for place, encoder in zip((pretrained, str(run)), encoders, strict=True):
+        checkpoint_weights.restore_encoder(place, encoder)  # as fine-tuning does
+    for one, other in zip(*(encoder.variables for encoder in encoders), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
+    from tfbio.weights import hugging_face_weights
+
+    true_write = hugging_face_weights.write
+
+    def wrong(folder, *arguments, **settings):
+        from safetensors.numpy import load_file, save_file
+
+        true_write(folder, *arguments, **settings)
+        path = Path(folder, "model.safetensors")
+        tensors = load_file(path)
+        name = "electra.encoder.layer.1.output.dense.weight"
+        save_file(tensors | {name: tensors[name] * 1.001}, path)
+
+    monkeypatch.setattr(hugging_face_weights, "write", wrong)
+    with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
+        conversion.to_hugging_face(pretrained, str(tmp_path / "converted"))
+    assert not (tmp_path / "converted").exists()

@@ -1,0 +1,153 @@
+"""JSON files whose keys are the fields of a dataclass, such as `config.json` and `scores.json`.
+
+The command that writes such a file makes the dataclass, and every reader gets it back. A key that
+is missing, unknown or of another type is an error of one sentence, and never a KeyError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import types
+import typing
+from typing import Any, TypeVar
+
+from tfbio.base import storage
+from tfbio.base.cli import UserError
+from tfbio.base.config import ConfigError, shown
+
+Schema = TypeVar("Schema")
+
+_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "an object",
+    list: "a list",
+    tuple: "a list",
+    types.NoneType: "null",
+}
+
+
+class SchemaError(UserError):
+    """A file that cannot be read, or whose keys or values are not those of its dataclass."""
+
+
+class _MismatchError(ValueError):
+    """A key that is missing or unknown, or a value of another type."""
+
+
+def write(path: str | os.PathLike, value: Any) -> None:
+    """Writes a dataclass as a JSON object with all its fields, whole or not at all."""
+    storage.write_text(path, json.dumps(dataclasses.asdict(value), indent=2) + "\n")
+
+
+def read(schema: type[Schema], path: str | os.PathLike, remedy: str) -> Schema:
+    """Reads what `write` wrote.
+
+    Args:
+      schema: a dataclass.
+      path: the file.
+      remedy: what to do where the file is not as it should be, as the end of a sentence.
+
+    Raises:
+      SchemaError: there is no such file, or it holds something else.
+    """
+    return parse(schema, read_object(path, remedy), path, remedy)
+
+
+def read_object(path: str | os.PathLike, remedy: str) -> dict[str, Any]:
+    """Reads a JSON object whose schema its content tells.
+
+    Args:
+      path: the file.
+      remedy: see `read`.
+
+    Raises:
+      SchemaError: there is no such file, or it holds no JSON object.
+    """
+    try:
+        content = json.loads(storage.at(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise SchemaError(f"there is no {path}: {remedy}.") from error
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{path} is not valid JSON ({error}): {remedy}.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise SchemaError(f"{path} cannot be read ({storage.reason(error)}): {remedy}.") from error
+    if not isinstance(content, dict):
+        raise SchemaError(f"{path} holds no JSON object: {remedy}.")
+    return content
+
+
+def parse(
+    schema: type[Schema], content: dict[str, Any], origin: str | os.PathLike, remedy: str
+) -> Schema:
+    """Makes a dataclass of a JSON object, which must have every field and no other key.
+
+    Args:
+      schema: a dataclass, whose fields may be dataclasses, lists and dictionaries.
+      content: the object.
+      origin: the file, or a place in it, for the message.
+      remedy: see `read`.
+
+    Raises:
+      SchemaError: a key is missing or unknown, or its value is of another type or out of range.
+    """
+    try:
+        return _converted(content, schema, "")
+    except (_MismatchError, ConfigError) as error:
+        raise SchemaError(f"{origin}: {error}; {remedy}.") from error
+
+
+def extended(schema: type[Schema], base: Any, **more: Any) -> Schema:
+    """Makes a dataclass of an instance of one that it is derived from.
+
+    Args:
+      schema: a dataclass.
+      base: has a part of its fields.
+      **more: the other fields.
+    """
+    fields = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
+    return schema(**fields, **more)
+
+
+def _converted(value: Any, expected: Any, key: str) -> Any:
+    """Returns a value of JSON as the type that a field declares.
+
+    Raises:
+      _MismatchError: it is of another type.
+    """
+    origin, arguments = typing.get_origin(expected), typing.get_args(expected)
+    if expected is Any:
+        return value
+    if dataclasses.is_dataclass(expected):
+        return _built(value, expected, key)
+    if origin is types.UnionType:
+        exact = [each for each in arguments if type(value) is each]
+        return _converted(value, (exact or arguments)[0], key)
+    if origin in (list, tuple) and isinstance(value, list):
+        each = (_converted(item, arguments[0], f"{key}[{i}]") for i, item in enumerate(value))
+        return origin(each)
+    if origin is dict and isinstance(value, dict):
+        return {name: _converted(x, arguments[1], f"{key}.{name}") for name, x in value.items()}
+    if expected is float and type(value) is int:
+        return float(value)
+    if type(value) is not expected:
+        raise _MismatchError(f"{key} must be {_NAMES[origin or expected]}, not {shown(value)}")
+    return value
+
+
+def _built(value: Any, schema: type, key: str) -> Any:
+    """Makes a dataclass of an object of JSON; see `_converted`."""
+    if not isinstance(value, dict):
+        raise _MismatchError(f"{key or 'the file'} must be an object, not {shown(value)}")
+    hints, prefix = typing.get_type_hints(schema), f"{key}." if key else ""
+    names = [field.name for field in dataclasses.fields(schema)]
+    for name in (*names, *value):
+        if name not in value:
+            raise _MismatchError(f"{prefix}{name} is missing")
+        if name not in names:
+            raise _MismatchError(f"{prefix}{name} is no key of this file")
+    return schema(**{name: _converted(value[name], hints[name], prefix + name) for name in names})

@@ -1,0 +1,364 @@
+"""Converts pretrained and fine-tuned models to other formats; `tfbio.convert` is the command.
+
+Each function writes into a folder beside the target, reads the result back, compares the outputs
+with those of the source, and only then gives the folder its name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tfbio.base import schema
+from tfbio.base.cli import UserError
+from tfbio.export import comparison, model_card
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives import pretraining_files
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
+from tfbio.text import hugging_face_tokenizer, vocabularies
+from tfbio.training import optimization
+from tfbio.training.checkpointing import Checkpointer
+from tfbio.weights import (
+    checkpoint_settings,
+    checkpoint_weights,
+    fine_tuned,
+    fine_tuned_writer,
+    hugging_face_settings,
+    hugging_face_weights,
+    tensorflow1_settings,
+    tensorflow1_weights,
+    weight_names,
+)
+from tfbio.weights.checkpoint_files import Source, run_of, source_of
+from tfbio.weights.tensorflow1_settings import TensorFlow1Error
+
+# The largest difference of an output after the result is read back. The weights are the same, bit
+# for bit, unless one layer is written as two that round a little (`weight_names.of_text_head`).
+TOLERANCE = 1e-6
+TWO_LAYERS_TOLERANCE = 1e-5
+
+
+class ConversionError(UserError):
+    """A model that the format cannot hold, or whose outputs differ after the conversion."""
+
+
+def to_hugging_face(source: str, target: str) -> None:
+    """Writes a model as `transformers` loads it.
+
+    Args:
+      source: see `--from` of `tfbio.convert`.
+      target: a new folder.
+
+    Raises:
+      CheckpointError: there is no run in `source`.
+      ConversionError: the format cannot hold the model, or the result gives other outputs.
+      FineTunedError: no class of `transformers` can hold the fine-tuned model.
+      HuggingFaceError: no class of `transformers` can hold the model, or `source` cannot be used.
+    """
+    if fine_tuned.is_one(source):
+        _convert_fine_tuned(source, target, fine_tuned_writer.write_hugging_face, with_card=True)
+        return
+    settings = _settings(source)
+    vocab_file = vocabularies.find_vocabulary(run_of(source))
+    _, model = read_model(source)
+    unfinished = _unfinished(target)
+    if isinstance(model, Electra):
+        _write_electra(unfinished, model, settings["lower_case"], vocab_file)
+    else:
+        _write_masked_language_model(source, unfinished, model, settings, vocab_file)
+    _check(unfinished, model)
+    if model_card.can_be_of(source):
+        model_card.write(unfinished, source)
+    os.rename(unfinished, target)
+
+
+def _write_electra(folder: str, model: Electra, lower_case: bool, vocab_file: Path) -> None:
+    """Writes a discriminator and, in the folder `generator`, its generator.
+
+    Raises:
+      HuggingFaceError: no class of `transformers` can hold one of them.
+    """
+    config = model.config
+    hugging_face_settings.check_family("electra", config.encoder, with_word_head=False)
+    names = weight_names.of_encoder(model.encoder, "electra")
+    names += weight_names.of_discriminator_head(model)
+    hugging_face_weights.write(
+        folder, "ElectraForPreTraining", model.encoder.config, names, vocab_file, lower_case
+    )
+    if model.generator_head is None:
+        return
+    hugging_face_settings.check_family("electra", config.generator, with_word_head=True)
+    names = weight_names.of_encoder(model.generator, "electra")
+    names += weight_names.of_generator_head(model)
+    inner = os.path.join(folder, hugging_face_settings.GENERATOR)
+    hugging_face_weights.write(
+        inner, "ElectraForMaskedLM", model.generator.config, names, vocab_file, lower_case
+    )
+
+
+def _write_masked_language_model(
+    source: str, folder: str, model: MaskedLanguageModel, settings: dict, vocab_file: Path
+) -> None:
+    """Writes a masked language model.
+
+    Raises:
+      ConversionError: its family has no classifier of sentence pairs, and the model has one.
+      HuggingFaceError: no class of `transformers` can hold the model.
+    """
+    config, family = model.config, checkpoint_settings.family_of(settings)
+    hugging_face_settings.check_family(family, config.encoder, with_word_head=True)
+    head = "ForPreTraining" if config.sentence_pair_head else "ForMaskedLM"
+    if config.sentence_pair_head and not hugging_face_settings.FAMILIES[family].sentence_pair:
+        raise ConversionError(
+            f"{source} has a classifier of sentence pairs, for which a model of type {family} "
+            "has no place: set sentence_pair_head to false in its config.json to leave it out."
+        )
+    names = hugging_face_weights.of_masked_language_model(model, family)
+    architecture = f"{family.capitalize()}{head}"
+    hugging_face_weights.write(
+        folder, architecture, model.encoder.config, names, vocab_file, settings["lower_case"]
+    )
+
+
+def to_tfbio(source: str, target: str) -> None:
+    """Writes a model as a run of tfbio leaves it, with an optimizer that has taken no step.
+
+    A fine-tuned model becomes a run of `run_finetuning.py`, any other one of `run_pretraining.py`.
+
+    Args:
+      source: a model of `transformers` with a head of pretraining or fine-tuning, a pretraining
+        run, or a checkpoint of TensorFlow 1.
+      target: a new folder.
+
+    Raises:
+      CheckpointError: there is no run in `source`.
+      ConversionError: a run of `run_finetuning.py` is given, or the result gives other outputs.
+      FineTunedError: the fine-tuned model has no known task type.
+      HuggingFaceError: `source` cannot be used.
+    """
+    if fine_tuned.is_one(source):
+        if not hugging_face_settings.is_one(source):
+            raise ConversionError(f"{source} is of run_finetuning.py already.")
+        _convert_fine_tuned(source, target, fine_tuned_writer.write_trial)
+        return
+    settings = _settings(source)
+    config, model = read_model(source)
+    vocab_file = vocabularies.find_vocabulary(run_of(source))
+    name = os.path.basename(source.rstrip("/"))
+    comment = f"The weights of {name}, which were not trained with the settings here."
+    written = schema.extended(
+        PretrainingSettings,
+        dataclasses.replace(config, comment=comment),
+        lower_case=settings["lower_case"],
+        vocab_sha256=vocabularies.sha256_of(vocab_file),
+        init_checkpoint=source,
+        # Another conversion writes a masked language model in the family that it came in as.
+        family=settings.get("family", ""),
+    )
+    optimizer = _new_optimizer()
+    optimizer._create_all_weights(model.trainable_variables)
+    unfinished = _unfinished(target)
+    _write_run(unfinished, written, model, optimizer, vocab_file, keep=1)
+    _check(unfinished, model)
+    os.rename(unfinished, target)
+
+
+def to_tfbio_with_optimizer(
+    source: str, target: str, settings: PretrainingConfig | None = None
+) -> int:
+    """Writes a checkpoint of TensorFlow 1 as a pretraining run, which continues as that code would.
+
+    Args:
+      source: see `tensorflow1_settings.find`; a checkpoint for which `has_state` is true.
+      target: a new folder, the `--model_dir` of the run.
+      settings: the settings of the run; None: the checkpoint's shape, and defaults.
+
+    Returns:
+      The step that the run is at.
+
+    Raises:
+      TensorFlow1Error: the checkpoint is of another model, or has no head of pretraining.
+    """
+    prefix = tensorflow1_settings.find(source)
+    folder = os.path.dirname(prefix)
+    vocab_file = vocabularies.find_vocabulary(folder)
+    if settings is None:
+        known = tensorflow1_settings.read_settings(source)
+        if "objective" not in known:
+            raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
+        settings = tensorflow1_settings.config_of(known)
+    tensorflow1_settings.require_encoder(source, settings.encoder)
+    model, optimizer = _new_model(settings), _new_optimizer()
+    tensorflow1_weights.load(prefix, model, optimizer)
+    written = schema.extended(
+        PretrainingSettings,
+        settings,
+        lower_case=hugging_face_tokenizer.read_lower_case(folder),
+        vocab_sha256=vocabularies.sha256_of(vocab_file),
+    )
+    unfinished = _unfinished(target)
+    keep = settings.run.keep_checkpoint_max
+    _write_run(unfinished, written, model, optimizer, vocab_file, keep)
+    os.rename(unfinished, target)
+    return int(optimizer.iterations)
+
+
+def _write_run(
+    folder: str,
+    settings: PretrainingSettings,
+    model: Electra | MaskedLanguageModel,
+    optimizer: optimization.Adam,
+    vocab_file: Path,
+    keep: int,
+) -> None:
+    """Writes the folder of a pretraining run, with one checkpoint."""
+    os.makedirs(folder)
+    schema.write(os.path.join(folder, pretraining_files.CONFIG), settings)
+    vocabularies.copy_vocabulary(vocab_file, folder)
+    Checkpointer(model, optimizer, folder, keep=keep).save()
+
+
+def _convert_fine_tuned(
+    source: str, target: str, write: Callable[..., None], with_card: bool = False
+) -> None:
+    """Reads a fine-tuned model and writes it.
+
+    Args:
+      source: see `fine_tuned.read`.
+      target: a new folder.
+      write: a function of `fine_tuned_writer`.
+      with_card: whether to write a model card, if the model was trained here.
+
+    Raises:
+      ConversionError: the result gives other logits.
+    """
+    tuned = fine_tuned.read(source)
+    unfinished = _unfinished(target)
+    write(unfinished, tuned)
+    written = fine_tuned.read(unfinished)
+    difference = comparison.fine_tuned_difference(written.model, tuned.model)
+    as_two = tuned.model.pooler is None and written.model.pooler is not None
+    if not difference <= (TWO_LAYERS_TOLERANCE if as_two else TOLERANCE):
+        shutil.rmtree(unfinished)
+        raise ConversionError(f"{source} gives other outputs, by {difference}: nothing is kept.")
+    if with_card and model_card.can_be_of(tuned.folder):
+        model_card.write(unfinished, tuned.folder)
+    os.rename(unfinished, target)
+
+
+def to_original_electra(source: str, target: str) -> str:
+    """Writes a checkpoint on which google-research/electra's code continues pretraining.
+
+    Args:
+      source: the `--model_dir` of a pretraining run.
+      target: a new folder.
+
+    Returns:
+      The prefix of the checkpoint.
+
+    Raises:
+      CheckpointError: there is no run in `source`.
+      ConversionError: the run is not of ELECTRA, or that code does not have such encoders.
+    """
+    settings = _settings(source)
+    if settings.get("objective") != "electra":
+        raise ConversionError(
+            f"{source} holds no ELECTRA with its generator, which that code trains: give "
+            "--format=hugging_face."
+        )
+    config = checkpoint_settings.pretraining_config(settings, run_of(source))
+    if not _original_code_has(config):
+        raise ConversionError(
+            f"{source} has encoders that the original code has not: give --format=hugging_face."
+        )
+    optimizer = _new_optimizer()
+    _, model = read_model(source, optimizer)
+    unfinished = _unfinished(target)
+    os.makedirs(unfinished)
+    name = f"model.ckpt-{int(optimizer.iterations)}"
+    tensorflow1_weights.write(os.path.join(unfinished, name), model, optimizer)
+    vocabularies.copy_vocabulary(vocabularies.find_vocabulary(run_of(source)), unfinished)
+    os.rename(unfinished, target)
+    return os.path.join(target, name)
+
+
+def _original_code_has(config: PretrainingConfig) -> bool:
+    """Returns True if google-research/electra's code has encoders of these shapes."""
+    default = EncoderConfig()
+    names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers")
+    plain = dataclasses.replace(config.encoder, **{name: getattr(default, name) for name in names})
+    original = dataclasses.replace(
+        config,
+        encoder=plain,
+        generator_intermediate_size=0,
+        generator_num_attention_heads=0,
+        generator_embedding_size=0,
+    )
+    return (original.encoder, original.generator) == (config.encoder, config.generator)
+
+
+def _unfinished(target: str) -> str:
+    """Returns the folder that becomes the target when it is complete, and removes an old one."""
+    folder = f"{target.rstrip('/')}.unfinished"
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def _new_optimizer() -> optimization.Adam:
+    """Makes an optimizer that can be saved.
+
+    It has a schedule, as in a run: a constant rate would be a variable that is not saved.
+    """
+    return optimization.Adam(optimization.WarmupLinearDecay(0.0, 1, 0))
+
+
+def _settings(source: str) -> dict:
+    """Reads the settings of a pretraining run, or of a model with a head of pretraining.
+
+    Raises:
+      ConversionError: the model has no such head.
+    """
+    if source_of(source) is Source.HUGGING_FACE:
+        return hugging_face_settings.read_pretraining_settings(source)
+    settings = checkpoint_settings.read_settings(source)
+    if "objective" not in settings:
+        raise ConversionError(
+            f"{source} is neither the --model_dir of a run_pretraining.py run nor a trial of a "
+            "run_finetuning.py run, nor a pretrained model of TensorFlow 1."
+        )
+    return settings
+
+
+def _new_model(config: PretrainingConfig) -> Electra | MaskedLanguageModel:
+    """Makes a pretraining model with random weights."""
+    return Electra(config) if config.objective == "electra" else MaskedLanguageModel(config)
+
+
+def read_model(
+    source: str, optimizer: optimization.Adam | None = None
+) -> tuple[PretrainingConfig, Electra | MaskedLanguageModel]:
+    """Reads the configuration and the model of a run; restores the optimizer if one is given."""
+    config = checkpoint_settings.pretraining_config(_settings(source), run_of(source))
+    checkpoint_settings.require_weights(source, config.encoder)
+    model = _new_model(config)
+    checkpoint_weights.restore_model(source, model, optimizer)
+    return config, model
+
+
+def _check(folder: str, model: Electra | MaskedLanguageModel) -> None:
+    """Checks that the model in a folder gives the outputs of a pretraining model.
+
+    Raises:
+      ConversionError: it does not. The folder is removed then.
+    """
+    _, written = read_model(folder)
+    difference = comparison.pretraining_difference(written, model)
+    if not difference <= TOLERANCE:
+        shutil.rmtree(folder)
+        raise ConversionError(f"{folder} gives other outputs, by {difference}: nothing is kept.")

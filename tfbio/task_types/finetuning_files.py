@@ -1,0 +1,177 @@
+"""The JSON files of a fine-tuning run, as dataclasses: `config.json` and `scores.json`.
+
+`runs.finetuning` writes them. Prediction, export and the report read them, see `base.schema`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from tfbio.base import schema
+from tfbio.base.config import require
+from tfbio.models.encoder_config import FAMILIES, EncoderConfig
+from tfbio.task_types.finetuning_config import FinetuningConfig
+
+CONFIG, SCORES = "config.json", "scores.json"
+# What to do where one of these files is not as a run wrote it.
+REMEDY = "give the --output_dir of a finished run_finetuning.py run, or run it again"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedOn:
+    """What a model must know of its task when the task's files are not at hand.
+
+    Attributes:
+      task_type: the name of the task type, see `types.TYPES`.
+      labels: all labels, in the order of the model's outputs.
+      new_text: what the model takes in prediction, see `TaskType.new_text`.
+      markers: True if the texts have markers about the entities of a relation.
+      pairs: True if the examples are pairs of texts; None if that is not known.
+      entity_type: what tags without a type stand for; "" if that is not known.
+      words: the rule by which a text is cut into words, see `words`; "" if words do not matter.
+    """
+
+    task_type: str
+    labels: list[str]
+    new_text: str
+    markers: bool = False
+    pairs: bool | None = None
+    entity_type: str = ""
+    words: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuningSettings(FinetuningConfig):
+    """`config.json`: all settings of a run, and what its models need to be used.
+
+    A model that was fine-tuned elsewhere has the first five of these alone; the others are empty.
+
+    Attributes:
+      init_checkpoint: the encoder that fine-tuning started from, or a model from elsewhere.
+      encoder: the shape of the encoder.
+      lower_case: True if the encoder was trained on text in lower case.
+      family: the family of `transformers` that the encoder is of, see `checkpoints.family_of`.
+      trained_on: what a model must know of the task.
+      task: `--task`.
+      data_set: the folder with the task's files, as an absolute path.
+      data_sha256: the SHA-256 of each split's file.
+      from_scratch: True if fine-tuning started from random weights.
+      weights_sha256: a hash of the weights in `init_checkpoint`; "" with `from_scratch`.
+      vocab_sha256: a hash of the vocabulary.
+    """
+
+    init_checkpoint: str
+    encoder: EncoderConfig
+    lower_case: bool
+    family: str
+    trained_on: TrainedOn
+    task: str = ""
+    data_set: str = ""
+    data_sha256: dict[str, str] = dataclasses.field(default_factory=dict)
+    from_scratch: bool = False
+    weights_sha256: str = ""
+    vocab_sha256: str = ""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(
+            self.family in FAMILIES,
+            f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialScores:
+    """`scores.json` of a trial. A model that was fine-tuned elsewhere has a calibration alone.
+
+    Attributes:
+      seed: fixes the head's initial weights, the order of the examples and dropout.
+      step: the step whose weights were kept.
+      evaluations: the step and the scores on the development set at each evaluation.
+      dev: the scores of the weights that were kept on the development set, by their names.
+      test: the same on the test set.
+      train: the same on the training set; empty without `run.predict_train`.
+      calibration: what was learnt from the development set beside the weights, by the name that the
+        task type gives it; empty for most types.
+      train_seconds: the time that training took, with its evaluations.
+      seconds: the time that the trial took.
+    """
+
+    seed: int = 0
+    step: int = 0
+    evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    dev: dict[str, float] = dataclasses.field(default_factory=dict)
+    test: dict[str, float] = dataclasses.field(default_factory=dict)
+    train: dict[str, float] = dataclasses.field(default_factory=dict)
+    calibration: dict[str, float | None] = dataclasses.field(default_factory=dict)
+    train_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class RunScores:
+    """`scores.json` of a run: its trials, and the test scores over them.
+
+    Attributes:
+      task: `--task`.
+      metric: the name of the score that sums the task up.
+      init: the encoder that fine-tuning started from, or "random weights".
+      examples: for "dev" and "test" how many examples were used, and of how many.
+      trials: the scores of each trial, in the order of the seeds.
+      mean: the mean of the metric on the test set over the trials.
+      std: its standard deviation (of the sample, n - 1); None for a single trial.
+      median: its median.
+    """
+
+    task: str
+    metric: str
+    init: str
+    examples: dict[str, list[int]]
+    trials: list[TrialScores]
+    mean: float
+    std: float | None
+    median: float
+
+    def __post_init__(self):
+        require(
+            self.examples.keys() == {"dev", "test"}
+            and all(len(x) == 2 for x in self.examples.values()),
+            "examples must have two numbers, used and all, for dev and test",
+        )
+        require(
+            bool(self.trials) and all(self.metric in trial.test for trial in self.trials),
+            f"trials must have the test {self.metric} of each trial",
+        )
+
+
+def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
+    """Reads the `config.json` of a run.
+
+    Raises:
+      SchemaError: there is none, or it is not as a fine-tuning run writes it.
+    """
+    path = os.path.join(folder, CONFIG)
+    content = schema.read_object(path, REMEDY)
+    if "trained_on" not in content:
+        raise schema.SchemaError(f"{path} is not of a fine-tuning run: {REMEDY}.")
+    return schema.parse(FinetuningSettings, content, path, REMEDY)
+
+
+def read_trial(folder: str | os.PathLike) -> TrialScores:
+    """Reads the `scores.json` of a trial.
+
+    Raises:
+      SchemaError: there is none, or it is not as a fine-tuning run writes it.
+    """
+    return schema.read(TrialScores, os.path.join(folder, SCORES), REMEDY)
+
+
+def read_scores(folder: str | os.PathLike) -> RunScores:
+    """Reads the `scores.json` of a run.
+
+    Raises:
+      SchemaError: there is none, or it is not as a fine-tuning run writes it.
+    """
+    return schema.read(RunScores, os.path.join(folder, SCORES), REMEDY)

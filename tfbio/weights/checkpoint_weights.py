@@ -1,0 +1,152 @@
+"""Restores the weights of a checkpoint, whichever program wrote it."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfbio.base import storage
+from tfbio.models.encoder import Encoder
+from tfbio.objectives.electra import Electra
+from tfbio.weights import hugging_face_weights, tensorflow1_settings, tensorflow1_weights
+from tfbio.weights.checkpoint_files import (
+    CheckpointError,
+    Source,
+    find_newest,
+    first_line,
+    newest_weights,
+    run_of,
+    source_of,
+)
+from tfbio.weights.checkpoint_settings import pretraining_config, read_settings
+
+# The modules that restore the weights of models from elsewhere.
+_READERS = {
+    Source.HUGGING_FACE: hugging_face_weights,
+    Source.TENSORFLOW1: tensorflow1_weights,
+}
+
+
+def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = None) -> None:
+    """Restores a pretraining model from the newest checkpoint in `folder`.
+
+    If the checkpoint has no generator, that of `model` stays as it is. So does the discriminator's
+    head if the checkpoint holds only an encoder.
+
+    Args:
+      folder: a run's `--model_dir`, or a model from elsewhere; see
+        `checkpoint_settings.require_same_model`.
+      model: `Electra` or `MaskedLanguageModel`, of the same shape.
+      optimizer: an optimizer to restore, with its averages and its step. Models of `transformers`
+        have none.
+
+    Raises:
+      CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
+      HuggingFaceError: see `hugging_face_weights.restore_electra`.
+      TensorFlow1Error: see `tensorflow1_weights.restore_electra`.
+    """
+    source = source_of(folder)
+    if source is not Source.RUN:
+        if source is Source.TENSORFLOW1 and optimizer is not None:
+            tensorflow1_weights.load(tensorflow1_settings.find(folder), model, optimizer)
+        elif isinstance(model, Electra):
+            _READERS[source].restore_electra(folder, model)
+        else:
+            _READERS[source].restore_masked_language_model(folder, model)
+        return
+    path = folder
+    if not storage.at(f"{folder}.index").is_file():
+        path = find_newest(folder, repair=False)
+    if path is None:
+        raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
+    had, saved = pretraining_config(read_settings(folder), run_of(folder)), model
+    if isinstance(model, Electra) and model.config.has_generator and not had.has_generator:
+        names = ["encoder"]
+        if had.objective == "electra":
+            names += ["discriminator_dense", "discriminator_output"]
+        saved = tf.train.Checkpoint(**{name: getattr(model, name) for name in names})
+    tree = tf.train.Checkpoint(model=saved)
+    if optimizer is not None:
+        optimizer._create_all_weights(model.trainable_variables)
+        tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    _read(path, tree, "the settings")
+
+
+def restore_encoder(
+    folder: str, encoder: Encoder, head: tf.Module | None = None, new_tokens: int = 0
+) -> None:
+    """Restores an encoder from the newest checkpoint in `folder`; of an ELECTRA, the discriminator.
+
+    Args:
+      folder: a run's `--model_dir`, a trial of a fine-tuning run, a model of `transformers`, or a
+        checkpoint of TensorFlow 1.
+      encoder: an encoder of the same shape.
+      head: the head of a `TaskModel` of the same shape as the trial's, to restore it too.
+      new_tokens: the number of tokens that `encoder` has more than the checkpoint. Their
+        embeddings, which are the last ones, stay as they are.
+
+    Raises:
+      CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
+      HuggingFaceError: see `hugging_face_weights.restore_encoder`.
+      TensorFlow1Error: see `tensorflow1_weights.restore_encoder`.
+    """
+    if new_tokens:
+        size = encoder.config.vocab_size - new_tokens
+        saved = Encoder(dataclasses.replace(encoder.config, vocab_size=size))
+        restore_encoder(folder, saved, head)
+        for variable, value in zip(encoder.variables, saved.variables, strict=True):
+            if variable is encoder.embeddings.word:
+                value = tf.concat([value, variable[size:]], axis=0)
+            variable.assign(value)
+        return
+    if source_of(folder) is not Source.RUN:
+        _READERS[source_of(folder)].restore_encoder(folder, encoder)
+        return
+    path = newest_weights(folder)
+    # The tree that the trainers save: Checkpoint(model=Electra), or that of a TaskModel.
+    parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
+    tree = tf.train.Checkpoint(model=tf.train.Checkpoint(**parts))
+    _read(path, tree, f"an encoder of {encoder.config}")
+
+
+def restore_pooler(folder: str, pooler: tf.Module) -> None:
+    """Restores the pooler of a `TaskModel`, or leaves it as it is if the folder has none.
+
+    Args:
+      folder: see `restore_encoder`. A pooler is in a BERT or ALBERT from elsewhere, in a
+        pretraining run with `sentence_pair_head`, and in a trial with `text_head` "tanh".
+      pooler: the pooler of a `TaskModel` with `text_head` "tanh".
+
+    Raises:
+      CheckpointError: the weights are damaged, or of another shape.
+    """
+    if source_of(folder) is not Source.RUN:
+        _READERS[source_of(folder)].restore_pooler(folder, pooler)
+        return
+    settings, model = read_settings(folder), tf.train.Checkpoint(pooler=pooler)
+    if settings.get("sentence_pair_head"):
+        model = tf.train.Checkpoint(sentence_pair_head=model)
+    elif settings.get("text_head") != "tanh":
+        return
+    _read(newest_weights(folder), tf.train.Checkpoint(model=model), "the pooler")
+
+
+def _read(path: str, tree: tf.train.Checkpoint, what: str) -> None:
+    """Restores all objects of a tree from a checkpoint, which may hold more than they.
+
+    Args:
+      path: the prefix of the checkpoint.
+      tree: the objects, as they were saved.
+      what: a name for them, for the message.
+
+    Raises:
+      CheckpointError: the checkpoint is damaged, or does not fit the objects.
+    """
+    try:
+        tree.read(path).expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or not complete ({first_line(error)}): copy it again, or take an "
+            "older checkpoint."
+        ) from error
+    except (ValueError, AssertionError) as error:
+        raise CheckpointError(f"{path} does not fit {what}: {first_line(error)}") from error

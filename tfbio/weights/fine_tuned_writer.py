@@ -1,0 +1,136 @@
+"""Writes fine-tuned models: as a trial of `run_finetuning.py`, or for `transformers`.
+
+The class of `transformers` belongs to the family of the encoder: the one that it came in as
+(config.json's `family`, that of the model which fine-tuning started from), or the one that it was
+pretrained as here (see `checkpoint_settings.family_of`). There is one exception. The classes for
+texts differ in the layers after [CLS], and BERT's and ELECTRA's encoders are the same, so the head
+decides between these two: "tanh" is BERT's, "gelu" and "linear" are ELECTRA's.
+"""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+
+from tfbio.base import schema
+from tfbio.task_types import finetuning_files, types
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_files import TrainedOn, TrialScores
+from tfbio.task_types.task_type import TaskType
+from tfbio.text import vocabularies
+from tfbio.weights import (
+    checkpoint_files,
+    hugging_face_settings,
+    hugging_face_weights,
+    weight_names,
+)
+from tfbio.weights.fine_tuned import FineTuned, FineTunedError, finetuning_config, type_of
+
+
+def write_trial(folder: str, tuned: FineTuned) -> None:
+    """Writes a model as a run of `run_finetuning.py` with one trial leaves it.
+
+    The folder gets `config.json` and the vocabulary, `trial_0` in it the weights and `scores.json`.
+
+    Args:
+      folder: is made if it does not exist.
+      tuned: the model.
+    """
+    trial = os.path.join(folder, "trial_0")
+    os.makedirs(trial)
+    tree = tf.train.Checkpoint(model=tuned.model)
+    tree.write(os.path.join(trial, checkpoint_files.TRIAL_WEIGHTS))
+    scores = TrialScores(calibration=_calibration(tuned))
+    schema.write(os.path.join(trial, finetuning_files.SCORES), scores)
+    vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
+    schema.write(os.path.join(folder, finetuning_files.CONFIG), tuned.settings)
+
+
+def _calibration(tuned: FineTuned) -> dict[str, float | None]:
+    """Returns the calibration by its name, for `scores.json`."""
+    name = type_of(tuned.settings).calibration_name
+    return {name: tuned.calibration} if name else {}
+
+
+def write_hugging_face(folder: str, tuned: FineTuned) -> None:
+    """Writes a model, with its tokenizer, as `transformers` loads it.
+
+    Args:
+      folder: is made if it does not exist.
+      tuned: the model.
+
+    Raises:
+      FineTunedError: no class can hold the model.
+      HuggingFaceError: the family cannot have its encoder.
+    """
+    config, known = finetuning_config(tuned.settings), tuned.settings.trained_on
+    _check_head(tuned.folder, config, known)
+    vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(tuned.folder))
+    task_type = types.make(known.task_type, known.labels, config)
+    family = _family(tuned, task_type, config.text_head)
+    hugging_face_settings.check_family(family, tuned.model.encoder.config, with_word_head=False)
+    labels = task_type.hugging_face_labels(known)
+    # tfbio reads the calibration back; `transformers` ignores it.
+    more = _calibration(tuned)
+    if task_type.problem_type:
+        more["problem_type"] = task_type.problem_type
+    if labels:
+        more["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        more["label2id"] = {label: number for number, label in enumerate(labels)}
+    hugging_face_weights.write(
+        folder,
+        f"{family.capitalize()}{task_type.hugging_face_class}",
+        tuned.model.encoder.config,
+        weight_names.of_task_model(tuned.model, task_type.hugging_face_head, family),
+        vocabulary,
+        tuned.settings.lower_case,
+        **more,
+    )
+
+
+def _check_head(folder: str, config: FinetuningConfig, known: TrainedOn) -> None:
+    """Checks that `transformers` has layers such as those on the encoder.
+
+    Args:
+      folder: of the model, for the message.
+      config: the configuration that it was trained with.
+      known: what it was trained on.
+
+    Raises:
+      FineTunedError: it has not.
+    """
+    if config.tagging_head != "linear" or config.pooling != "first" or known.markers:
+        raise FineTunedError(
+            f"{folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
+            f"{', and markers of entities' * known.markers}: that form has only what is linear "
+            "and first."
+        )
+    if config.span_head != "bert":
+        raise FineTunedError(
+            f"{folder} has span_head {config.span_head}, whose ends depend on their starts: "
+            "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
+        )
+
+
+def _family(tuned: FineTuned, task_type: TaskType, text_head: str) -> str:
+    """Returns the family whose class can hold the model, by the rule of this module.
+
+    Raises:
+      FineTunedError: there is none.
+    """
+    family, shape = tuned.settings.family, tuned.model.encoder.config
+    is_of_texts = not task_type.hugging_face_head
+    if not is_of_texts or weight_names.TEXT_HEADS[family].text_head == text_head:
+        return family
+    wanted = "bert" if text_head == "tanh" else "electra"
+    fits = shape.embedding_size == shape.hidden_size
+    if wanted == "electra":
+        # See `weight_names.of_text_head`.
+        fits = text_head == "gelu" or 2 * tuned.model.head.units <= shape.hidden_size
+    if family in ("bert", "electra") and fits:
+        return wanted
+    raise FineTunedError(
+        f"{tuned.folder} has text_head {text_head}, {tuned.model.head.units} outputs and an "
+        f"encoder of {family}: no class of `transformers` has all of that."
+    )

@@ -1,0 +1,302 @@
+"""Restores and writes the weights of models in the format of `transformers`.
+
+`hugging_face_settings` reads the models' settings, `weight_files` opens the files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.base import storage
+from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.text import hugging_face_tokenizer, tokenization
+from tfbio.weights import weight_files, weight_names
+from tfbio.weights.hugging_face_settings import (
+    DISCRIMINATOR_HEAD,
+    FAMILIES,
+    GENERATOR,
+    HuggingFaceError,
+    check_family,
+    family_in,
+    read_generator,
+    read_shape,
+)
+
+
+def restore_encoder(folder: str, encoder: Encoder) -> None:
+    """Restores the weights of `encoder`.
+
+    Args:
+      folder: of the model.
+      encoder: an encoder of the same shape.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
+      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+    """
+    tensors = weight_files.open_all(folder)
+    _assign(_values_of_encoder(folder, tensors, encoder))
+
+
+def _values_of_encoder(
+    folder: str, tensors: dict[str, weight_files.Tensor], encoder: Encoder
+) -> list[tuple[tf.Variable, np.ndarray]]:
+    """Returns each variable of an encoder with its value."""
+    family = family_in(folder)
+    # The names of a model without a head have no prefix.
+    has_prefix = f"{family}.embeddings.word_embeddings.weight" in tensors
+    named = weight_names.of_encoder(encoder, family)
+    return _values(folder, tensors, named, "" if has_prefix else f"{family}.")
+
+
+def restore_electra(folder: str, model: Electra) -> None:
+    """Restores an ELECTRA from an `ElectraForPreTraining` and an `ElectraForMaskedLM`.
+
+    If there is no generator, that of `model` stays as it is. So does the discriminator's head if
+    the folder holds only an encoder, which may be BERT's.
+
+    Args:
+      folder: of the discriminator; the generator is in the folder `generator` in it.
+      model: a model of the same shape.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape, or generator and discriminator have
+        different embeddings, but share them in `model`. Nothing is changed then.
+      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+    """
+    tensors = weight_files.open_all(folder)
+    values = _values_of_encoder(folder, tensors, model.encoder)
+    has_generator = model.generator_head is not None and read_generator(folder) is not None
+    if has_generator or DISCRIMINATOR_HEAD in tensors:
+        values += _values(folder, tensors, weight_names.of_discriminator_head(model))
+    if has_generator:
+        folder = os.path.join(folder, GENERATOR)
+        tensors = _read_with_word_head(folder, "electra")
+        named = weight_names.of_encoder(model.generator, "electra")
+        known = {variable.ref(): value for variable, value in values}
+        for variable, value in _values(
+            folder, tensors, named + weight_names.of_generator_head(model)
+        ):
+            if variable.ref() not in known:
+                values.append((variable, value))
+            elif not np.array_equal(known[variable.ref()], value):
+                raise HuggingFaceError(
+                    f"{folder} has embeddings of its own: give --set "
+                    "untied_generator_embeddings=true."
+                )
+    _assign(values)
+
+
+def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
+    """Restores BERT's or ALBERT's pooler; leaves `pooler` as it is if the folder has none.
+
+    Args:
+      folder: of the model.
+      pooler: a layer of the same shape.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape.
+      WeightFileError: see `weight_files.open_all`.
+    """
+    family, tensors = family_in(folder), weight_files.open_all(folder)
+    if not FAMILIES[family].pooler:
+        return
+    named = weight_names.of_pooler(pooler, family)
+    name, _ = weight_names.hugging_face_name(named[0].names[0])
+    # The names of a model without a head have no prefix.
+    for lacking in ("", f"{family}."):
+        if name.removeprefix(lacking) in tensors:
+            _assign(_values(folder, tensors, named, lacking))
+            return
+
+
+def restore_task_model(folder: str, model: TaskModel, head: str) -> None:
+    """Restores a fine-tuned model.
+
+    Args:
+      folder: of a model of one of the classes of `weight_names.of_task_model`.
+      model: a model of the same shape.
+      head: see `TaskType.hugging_face_head`.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
+      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+    """
+    named = weight_names.of_task_model(model, head, family_in(folder))
+    _assign(_values(folder, weight_files.open_all(folder), named))
+
+
+def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:
+    """Restores a masked language model.
+
+    Args:
+      folder: of a model with a head that scores words.
+      model: a model of the same shape.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
+      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+    """
+    family = family_in(folder)
+    tensors = _read_with_word_head(folder, family)
+    _assign(_values(folder, tensors, of_masked_language_model(model, family)))
+
+
+def of_masked_language_model(model: MaskedLanguageModel, family: str) -> list[weight_names.Named]:
+    """Returns the variables of a masked language model with their names in a family.
+
+    Args:
+      model: the model.
+      family: a key of `FAMILIES` for which `check_family` passes.
+    """
+    traits = FAMILIES[family]
+    names = weight_names.of_encoder(model.encoder, family)
+    names += weight_names.of_word_head(
+        model.head, traits.word_head, traits.word_bias, traits.word_norm
+    )
+    if model.sentence_pair_head is not None:
+        names += weight_names.of_sentence_pair_head(
+            model.sentence_pair_head, traits.pooler, traits.sentence_pair
+        )
+    return names
+
+
+def _read_with_word_head(folder: str, family: str) -> dict[str, weight_files.Tensor]:
+    """Opens the tensors of a model that scores words with its token embeddings.
+
+    Raises:
+      HuggingFaceError: the model cannot be used, or has other weights than its token embeddings.
+    """
+    check_family(family, read_shape(folder), with_word_head=True)
+    traits, tensors = FAMILIES[family], weight_files.open_all(folder)
+    bias, _ = weight_names.hugging_face_name(traits.word_bias)
+    # Where a file has both, they are one to `transformers`, unless the model was made otherwise.
+    for name, same in (
+        (f"{family}.embeddings.word_embeddings.weight", f"{traits.decoder}.weight"),
+        (bias, f"{traits.decoder}.bias"),
+    ):
+        if same in tensors and not np.array_equal(
+            tensors.setdefault(name, tensors[same]).read(), tensors[same].read()
+        ):
+            raise HuggingFaceError(
+                f"{tensors[same].path} has other numbers in {same} than in {name}: only a model "
+                "in which they are the same can be used."
+            )
+    return tensors
+
+
+def _values(
+    folder: str,
+    tensors: Mapping[str, weight_files.Tensor],
+    named: list[weight_names.Named],
+    lacking: str = "",
+) -> list[tuple[tf.Variable, np.ndarray]]:
+    """Returns each variable with its value.
+
+    Args:
+      folder: of the model, for the message.
+      tensors: its tensors, by name.
+      named: the variables with their original names.
+      lacking: the prefix that the names in `tensors` lack.
+
+    Raises:
+      HuggingFaceError: a tensor is missing or of another shape.
+    """
+    path, values = weight_files.find(folder), []
+    for variable, names in named:
+        shape = (*variable.shape[:-1], variable.shape[-1] // len(names))
+        parts = []
+        for original in names:
+            name, transposed = weight_names.hugging_face_name(original)
+            name = name.removeprefix(lacking)
+            if name not in tensors:
+                raise HuggingFaceError(f"{path} lacks {name}: it is of another model.")
+            expected = shape[::-1] if transposed else shape
+            if tensors[name].shape != expected:
+                raise HuggingFaceError(
+                    f"{path}: {name} has shape {tensors[name].shape}, the model's is {expected}."
+                )
+            value = tensors[name].read()
+            parts.append(value.T if transposed else value)
+        values.append((variable, np.concatenate(parts, axis=-1)))
+    return values
+
+
+def _assign(values: list[tuple[tf.Variable, np.ndarray]]) -> None:
+    """Assigns each value to its variable."""
+    for variable, value in values:
+        variable.assign(value)
+
+
+def write(
+    folder: str | os.PathLike,
+    architecture: str,
+    encoder: EncoderConfig,
+    weights: list[weight_names.Named],
+    vocab_file: str | os.PathLike,
+    lower_case: bool,
+    **settings: object,
+) -> None:
+    """Writes a folder that `transformers` loads: settings, weights and tokenizer.
+
+    Args:
+      folder: is made if it does not exist.
+      architecture: the class that loads it, such as "ElectraForPreTraining".
+      encoder: the encoder's shape.
+      weights: all variables of the class with their original names.
+      vocab_file: the vocabulary.
+      lower_case: True if text is lower-cased.
+      **settings: more settings for config.json.
+
+    Raises:
+      HuggingFaceError: the class cannot hold the model.
+    """
+    import safetensors.numpy
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for variable, names in weights:
+        parts = np.split(variable.numpy(), len(names), axis=-1)
+        for original, part in zip(names, parts, strict=True):
+            name, transposed = weight_names.hugging_face_name(original)
+            tensors[name] = np.ascontiguousarray(part.T if transposed else part)
+    family = next(family for family in FAMILIES if architecture.lower().startswith(family))
+    tokenizer = tokenization.load_tokenizer(vocab_file, lower_case)
+    if family == "roberta" and encoder.position_offset != tokenizer.pad_id + 1:
+        raise HuggingFaceError(
+            f"{vocab_file} has padding at {tokenizer.pad_id}, after which RoBERTa's positions "
+            f"begin: a model with encoder.position_offset = {encoder.position_offset} has no place "
+            "there."
+        )
+    shape = dataclasses.asdict(encoder)
+    del shape["position_offset"], shape["share_layers"]
+    if not FAMILIES[family].has_embedding_size:
+        del shape["embedding_size"]
+    shape |= {"pad_token_id": tokenizer.pad_id, "dtype": "float32"}
+    if family in ("roberta", "albert"):
+        shape |= {"bos_token_id": tokenizer.cls_id, "eos_token_id": tokenizer.sep_id}
+    shape |= {"model_type": family, "architectures": [architecture], **settings}
+    # `transformers` asks for the framework of the tensors.
+    content = safetensors.numpy.save(tensors, metadata={"format": "pt"})
+    with storage.written_whole(folder / "model.safetensors") as stream:
+        stream.write(content)
+    length = encoder.max_sequence_length
+    of_words = architecture.endswith(hugging_face_tokenizer.TAGGER)
+    hugging_face_tokenizer.write(
+        folder, vocab_file, lower_case, encoder.type_vocab_size, length, of_words
+    )
+    # Last: a folder without it is not taken for a model.
+    storage.write_text(folder / "config.json", json.dumps(shape, indent=2) + "\n")

@@ -1,0 +1,341 @@
+"""Finds checkpoints of TensorFlow 1, and reads from them the settings of their models.
+
+They are those that google-research's electra, bert and albert wrote: some files with one prefix,
+such as `bert_model.ckpt.index` and `bert_model.ckpt.data-00000-of-00001`. `tensorflow1_weights`
+reads and writes the weights.
+
+A BERT's activation is read as the exact gelu, x Phi(x). Its first code (2018-10) computed that one;
+the code since then computes the approximation with tanh, under the same name in `bert_config.json`.
+Nothing says with which of the two a checkpoint was trained, and `transformers` reads all of them as
+exact. The two differ by 0.0005 at most, at x = 2.7 and at -2.7. ELECTRA's code is exact, ALBERT's
+has always had the approximation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+
+import tensorflow as tf
+
+from tfbio.base import storage
+from tfbio.base.cli import UserError
+from tfbio.base.config import ConfigError, build
+from tfbio.models.encoder_config import HIDDEN_ACTS, TRAINING_ONLY, EncoderConfig
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.text import hugging_face_tokenizer
+from tfbio.weights import weight_files
+
+# The variable that counts the steps.
+STEP = "global_step"
+# The files with the model's shape, of BERT and ALBERT; ELECTRA's code writes none.
+SHAPE_FILES = ("bert_config.json", "albert_config.json", "config.json")
+# The settings in those files of which an `Encoder` supports some values only.
+REQUIRED = {"hidden_act": HIDDEN_ACTS, "num_hidden_groups": (1,), "inner_group_num": (1,)}
+# The scope of ALBERT's shared layer; published models have one group of one layer.
+SHARED_LAYER = "bert/encoder/transformer/group_0/inner_group_0"
+# The size of an attention head, of which there are hidden_size / 64: that holds for all published
+# BERTs and ELECTRAs, and ELECTRA's code computes the generator's heads by it
+# (`get_generator_config` in run_pretraining.py).
+HEAD_SIZE = 64
+# The scopes of the heads, which tell what a checkpoint holds beside an encoder.
+GENERATOR, DISCRIMINATOR = "generator_predictions", "discriminator_predictions"
+WORD_HEAD = "cls/predictions"
+PAIR_HEAD = "cls/seq_relationship"
+
+
+class TensorFlow1Error(UserError):
+    """A file that is no checkpoint, or a checkpoint of another model."""
+
+
+def find(path: str) -> str | None:
+    """Returns the prefix of a TensorFlow 1 checkpoint.
+
+    Args:
+      path: the prefix itself, or a folder. If the checkpoints in it differ in their number, such as
+        `model.ckpt-0` and `model.ckpt-1000`, the one with the highest number is taken.
+
+    Returns:
+      The prefix, or None if there is no checkpoint, if TensorFlow 2 wrote it, or if the folder
+      holds a run of tfbio or the weights in the format of `transformers`.
+
+    Raises:
+      TensorFlow1Error: the file is no checkpoint, or the folder holds several of different names.
+    """
+    prefix = path
+    if not storage.at(f"{path}.index").is_file():
+        stated = storage.read_json(storage.at(path, "config.json"))
+        is_of_transformers = "model_type" in stated and any(
+            storage.at(path, name).is_file() for name in weight_files.NAMES
+        )
+        if "encoder" in stated or is_of_transformers:  # the first: a run of tfbio
+            return None
+        names = [file.name.removesuffix(".index") for file in storage.at(path).glob("*.index")]
+        if not names:
+            return None
+        stems = sorted({re.sub(r"-\d+$", "", name) for name in names})
+        if len(stems) > 1:
+            raise TensorFlow1Error(
+                f"{path} holds several checkpoints, {' and '.join(stems)}: give one of them, such "
+                f"as {os.path.join(path, stems[0])}."
+            )
+        prefix = os.path.join(path, max(names, key=lambda name: (len(name), name)))
+    # A name that only TensorFlow 2 writes.
+    return None if "_CHECKPOINTABLE_OBJECT_GRAPH" in shapes_in(prefix) else prefix
+
+
+def read_settings(path: str) -> dict:
+    """Reads the settings of the model in a checkpoint, as `checkpoint_settings` does of a run's.
+
+    The encoder's shape is that of the tensors. A `bert_config.json`, `albert_config.json` or
+    `config.json` beside them overrides it; without one, there is an attention head for every 64 of
+    hidden_size.
+
+    Args:
+      path: see `find`.
+
+    Returns:
+      `encoder`, `lower_case` and `family`. If the model has a head of pretraining, also
+      `objective`, `sequence_length` and the settings of `PretrainingConfig` that the tensors tell.
+
+    Raises:
+      TensorFlow1Error: the model is no BERT, ELECTRA or ALBERT that an `Encoder` can hold.
+      TokenizerError: there is no vocabulary beside the checkpoint.
+    """
+    prefix = find(path)
+    folder, shapes = os.path.dirname(prefix), shapes_in(prefix)
+    scope = scope_of(prefix, shapes)
+    shape = _encoder_shape(prefix, shapes, scope)
+    heads, rest = divmod(shape["hidden_size"], HEAD_SIZE)
+    is_albert = f"{SHARED_LAYER}/LayerNorm/gamma" in shapes
+    stated = _stated_shape(folder, is_albert)
+    if is_albert and "num_hidden_layers" not in stated:
+        raise TensorFlow1Error(
+            f"{prefix} does not tell how often its one layer is used: put its albert_config.json "
+            "beside it."
+        )
+    if rest and "num_attention_heads" not in stated:
+        raise TensorFlow1Error(
+            f"{prefix} does not tell its attention heads, as its hidden_size "
+            f"{shape['hidden_size']} is no multiple of {HEAD_SIZE}: put a bert_config.json "
+            "with num_attention_heads beside it."
+        )
+    shape |= {"num_attention_heads": heads, **stated}
+    try:
+        shape = dataclasses.asdict(build(EncoderConfig, shape, _shape_file(folder) or prefix))
+    except ConfigError as error:
+        raise TensorFlow1Error(str(error)) from error
+    lower_case = hugging_face_tokenizer.read_lower_case(folder)
+    family = "albert" if is_albert else scope
+    settings = {"encoder": shape, "lower_case": lower_case, "family": family}
+    if f"{DISCRIMINATOR}/dense/kernel" in shapes:
+        settings |= {"objective": "electra", **_generator_settings(prefix, shapes, shape)}
+    elif f"{WORD_HEAD}/output_bias" in shapes:
+        has_pair_head = f"{PAIR_HEAD}/output_weights" in shapes
+        settings |= {"objective": "mlm", "sentence_pair_head": has_pair_head}
+    if "objective" in settings:
+        # The default may be above the number of positions.
+        length = min(PretrainingConfig.sequence_length, shape["max_position_embeddings"])
+        settings["sequence_length"] = length
+    return settings
+
+
+def read_generator(path: str) -> EncoderConfig | None:
+    """Returns the shape of an ELECTRA checkpoint's generator, or None if it has none.
+
+    Raises:
+      TensorFlow1Error: see `read_settings`.
+    """
+    settings = read_settings(path)
+    return None if settings.get("uniform_generator", True) else config_of(settings).generator
+
+
+def config_of(settings: dict) -> PretrainingConfig:
+    """Returns the configuration for the settings that `read_settings` returned."""
+    others = ("lower_case", "family")
+    values = {name: value for name, value in settings.items() if name not in others}
+    return PretrainingConfig(**values | {"encoder": EncoderConfig(**settings["encoder"])})
+
+
+def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
+    """Opens a checkpoint.
+
+    Raises:
+      TensorFlow1Error: it is damaged, or no checkpoint.
+    """
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        reader.get_variable_to_shape_map()  # fails if a name is no text
+        return reader
+    except (tf.errors.OpError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise TensorFlow1Error(f"{prefix} is no checkpoint: {reason}") from error
+
+
+def shapes_in(prefix: str) -> dict[str, list[int]]:
+    """Returns the shapes of a checkpoint's tensors, by name.
+
+    Raises:
+      TensorFlow1Error: see `open_checkpoint`.
+    """
+    return open_checkpoint(prefix).get_variable_to_shape_map()
+
+
+def scope_of(prefix: str, shapes: dict[str, list[int]]) -> str:
+    """Returns "bert" or "electra", the scope of the encoder's tensors.
+
+    Args:
+      prefix: the checkpoint, for the message.
+      shapes: see `shapes_in`.
+
+    Raises:
+      TensorFlow1Error: there is no such scope.
+    """
+    for scope in ("bert", "electra"):
+        if f"{scope}/embeddings/word_embeddings" in shapes:
+            return scope
+    raise TensorFlow1Error(
+        f"{prefix} holds no bert/embeddings/word_embeddings, nor electra's: it is of another model."
+    )
+
+
+def _encoder_shape(
+    prefix: str, shapes: dict[str, list[int]], scope: str, embeddings: str = ""
+) -> dict[str, int]:
+    """Returns the settings of an `EncoderConfig` that tensors tell: all but the number of heads.
+
+    Args:
+      prefix: the checkpoint, for the message.
+      shapes: see `shapes_in`.
+      scope: the scope of the layers.
+      embeddings: the scope of the embeddings, if it is another one.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing.
+    """
+    embeddings = f"{embeddings or scope}/embeddings"
+    layers = {name.split("/")[2] for name in shapes if name.startswith(f"{scope}/encoder/layer_")}
+    is_albert = f"{SHARED_LAYER}/LayerNorm/gamma" in shapes
+    last = f"{scope}/encoder/layer_0/output/dense/kernel"
+    if is_albert:
+        last = f"{SHARED_LAYER}/ffn_1/intermediate/output/dense/kernel"
+    try:
+        vocab_size, embedding_size = shapes[f"{embeddings}/word_embeddings"]
+        return {
+            "vocab_size": vocab_size,
+            "embedding_size": embedding_size,
+            "hidden_size": shapes[last][1],
+            **({} if is_albert else {"num_hidden_layers": len(layers)}),
+            "intermediate_size": shapes[last][0],
+            "max_position_embeddings": shapes[f"{embeddings}/position_embeddings"][0],
+            "type_vocab_size": shapes[f"{embeddings}/token_type_embeddings"][0],
+        }
+    except KeyError as error:
+        raise TensorFlow1Error(
+            f"{prefix} holds no {error.args[0]}: it is of another model, or not complete."
+        ) from error
+
+
+def _shape_file(folder: str) -> Path | None:
+    """Returns the path of the settings beside a checkpoint, or None if there are none.
+
+    Raises:
+      TensorFlow1Error: the file is no JSON object.
+    """
+    for name in SHAPE_FILES:
+        path = storage.at(folder, name)
+        if not path.is_file():
+            continue
+        stated = storage.read_json(path)
+        if not stated:
+            raise TensorFlow1Error(
+                f"{path} is no JSON object: mend it, or remove it to have the shape from the "
+                "tensors."
+            )
+        if name != "config.json" or "hidden_size" in stated:  # else it is another program's
+            return path
+    return None
+
+
+def _stated_shape(folder: str, is_albert: bool) -> dict:
+    """Returns the encoder's settings in the file beside a checkpoint, which may be missing.
+
+    Raises:
+      TensorFlow1Error: a setting has a value that an `Encoder` does not support.
+    """
+    shape = {"share_layers": True, "hidden_act": "gelu_new"} if is_albert else {}
+    path = _shape_file(folder)
+    if path is None:
+        return shape
+    stated = storage.read_json(path)
+    for name, values in REQUIRED.items():
+        value = stated.get(name, values[0])
+        if value not in values:
+            raise TensorFlow1Error(
+                f"{path} has {name} = {json.dumps(value)}: only "
+                f"{' and '.join(map(json.dumps, values))} can be used."
+            )
+    shape.setdefault("hidden_act", stated.get("hidden_act", "gelu"))
+    # A released file may round the vocabulary's size up; the tensors have the real one.
+    known = EncoderConfig.__dataclass_fields__.keys() - {"vocab_size", "hidden_act"}
+    return shape | {name: value for name, value in stated.items() if name in known}
+
+
+def _generator_settings(prefix: str, shapes: dict[str, list[int]], encoder: dict) -> dict:
+    """Returns the settings of `PretrainingConfig` that describe ELECTRA's generator."""
+    if f"{GENERATOR}/dense/kernel" not in shapes:
+        return {"uniform_generator": True}
+    if not any(name.startswith("generator/encoder/") for name in shapes):
+        return {
+            "uniform_generator": False,
+            "untied_generator": False,
+            "untied_generator_embeddings": False,
+        }
+    own = "generator/embeddings/word_embeddings" in shapes
+    shape = _encoder_shape(prefix, shapes, "generator", "" if own else "electra")
+    return {
+        "uniform_generator": False,
+        "untied_generator": True,
+        "generator_hidden_fraction": shape["hidden_size"] / encoder["hidden_size"],
+        "generator_layers_fraction": shape["num_hidden_layers"] / encoder["num_hidden_layers"],
+        "untied_generator_embeddings": own,
+    }
+
+
+def has_state(path: str) -> bool:
+    """Returns True if `path` is a checkpoint from which training can continue.
+
+    Released checkpoints have no step or no averages; ALBERT's have the averages of LAMB.
+    """
+    prefix = find(path)
+    if prefix is None:
+        return False
+    names = shapes_in(prefix)
+    has_averages = any(name.endswith("/adam_m") for name in names)
+    return STEP in names and has_averages and f"{SHARED_LAYER}/LayerNorm/gamma" not in names
+
+
+def require_encoder(path: str, encoder: EncoderConfig) -> None:
+    """Checks that the encoder in a checkpoint has a shape.
+
+    Args:
+      path: see `find`.
+      encoder: the shape.
+
+    Raises:
+      TensorFlow1Error: it has another shape.
+    """
+    prefix = find(path)
+    shapes = shapes_in(prefix)
+    known = _encoder_shape(prefix, shapes, scope_of(prefix, shapes))
+    known |= _stated_shape(os.path.dirname(prefix), is_albert=False)
+    for name, value in known.items():
+        given = getattr(encoder, name)
+        if name not in TRAINING_ONLY and given != value:
+            raise TensorFlow1Error(
+                f"{prefix} is of a model with encoder.{name} = {value}, not {given}: give the "
+                "settings that it was trained with."
+            )

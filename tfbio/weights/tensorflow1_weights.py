@@ -1,0 +1,226 @@
+"""Restores and writes the weights of checkpoints of TensorFlow 1.
+
+Those of google-research's electra, bert and albert are read, and those of electra written. With the
+optimizer's averages, training continues there, or here, where it stopped. `tensorflow1_settings`
+finds the checkpoints and reads the models' settings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfbio.models.encoder import Encoder
+from tfbio.objectives.electra import Electra
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.training import optimization
+from tfbio.weights import weight_names
+from tfbio.weights.tensorflow1_settings import (
+    DISCRIMINATOR,
+    GENERATOR,
+    PAIR_HEAD,
+    STEP,
+    WORD_HEAD,
+    TensorFlow1Error,
+    find,
+    open_checkpoint,
+    scope_of,
+    shapes_in,
+)
+
+# The averages of Adam: the suffix of their names in checkpoints -> the slot of our optimizer.
+SLOTS = {"adam_m": "m", "adam_v": "v"}
+
+
+def load(
+    prefix: str,
+    model: Electra | MaskedLanguageModel,
+    optimizer: optimization.Adam | None = None,
+) -> None:
+    """Restores all weights of `model`, and the averages and the step of `optimizer`.
+
+    Args:
+      prefix: the checkpoint, such as `electra/model.ckpt-1000`.
+      model: a model of the same shape.
+      optimizer: the model's optimizer, if training is to continue.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+    """
+    _assign(prefix, _tensors(model, optimizer))
+
+
+def restore_encoder(path: str, encoder: Encoder) -> None:
+    """Restores the weights of `encoder`.
+
+    Args:
+      path: see `tensorflow1_settings.find`.
+      encoder: an encoder of the same shape.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+    """
+    prefix = find(path)
+    scope = scope_of(prefix, shapes_in(prefix))
+    _assign(prefix, _of_encoder(encoder, scope))
+
+
+def restore_pooler(path: str, pooler: keras.layers.Dense) -> None:
+    """Restores BERT's or ALBERT's pooler; leaves `pooler` as it is if the checkpoint has none.
+
+    Args:
+      path: see `tensorflow1_settings.find`.
+      pooler: a layer of the same shape.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing or of another shape.
+    """
+    prefix, named = find(path), weight_names.of_pooler(pooler, "bert")
+    if named[0].names[0] in shapes_in(prefix):
+        _assign(prefix, named)
+
+
+def restore_electra(path: str, model: Electra) -> None:
+    """Restores the weights of an ELECTRA, or of its discriminator from a BERT.
+
+    If the checkpoint has no generator, or no head of the discriminator, that part of `model` stays
+    as it is.
+
+    Args:
+      path: see `tensorflow1_settings.find`.
+      model: a model of the same shape.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+    """
+    prefix = find(path)
+    shapes = shapes_in(prefix)
+    if f"{GENERATOR}/dense/kernel" in shapes:
+        load(prefix, model)
+        return
+    named = _of_encoder(model.encoder, scope_of(prefix, shapes))
+    if f"{DISCRIMINATOR}/dense/kernel" in shapes:
+        named += weight_names.of_discriminator_head(model)
+    _assign(prefix, named)
+
+
+def restore_masked_language_model(path: str, model: MaskedLanguageModel) -> None:
+    """Restores the weights of a masked language model from a checkpoint of BERT or ALBERT.
+
+    Args:
+      path: see `tensorflow1_settings.find`.
+      model: a model of the same shape.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+    """
+    load(find(path), model)
+
+
+def _assign(prefix: str, named: list[weight_names.Named]) -> None:
+    """Assigns tensors to variables; several tensors of one variable are joined at the last axis.
+
+    Raises:
+      TensorFlow1Error: a tensor is missing, damaged or of another shape. Nothing is changed then.
+    """
+    reader = open_checkpoint(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    values = []
+    for variable, names in named:
+        for name in names:
+            if name not in shapes:
+                raise TensorFlow1Error(
+                    f"{prefix} holds no {name}: it is of another model, or smaller."
+                )
+        try:
+            parts = [reader.get_tensor(name) for name in names]
+        except (tf.errors.OpError, RuntimeError, IndexError) as error:
+            raise TensorFlow1Error(
+                f"{prefix} is damaged or not complete ({str(error).strip().splitlines()[0]}): get "
+                "it again."
+            ) from error
+        value = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
+        if names == [f"{PAIR_HEAD}/output_weights"]:
+            value = value.T  # the only kernel that is [outputs, inputs] there
+        if value.shape != tuple(variable.shape):
+            raise TensorFlow1Error(
+                f"{prefix}: {' + '.join(names)} has shape {list(value.shape)}, the model's is "
+                f"{variable.shape.as_list()}."
+            )
+        values.append((variable, value))
+    for variable, value in values:
+        variable.assign(value)
+
+
+def write(prefix: str, model: Electra, optimizer: optimization.Adam | None = None) -> None:
+    """Writes a checkpoint that the original code reads.
+
+    Args:
+      prefix: the checkpoint to write; its folder must exist.
+      model: the model.
+      optimizer: the model's optimizer. Without it, that code can fine-tune the weights, but cannot
+        continue pretraining.
+    """
+    tensors = {}
+    for variable, names in _tensors(model, optimizer):
+        parts = [variable.numpy()]
+        if len(names) > 1:
+            parts = np.split(variable.numpy(), len(names), axis=-1)
+        tensors |= zip(names, parts, strict=True)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=[tf.constant(value) for value in tensors.values()],
+    )
+
+
+def _of_encoder(encoder: Encoder, scope: str) -> list[weight_names.Named]:
+    """Returns the variables of an encoder with the names of their tensors."""
+    if not encoder.config.share_layers:
+        return weight_names.of_encoder(encoder, scope)
+    return [
+        weight_names.Named(variable, [weight_names.original_albert_name(name) for name in names])
+        for variable, names in weight_names.of_encoder(encoder, "albert")
+    ]
+
+
+def _of_masked_language_model(model: MaskedLanguageModel) -> list[weight_names.Named]:
+    """Returns the variables with their names; but for the layers, BERT and ALBERT have the same."""
+    names = _of_encoder(model.encoder, "bert")
+    names += weight_names.of_word_head(
+        model.head, f"{WORD_HEAD}/transform", f"{WORD_HEAD}/output_bias"
+    )
+    if model.sentence_pair_head is not None:
+        pooler = weight_names.of_sentence_pair_head(
+            model.sentence_pair_head, "bert/pooler/dense", PAIR_HEAD
+        )
+        for variable, (name,) in pooler:
+            name = name.replace(f"{PAIR_HEAD}/kernel", f"{PAIR_HEAD}/output_weights")
+            name = name.replace(f"{PAIR_HEAD}/bias", f"{PAIR_HEAD}/output_bias")
+            names.append(weight_names.Named(variable, [name]))
+    return names
+
+
+def _tensors(
+    model: Electra | MaskedLanguageModel, optimizer: optimization.Adam | None
+) -> list[weight_names.Named]:
+    """Returns each variable of model and optimizer with the names of its tensors."""
+    if isinstance(model, Electra):
+        weights = weight_names.of_electra(model)
+    else:
+        weights = _of_masked_language_model(model)
+    if optimizer is None:
+        return weights
+    trainable = {id(variable) for variable in model.trainable_variables}
+    optimizer._create_all_weights(model.trainable_variables)
+    averages = [
+        weight_names.Named(
+            optimizer.get_slot(variable, ours), [f"{name}/{theirs}" for name in names]
+        )
+        for variable, names in weights
+        if id(variable) in trainable
+        for theirs, ours in SLOTS.items()
+    ]
+    return [*weights, *averages, weight_names.Named(optimizer.iterations, [STEP])]
