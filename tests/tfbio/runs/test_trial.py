@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +24,12 @@ SETTINGS = {
     "sequence_length": 32,
     "train_batch_size": 8,
     "max_train_examples": 96,
-    "num_train_epochs": 2,
+    "num_train_epochs": 4,
     "learning_rate": 1e-6,
-    "eval_every_steps": 6,
+    "eval_every_steps": 12,
     "num_trials": 1,
     "run.steps_per_loop": 1,
-    "run.save_checkpoints_steps": 4,
+    "run.save_checkpoints_steps": 2,
 }
 EVALUATED = r"^seed 0 \| step (\d+) \|"
 
@@ -81,13 +82,19 @@ def assert_same_trials(one, other):
         assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
-def stop_after(command, step, sent, running):
-    """Runs a command until it has evaluated `step`; returns its exit code and what it said."""
+def stop_after(step, sent, command, folder, running):
+    """Runs a command until it has evaluated a step, and saved a later one.
+
+    Returns:
+      Its exit code, and what it said.
+    """
     said = []
     with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             said.append(line)
             if (evaluated := re.match(EVALUATED, line)) and int(evaluated[1]) == step:
+                while not (folder / "trial_0.checkpoints" / f"ckpt-{step + 2}.index").exists():
+                    time.sleep(0.01)
                 process.send_signal(sent)
         return process.wait(), "".join(said)
 
@@ -95,23 +102,25 @@ def stop_after(command, step, sent, running):
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp_path, running):
     """Between two evaluations that come after the best one."""
-    assert scores(undisturbed)["step"] == 6
-    assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [6, 12, 18, 24]
+    assert scores(undisturbed)["step"] == 12
+    assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [12, 24, 36, 48]
     folder = tmp_path / "out"
-    code, said = stop_after(command(folder), 12, sent, running)
+    code, said = stop_after(24, sent, command(folder), folder, running)
     assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
     if sent == signal.SIGKILL:
         assert code == -signal.SIGKILL
     else:
         assert code == 128 + sent
         name = "Ctrl-C" if sent == signal.SIGINT else "SIGTERM"
-        assert re.search(rf"{name}: seed 0 stopped at step 1[2-7], which is saved; 0 of 1", said)
+        assert re.search(
+            rf"{name}: seed 0 stopped at step (2[6-9]|3[0-5]), which is saved; 0 of 1", said
+        )
     done = run(command(folder))
     assert done.returncode == 0, done.stderr
     went_on = int(re.search(r"^seed 0 continues at step (\d+)\.", done.stdout, re.MULTILINE)[1])
-    assert 12 <= went_on < 18
+    assert 26 <= went_on < 36
     evaluated = re.findall(EVALUATED, done.stdout, re.MULTILINE)
-    assert evaluated == ["18", "24"]
+    assert evaluated == ["36", "48"]
     assert_same_trials(undisturbed, folder)
     assert not list(folder.glob("*.checkpoints")) and not list(folder.glob("*.unfinished"))
     losses = dict(curves.read(folder / "logs" / "trial_0" / "train")["loss"])
@@ -120,7 +129,10 @@ def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp
 
 def test_a_trial_that_is_trained_is_only_scored(command, undisturbed, tmp_path):
     """As it is if its process is killed while it predicts, or as it gives the trial its name."""
-    folder, again = tmp_path / "out", command(tmp_path / "out", **{"run.save_checkpoints_steps": 1})
+    folder, again = (
+        tmp_path / "out",
+        command(tmp_path / "out", **{"run.save_checkpoints_steps": 50}),
+    )
     stopped = subprocess.run(
         [sys.executable, "-c", KILLED_AS_IT_PREDICTS, *again[1:]],
         cwd=ROOT,
@@ -130,7 +142,7 @@ def test_a_trial_that_is_trained_is_only_scored(command, undisturbed, tmp_path):
     )
     assert stopped.returncode == -signal.SIGKILL, stopped.stderr
     done = run(again)
-    assert "seed 0 continues at step 24." in done.stdout, done.stderr
+    assert "seed 0 continues at step 48." in done.stdout, done.stderr
     assert not re.search(EVALUATED, done.stdout, re.MULTILINE)
     assert_same_trials(undisturbed, folder)
     # What a process leaves that is killed behind the last rename.
@@ -192,7 +204,7 @@ def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
     (code, _, error), _ = Workers(command(undisturbed), undisturbed).end()
     assert code == 0, error
     workers = Workers(command(folder), folder)
-    workers.send_after_step(12, signal.SIGTERM, EVALUATED)
+    workers.send_after_step(24, signal.SIGTERM, EVALUATED)
     (code, said, error), (other_code, _, _) = workers.end()
     assert (code, other_code) == (128 + signal.SIGTERM,) * 2, error
     assert "SIGTERM: seed 0 stopped at step" in said
