@@ -39,7 +39,7 @@ from data_prep.selection import (
 from data_prep.sentences import splitters
 from tfbio.base import cli, storage
 from tfbio.base.manifests import MANIFEST, Manifest
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -352,7 +352,7 @@ def main(argv: list[str]) -> None:
     if unknown := counts.get("unknown_entities", 0):
         command.say(
             "named entities that neither XML nor HTML knows, now "
-            f"{markup.UNKNOWN} (U+FFFD): {unknown:,}"
+            f"{safe_xml.UNKNOWN} (U+FFFD): {unknown:,}"
         )
     by_number = sorted(counts["left_out"].items(), key=lambda item: -item[1])
     if by_number:

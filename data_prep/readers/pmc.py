@@ -41,7 +41,7 @@ from lxml import etree
 from data_prep.readers import pmc_article
 from data_prep.readers.pmc_article import FullText
 from tfbio.base import storage
-from tfbio.formats.markup import (
+from tfbio.formats.safe_xml import (
     MAX_HEADER_BYTES,
     SAFE,
     BadFile,
@@ -100,7 +100,7 @@ def read_articles(
 
     Args:
       path: the file.
-      unknown: counts the named entities that became `markup.UNKNOWN`.
+      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
 
     Raises:
       BadFile: the file, or the rest of it, cannot be read. The articles before the fault have been

@@ -25,17 +25,16 @@ from typing import BinaryIO, NamedTuple
 from lxml import etree
 
 from tfbio.base import storage
-from tfbio.formats.markup import (
+from tfbio.formats.markup import clean, text
+from tfbio.formats.safe_xml import (
     SAFE,
     BadFile,
     Entities,
     Limited,
     check_no_entities,
-    clean,
     faults,
     first_element,
     open_file,
-    text,
 )
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
@@ -134,7 +133,7 @@ def read_citations(
 
     Args:
       path: the file.
-      unknown: counts the named entities that became `markup.UNKNOWN`.
+      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
 
     Raises:
       BadFile: cut short, not XML, not PubMed's, or it declares entities, or has a text of more
