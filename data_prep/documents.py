@@ -51,7 +51,7 @@ _PARTITION_BYTES = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class DocumentSettings:
-    """Says what the documents are, beside the input files; all of it is in the manifest.
+    """Holds the settings that the documents depend on, beside the input files.
 
     Attributes:
       selection: which articles become documents, and which of their parts.
@@ -88,7 +88,7 @@ def make_documents(
     Args:
       paths: of the files.
       output: the folder to write to.
-      settings: what the documents are.
+      settings: on which the documents depend.
       strict: fail if any file is bad, instead of leaving it out.
       overwrite: replace finished output that has other settings.
       runner: where the work is done.

@@ -4,7 +4,7 @@
 is read here; `tests/data_prep/readers/test_pubmed.py` shows the losses, and that everything else is
 the same:
 
-- `stringify_children`, its reader of titles and abstracts, loses what is nested two tags deep
+- `stringify_children`, its reader of titles and abstracts, loses text nested two tags deep
   (`<i>p<sub>0</sub></i>` becomes `p`): 3,401 letters of 158 texts in pubmed21n1298.xml.gz.
 - `parse_article_info` puts sections into one text, with the label or the category of each but not
   both, and with neither where there is one section only. It has nothing of other abstracts,
