@@ -1,4 +1,4 @@
-"""Reports what a corpus holds, and what was left out of it: one page of Markdown with plots.
+"""Reports the content of a corpus, and the texts left out of it: one page of Markdown with plots.
 
     python -m data_prep.corpus_report --documents=out/documents --output=out/corpus_report
     python -m data_prep.corpus_report --documents=out/documents --vocab=out/vocab.txt \\
@@ -33,7 +33,7 @@ ABSTRACTS, BODIES = "abstracts", "full texts"
 
 
 def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = True) -> dict:
-    """Counts what a folder of documents holds.
+    """Counts the words, sentences and tokens in a folder of documents.
 
     Args:
       documents: the folder.

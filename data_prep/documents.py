@@ -39,7 +39,7 @@ from data_prep.selection import (
 from data_prep.sentences import splitters
 from tfbio.base import cli, storage
 from tfbio.base.manifests import MANIFEST, Manifest
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -51,7 +51,7 @@ _PARTITION_BYTES = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class DocumentSettings:
-    """Says what the documents are, beside the input files; all of it is in the manifest.
+    """Holds the settings that the documents depend on, beside the input files.
 
     Attributes:
       selection: which articles become documents, and which of their parts.
@@ -88,7 +88,7 @@ def make_documents(
     Args:
       paths: of the files.
       output: the folder to write to.
-      settings: what the documents are.
+      settings: on which the documents depend.
       strict: fail if any file is bad, instead of leaving it out.
       overwrite: replace finished output that has other settings.
       runner: where the work is done.
@@ -352,7 +352,7 @@ def main(argv: list[str]) -> None:
     if unknown := counts.get("unknown_entities", 0):
         command.say(
             "named entities that neither XML nor HTML knows, now "
-            f"{markup.UNKNOWN} (U+FFFD): {unknown:,}"
+            f"{safe_xml.UNKNOWN} (U+FFFD): {unknown:,}"
         )
     by_number = sorted(counts["left_out"].items(), key=lambda item: -item[1])
     if by_number:

@@ -44,10 +44,10 @@ _SHARD_BYTES = 32 << 20
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSettings:
-    """Says what the examples are, beside documents and vocabulary; all of it is in the manifest.
+    """Holds the settings that the examples depend on, beside documents and vocabulary.
 
     Attributes:
-      objective: what examples are made for, one of `example_rows.OBJECTIVES`.
+      objective: of pretraining, one of `example_rows.OBJECTIVES`.
       packing: put several documents into an example.
       sequence_length: tokens in an example.
       lower_case: lower-case the text and strip accents, with a WordPiece vocabulary.
@@ -94,7 +94,7 @@ def make_examples(
       documents: the folder of documents.
       vocab: the vocabulary to encode with.
       output: the folder to write to.
-      settings: what the examples are.
+      settings: on which the examples depend.
       overwrite: replace finished output that has other settings.
       runner: where the work is done.
 
@@ -161,7 +161,7 @@ def _shards_for(source: Manifest) -> int:
 
 
 def _job(vocab: str, settings: dict[str, Any]) -> example_rows.Job:
-    """Returns what the workers must know, from the settings in the manifest."""
+    """Returns the workers' job, from the settings in the manifest."""
     shards, fraction = settings["shards"], settings["held_out_fraction"]
     return example_rows.Job(
         vocab=vocab,

@@ -27,6 +27,7 @@ READERS = [
     "data_prep/selection/articles.py",
     "tfbio/formats/bioc.py",
     "tfbio/formats/markup.py",
+    "tfbio/formats/safe_xml.py",
     *(path.as_posix() for path in sorted(Path("data_prep/readers").glob("pmc*.py"))),
     "data_prep/readers/pubmed.py",
     *(path.as_posix() for path in sorted(Path("data_prep/corpora").glob("[a-z]*.py"))),

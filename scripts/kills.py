@@ -46,7 +46,7 @@ LONGEST_SENTENCE = 300
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A command, and how to see what it left.
+    """Describes a command, and how to see its output.
 
     Attributes:
       command: as typed, with {run} for the folder of its own that its output goes to, and {IN} for
@@ -183,11 +183,11 @@ TINY = {
 
 
 class Failed(Exception):
-    """A check that did not hold."""
+    """Says that a check did not hold."""
 
 
 def prepare(inputs: Path) -> None:
-    """Writes what the first stages read: 300 articles, and a release of one fold."""
+    """Writes the input of the first stages: 300 articles, and a release of one fold."""
     sys.path.insert(0, str(ROOT))
     from data_prep.readers import input_files
 
@@ -206,14 +206,14 @@ def prepare(inputs: Path) -> None:
 
 
 def prepare_sentences(inputs: Path) -> None:
-    """Writes what has sentences of the documents: a release of one fold, words with tags, texts.
+    """Writes inputs with sentences of the documents: a release of one fold, words with tags, texts.
 
     Labels and tags mean nothing: nothing is to be learnt.
     """
     from tfbio.base.document_records import read_documents
 
-    found = read_documents(inputs / "documents" / "out")
-    sentences = [" ".join(s.split()) for document in found for s in document.sentences]
+    documents = read_documents(inputs / "documents" / "out")
+    sentences = [" ".join(s.split()) for document in documents for s in document.sentences]
     fold = inputs / "folds" / "1"
     fold.mkdir(parents=True)
     rows = [f"{sentence}\t{len(sentence) % 2}\n" for sentence in sentences]
@@ -304,7 +304,7 @@ def _is_there(folder: Path, pattern: str) -> bool:
 
 
 def sentence(done: Done, wanted: Sequence[int] = (1,)) -> str:
-    """The one sentence with which a command failed, as docs/commands.md has it."""
+    """Returns the one sentence with which a command failed, as docs/commands.md has it."""
     text = done.stdout + done.stderr
     lines = done.stderr.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
@@ -322,16 +322,16 @@ def sentence(done: Done, wanted: Sequence[int] = (1,)) -> str:
 
 
 def files(folder: Path) -> dict[str, object]:
-    """All files, without what no two runs have in common: name -> bytes, or what of it is equal."""
-    found: dict[str, object] = {}
+    """Returns the content of all files by name, without the parts that differ from run to run."""
+    content: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.is_dir():
             if not any(path.iterdir()):
-                found[name] = "an empty folder"
+                content[name] = "an empty folder"
         elif "tfevents" not in path.name and path.name != "fingerprint.pb":
-            found[name] = _comparable(path)
-    return found
+            content[name] = _comparable(path)
+    return content
 
 
 def _comparable(path: Path) -> object:
@@ -349,18 +349,18 @@ def _without_seconds(value: object) -> object:
     return [_without_seconds(v) for v in value] if isinstance(value, list) else value
 
 
-def compare(found: dict[str, object], expected: dict[str, object]) -> None:
+def compare(actual: dict[str, object], expected: dict[str, object]) -> None:
     """Raises Failed with the names of files that are missing, too many or not equal."""
-    problems = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
-    problems += [f"{name} is left over" for name in sorted(found.keys() - expected.keys())]
-    both = expected.keys() & found.keys()
-    problems += [f"{name} differs" for name in sorted(both) if found[name] != expected[name]]
+    problems = [f"{name} is missing" for name in sorted(expected.keys() - actual.keys())]
+    problems += [f"{name} is left over" for name in sorted(actual.keys() - expected.keys())]
+    both = expected.keys() & actual.keys()
+    problems += [f"{name} differs" for name in sorted(both) if actual[name] != expected[name]]
     if problems:
         raise Failed(", ".join(problems[:4]))
 
 
 def empty(folder: Path) -> None:
-    """Removes what is in a folder, but not the folder, on which a file system may be mounted."""
+    """Empties a folder, on which a file system may be mounted."""
     for path in folder.iterdir():
         _remove(path)
 
@@ -381,11 +381,11 @@ class Stages:
         self.failures: list[str] = []
 
     def typed(self, command: str, folder: Path) -> str:
-        """A command with the paths in it."""
+        """Returns a command with the paths in it."""
         return command.format(run=folder, IN=self.inputs)
 
     def undisturbed(self, name: str) -> tuple[Path, Done, dict[str, object]]:
-        """Runs a stage to its end; what it wrote is the input of the stages after it."""
+        """Runs a stage to its end; its output is the input of the stages after it."""
         stage, folder = STAGES[name], self.work / name / "run"
         folder.mkdir(parents=True, exist_ok=True)
         empty(folder)
@@ -399,7 +399,7 @@ class Stages:
         return folder, done, files(folder)
 
     def moments(self, name: str, events: list[str], count: int) -> list[int | str]:
-        """So many moments at which the output is not complete: numbers of changes, and patterns.
+        """Draws moments at which the output is not complete: numbers of changes, and patterns.
 
         The last number is that of the rename with which it is complete, where there is one.
         """
@@ -544,7 +544,7 @@ def may_mount() -> bool:
 
 
 def sizes(folder: Path, count: int) -> Iterator[tuple[int, str]]:
-    """Sizes of disks, from 10 to 90 % of what a folder takes, in pages."""
+    """Yields sizes of disks, from 10 to 90 % of what a folder takes, in pages."""
     pages = sum(-(-path.stat().st_size // PAGE) for path in folder.rglob("*") if path.is_file())
     for number in range(count):
         share = 0.1 + 0.8 * number / (count - 1) if count > 1 else 0.5

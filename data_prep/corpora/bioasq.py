@@ -3,8 +3,8 @@
     python -m data_prep.corpora.bioasq --input=bioasq --index=data_generation/indexing/BioASQ \\
         --output=out/bioasq
 
-Reads what registered users get from <http://bioasq.org>: BioASQ-training7b.zip and
-Task7BGoldenEnriched.zip in one folder, or what they unpack to. An example is the question's id,
+Reads the release for registered users of <http://bioasq.org>: BioASQ-training7b.zip and
+Task7BGoldenEnriched.zip in one folder, or the files in them. An example is the question's id,
 the question, all of its snippets joined by a blank, and the label. Questions of other types are
 left out. The splits are lists of ids, BLURB's `indexing/BioASQ/{train,dev,test}_id.tsv`.
 """

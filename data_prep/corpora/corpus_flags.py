@@ -14,8 +14,8 @@ def define(release: str, index: str = "", held_out: str = "", dev_documents: boo
     Args:
       release: what `--input` is, for `--help`.
       index: the folder of BLURB's `indexing` that has the corpus's splits; "" if it has none.
-      held_out: what is held out for development, such as "notes", where the release has no split
-        for it; "" where it has.
+      held_out: the unit that is held out for development, such as "notes", where the release has
+        no split for it; "" where it has.
       dev_documents: also define `--dev_documents`, a list of those.
     """
     flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)

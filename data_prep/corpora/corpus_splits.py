@@ -150,7 +150,7 @@ def write(
     """
     paths = {split: storage.at(output, f"{split}.tsv") for split in splits}
     there = [path for path in paths.values() if path.exists()]
-    # Some, with the same bytes, are what a run left that was killed between them.
+    # A run that was killed between two splits leaves some of them, with the same bytes.
     cut_short = len(there) < len(paths)
     reasons: Counter[str] = Counter()
     try:
@@ -169,7 +169,7 @@ def write(
                     )
                 stream = stack.enter_context(storage.written_whole(path))
                 stream.write(content)
-                stream.flush()  # what the disk has no room for is known before one appears
+                stream.flush()  # so that a full disk is noticed before any file appears
             stream = stack.enter_context(storage.written_whole(storage.at(output, left_out.FILE)))
             for id_, path, reason in left:
                 reasons[reason] += 1

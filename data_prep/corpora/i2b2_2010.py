@@ -3,7 +3,7 @@
     python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_re
     python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_ner --concepts
 
-Reads what registered users get from <https://portal.dbmi.hms.harvard.edu>, in one folder:
+Reads the release for registered users of <https://portal.dbmi.hms.harvard.edu>, in one folder:
 concept_assertion_relation_training_data.tar.gz, reference_standard_for_test_data.tar.gz and
 test_data.tar.gz. A line of a note is a sentence, its words stand between blanks.
 

@@ -3,7 +3,7 @@
     python -m data_prep.corpora.i2b2_notes --year=2012 --input=i2b2-2012 --output=out/i2b2_2012
     python -m data_prep.corpora.i2b2_notes --year=2014 --input=i2b2-2014 --output=out/i2b2_2014
 
-Reads what registered users get from <https://portal.dbmi.hms.harvard.edu>: of 2012 the folders
+Reads the release for registered users of <https://portal.dbmi.hms.harvard.edu>: of 2012 the folders
 2012-07-15.original-annotation.release and 2012-08-08.test-data.event-timex-groundtruth, of 2014
 training-PHI-Gold-Set1, -Set2 and testing-PHI-Gold-fixed, as bio-lm does. The tags are of an event's
 `type` in 2012, and of the `TYPE` of protected health information in 2014. A line of a note is a

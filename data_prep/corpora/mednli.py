@@ -2,7 +2,7 @@
 
     python -m data_prep.corpora.mednli --input=mednli-1.0.0.zip --output=out/mednli
 
-Reads what credentialed users get from <https://physionet.org/content/mednli/>:
+Reads the release for credentialed users of <https://physionet.org/content/mednli/>:
 mli_train_v1.jsonl, mli_dev_v1.jsonl and mli_test_v1.jsonl. An example, below the header `index,
 sentence1, sentence2, label`, is the pair's id, both sentences, and entailment, contradiction or
 neutral.

@@ -119,9 +119,9 @@ def say(counts: Counter[str]) -> None:
     Args:
       counts: from `tagged`.
     """
-    for what, count in counts.items():
-        if what != MENTIONS and count:
-            command.say(f"{count:,} of {counts[MENTIONS]:,} mentions {what}.")
+    for fault, count in counts.items():
+        if fault != MENTIONS and count:
+            command.say(f"{count:,} of {counts[MENTIONS]:,} mentions {fault}.")
 
 
 def kinds_of(row: Sequence[str]) -> list[str]:

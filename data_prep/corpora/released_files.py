@@ -22,7 +22,7 @@ from lxml import etree
 
 from tfbio.base import storage
 from tfbio.base.shards import DataError
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
 MAX_ARCHIVE_DEPTH = 3
@@ -50,13 +50,13 @@ def parse_xml(path: str, data: bytes) -> etree._Element:
       CorpusError: it is no XML, or declares or uses an entity of its own.
     """
     try:
-        with markup.faults():
+        with safe_xml.faults():
             # Before the rest is parsed: entities in attributes are expanded, whatever is asked for.
-            markup.check_no_entities(markup.first_element(io.BytesIO(data)))
+            safe_xml.check_no_entities(safe_xml.first_element(io.BytesIO(data)))
             unknown: Counter[str] = Counter()
-            source = markup.Entities(io.BytesIO(data), unknown)
-            root = etree.parse(source, etree.XMLParser(**markup.SAFE)).getroot()
-    except markup.BadFile as error:
+            source = safe_xml.Entities(io.BytesIO(data), unknown)
+            root = etree.parse(source, etree.XMLParser(**safe_xml.SAFE)).getroot()
+    except safe_xml.BadFile as error:
         raise CorpusError(f"{path}: {error}") from error
     if unknown:
         raise CorpusError(f"{path} uses the entity &{min(unknown)};, which it does not declare.")

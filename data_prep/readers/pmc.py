@@ -20,7 +20,7 @@ An article has its abstract and its body, paragraph by paragraph, as a reader se
 - The parts beside the body are not read: the back (acknowledgements, appendices), and the decision
   letters, responses and translations that are sub-articles.
 
-`pubmed_parser` is not used: `parse_pubmed_paragraph` loses what is nested two tags deep, mixes
+`pubmed_parser` is not used: `parse_pubmed_paragraph` loses text that is nested two tags deep, mixes
 captions, footnotes and sub-articles into the body, repeats paragraphs that hold lists, and appends
 the white space behind each; `parse_article_meta` does not know the "pmcid" of today's files; and
 both parse the file anew, with entities expanded.
@@ -41,7 +41,7 @@ from lxml import etree
 from data_prep.readers import pmc_article
 from data_prep.readers.pmc_article import FullText
 from tfbio.base import storage
-from tfbio.formats.markup import (
+from tfbio.formats.safe_xml import (
     MAX_HEADER_BYTES,
     SAFE,
     BadFile,
@@ -60,8 +60,8 @@ ROOTS = ("article", "pmc-articleset", "articles", "OAI-PMH")
 # One article is held in memory: one of 45 MB took 400 MB, and 48 MB of nothing but empty elements
 # 1.5 GB. The longest real file of the tests has 0.3 MB.
 MAX_ARTICLE_BYTES = 50_000_000
-# gzip shrinks the articles of the tests 4 to 6 times, and zeros 1,000 times: what shrinks so far
-# over this length is no text.
+# gzip shrinks the articles of the tests 4 to 6 times, and zeros 1,000 times: longer data
+# that shrinks so far is no text.
 MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
 
 
@@ -100,7 +100,7 @@ def read_articles(
 
     Args:
       path: the file.
-      unknown: counts the named entities that became `markup.UNKNOWN`.
+      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
 
     Raises:
       BadFile: the file, or the rest of it, cannot be read. The articles before the fault have been

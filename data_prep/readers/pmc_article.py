@@ -9,7 +9,8 @@ from lxml import etree
 
 from data_prep.readers import pmc_paragraphs
 from data_prep.readers.pmc_paragraphs import Paragraph
-from tfbio.formats.markup import BadFile, text
+from tfbio.formats.markup import text
+from tfbio.formats.safe_xml import BadFile
 
 FOREIGN = etree.XPath(
     "descendant-or-self::*[namespace-uri() and"

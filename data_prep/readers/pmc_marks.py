@@ -20,7 +20,7 @@ NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*"
 
 
 def drop_marks(part: etree._Element) -> None:
-    """Empties raised citation numbers and footnote marks, and what separates them.
+    """Empties raised citation numbers and footnote marks, and the characters that separate them.
 
     Args:
       part: of an article; it is changed in place.
@@ -58,7 +58,7 @@ def _empty_marks(part: etree._Element) -> dict[etree._Element, None]:
 
 
 def _close_gap(mark: etree._Element, dropped: Container[etree._Element]) -> None:
-    """Removes what separated an emptied mark from the one before it, or from the text before it."""
+    """Removes the characters between an emptied mark and the mark or the text before it."""
     before, between = mark.getprevious(), None
     if before is not None and before.tag == "sup" and before not in dropped:
         before, between = before.getprevious(), before

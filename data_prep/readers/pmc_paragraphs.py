@@ -9,7 +9,8 @@ from typing import NamedTuple
 from lxml import etree
 
 from data_prep.readers import pmc_marks
-from tfbio.formats.markup import BadFile, text
+from tfbio.formats.markup import text
+from tfbio.formats.safe_xml import BadFile
 
 PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
 

@@ -4,7 +4,7 @@
 is read here; `tests/data_prep/readers/test_pubmed.py` shows the losses, and that everything else is
 the same:
 
-- `stringify_children`, its reader of titles and abstracts, loses what is nested two tags deep
+- `stringify_children`, its reader of titles and abstracts, loses text nested two tags deep
   (`<i>p<sub>0</sub></i>` becomes `p`): 3,401 letters of 158 texts in pubmed21n1298.xml.gz.
 - `parse_article_info` puts sections into one text, with the label or the category of each but not
   both, and with neither where there is one section only. It has nothing of other abstracts,
@@ -25,17 +25,16 @@ from typing import BinaryIO, NamedTuple
 from lxml import etree
 
 from tfbio.base import storage
-from tfbio.formats.markup import (
+from tfbio.formats.markup import clean, text
+from tfbio.formats.safe_xml import (
     SAFE,
     BadFile,
     Entities,
     Limited,
     check_no_entities,
-    clean,
     faults,
     first_element,
     open_file,
-    text,
 )
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
@@ -134,7 +133,7 @@ def read_citations(
 
     Args:
       path: the file.
-      unknown: counts the named entities that became `markup.UNKNOWN`.
+      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
 
     Raises:
       BadFile: cut short, not XML, not PubMed's, or it declares entities, or has a text of more

@@ -1,1 +1,1 @@
-"""Runs the stages on Beam, and keeps what is done in a working folder."""
+"""Runs the stages on Beam, and keeps finished parts in a working folder."""

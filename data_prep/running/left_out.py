@@ -1,4 +1,4 @@
-"""Writes the lines of `left_out.jsonl`, a stage's list of what it left out.
+"""Writes the lines of `left_out.jsonl`, a stage's list of the texts and files it left out.
 
 A line is a JSON object of strings: "id", the name of the item ("" for a whole file); "file", the
 base name of the file that it stood in; "reason", one of the stage's words; and for bad input a
@@ -22,7 +22,7 @@ def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
       id_: the name of the item; "" for a whole file.
       file: the base name of its file.
       reason: why it was left out, one word.
-      message: what is bad about it; "" where nothing is.
+      message: the fault of bad input, else "".
 
     Returns:
       The line in ASCII, with its line feed.

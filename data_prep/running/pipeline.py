@@ -159,7 +159,7 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
     """Interrupts the main thread when a local worker process dies: Beam would wait for ever.
 
     Beam only raises in the thread that waits for the process (local_job_service.py,
-    SubprocessSdkWorker.run), and goes on waiting for what the process would have sent.
+    SubprocessSdkWorker.run), and goes on waiting for messages of the process.
     """
     import grpc
 
@@ -192,7 +192,7 @@ def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
     if not runner.is_local:
         yield
         return
-    # As a shell starts what it does not wait for.
+    # A shell starts background processes so.
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def end(*_) -> None:
@@ -243,7 +243,7 @@ def _silence_libraries(is_local: bool) -> None:
     """Gives each worker process one thread for matrix products, and quiets the libraries.
 
     Args:
-      is_local: also quiet Beam, which logs on other runners what the user must see.
+      is_local: also quiet Beam, whose logs the user must see on other runners.
     """
     if is_local:
         logging.getLogger().setLevel(logging.ERROR)

@@ -32,7 +32,7 @@ def finished(
 
     Args:
       manifest_path: where the stage writes its manifest.
-      kind: what the stage makes, such as "documents".
+      kind: the name of the output, such as "documents".
       settings: what the output depends on, by name; values that JSON can hold.
       overwrite: replace finished output, whatever its settings.
 
@@ -138,7 +138,7 @@ def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> N
     Args:
       work: the working folder.
       name: of the step.
-      content: what later steps need to know of it, as JSON can hold it.
+      content: its note for later steps, as JSON can hold it.
     """
     storage.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
 

@@ -17,7 +17,7 @@ from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
 from data_prep.selection import boilerplate, exclusion, fingerprints
 from tfbio.base import cli, storage
 from tfbio.base.document_records import Document
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 # The end of the id of a body's document, behind its article's id.
 BODY_SUFFIX = "#body"
@@ -136,7 +136,7 @@ def read(
       path: the file.
       selection: which articles and parts become documents.
       excluded: the articles that `--exclude` names; None: none.
-      unknown: counts the named entities that became `markup.UNKNOWN`.
+      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
 
     Raises:
       BadFile: the file is neither PubMed's nor PMC's, or damaged; the candidates that were yielded
@@ -146,11 +146,11 @@ def read(
         for position, citation in enumerate(pubmed.read_citations(path, unknown)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
-    source = markup.printable(os.path.basename(path))
+    source = safe_xml.printable(os.path.basename(path))
     for article in pmc.read_articles(path, unknown):
         if isinstance(article, pmc.Problem):
             if article.name == source:  # the file is this one article
-                raise markup.BadFile(article.sentence)
+                raise safe_xml.BadFile(article.sentence)
             yield article
         else:
             yield from _of_full_text(article, path, selection, excluded)
@@ -158,11 +158,11 @@ def read(
 
 def _is_pubmed(path: str) -> bool:
     """Returns True if the first element of a file is one of PubMed's roots."""
-    with markup.faults():
+    with safe_xml.faults():
         if storage.size(path) == 0:
-            raise markup.BadFile("the file is empty.")
-        with markup.open_file(path) as stream:
-            return markup.first_element(stream).tag in pubmed.ROOTS
+            raise safe_xml.BadFile("the file is empty.")
+        with safe_xml.open_file(path) as stream:
+            return safe_xml.first_element(stream).tag in pubmed.ROOTS
 
 
 def _of_citation(
@@ -173,7 +173,7 @@ def _of_citation(
     excluded: exclusion.Exclusion | None,
 ) -> Candidate:
     """Makes a candidate of a citation: its abstract, and other abstracts if they are selected."""
-    source = markup.printable(os.path.basename(path))
+    source = safe_xml.printable(os.path.basename(path))
     pmid = _pmid_number(citation.pmid)
     key = pmid or _hashed(f"{source} {position}")
     id_ = f"pmid:{pmid}" if pmid else f"{source}#{position + 1}"
@@ -229,7 +229,7 @@ def _of_full_text(
     excluded: exclusion.Exclusion | None,
 ) -> Iterator[Candidate]:
     """Yields two candidates of a full text: its abstract, under its PMID if any, and its body."""
-    source = markup.printable(os.path.basename(path))
+    source = safe_xml.printable(os.path.basename(path))
     id_, key = _identity(article)
     languages = (_language(article.language),)
     reason = _unwanted(selection, article.retracted, languages, (article.article_type,))

@@ -31,7 +31,7 @@ from pathlib import Path
 from lxml import etree
 
 from tfbio.base import cli
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 # The largest file that is unpacked; benchmarks are a hundred times smaller.
 _LARGEST = 1 << 30
@@ -152,8 +152,8 @@ def _json_values(text: str) -> list:
 def _xml_texts(data: bytes) -> set[str] | None:
     """Returns the texts of a file of XML, and its attributes named "text"; None if it is no XML."""
     try:
-        parser = etree.XMLParser(**markup.SAFE)
-        root = etree.parse(markup.Entities(io.BytesIO(data)), parser).getroot()
+        parser = etree.XMLParser(**safe_xml.SAFE)
+        root = etree.parse(safe_xml.Entities(io.BytesIO(data)), parser).getroot()
     except etree.XMLSyntaxError:
         return None
     return {

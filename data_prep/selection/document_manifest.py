@@ -55,7 +55,7 @@ def finish(
         raise
     expected = sum(note["shards"] for note in notes)
     if len(notes) != inputs.inputs or len(written) != expected:
-        # A shared file system may show late what other machines wrote.
+        # A shared file system may show other machines' files late.
         raise DataError(
             f"{len(written)} of {expected} shards are to be seen in {output}: run the same command "
             "again; it continues."

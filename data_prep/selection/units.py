@@ -26,7 +26,7 @@ from data_prep.selection import articles, duplicates, exclusion, fingerprints, v
 from tfbio.base import cli, storage
 from tfbio.base.document_records import Document
 from tfbio.base.shards import DataError, write_shard
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 # A unit's number has its input's number in the upper half, its place in the input in the lower one.
 _UNITS_OF_INPUT = _MOST_INPUTS = 1 << 16
@@ -54,7 +54,7 @@ def name_of(path: str) -> str:
     Returns:
       Its base name, with characters that cannot be printed escaped.
     """
-    return markup.printable(os.path.basename(path))
+    return safe_xml.printable(os.path.basename(path))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
             units += 1
             # A unit of deletions alone comes to no shard.
             shards += not rows["deleted"].all()
-    except markup.BadFile as error:  # of the input's only file
+    except safe_xml.BadFile as error:  # of the input's only file
         for file in storage.at(reader.work).glob(f"unit-{index:05d}-*"):
             file.unlink()
         units, shards, counts = 0, 0, Counter(bad_input_files=1)
@@ -199,7 +199,7 @@ def _candidates(
         if len(paths) > 1:
             try:
                 items = _whole(items)
-            except markup.BadFile as error:
+            except safe_xml.BadFile as error:
                 counts["bad_input_files"] += 1
                 problems.append(_problem(name, "", error))
                 continue
@@ -229,7 +229,7 @@ def _whole(
         if isinstance(item, articles.Candidate):
             characters += sum(len(text) for d in item.documents for text in d.sentences)
         if characters > _MOST_HELD:
-            raise markup.BadFile(
+            raise safe_xml.BadFile(
                 f"its text has more than {_MOST_HELD:,} characters, which no file of its size has."
             )
     return held

@@ -33,9 +33,9 @@ def pack(
     """Packs all text of some documents into examples, several documents to an example.
 
     A document that is longer than an example is cut at the end of a sentence, where another
-    document, or the rest of one, exactly fills what is left; where none does, it is cut within a
-    sentence. Short documents and rests are put together, the longest first. So nearly all examples
-    waste less than a sixty-fourth.
+    document, or the rest of one, exactly fills the remaining room. Where none does, it is cut
+    within a sentence. Short documents and rests are put together, the longest first. So nearly all
+    examples waste less than a sixty-fourth.
 
     A piece is one segment, or with `pairs` in nine of ten two, parted at the end of a sentence
     near the middle, by the odds of ELECTRA's builder. There are no short examples here, and no

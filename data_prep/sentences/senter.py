@@ -293,9 +293,8 @@ def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
         parts = range(begins[i], ends[i], _LONGEST_WORD)
         begins = np.insert(begins, i + 1, parts[1:])
         ends = np.insert(ends, i, parts[1:])
-        marks += (
-            parts  # at a cut, what is an end in the word may be none in the part, or vice versa
-        )
+        # At a cut, the end of a sentence in the word may be none in the part, or vice versa.
+        marks += parts
     marked = np.searchsorted(begins, marks, side="right") - 1
     near = np.zeros(len(begins), bool)
     for shift in range(-reach, reach + 3):  # a sentence begins in the marked word or the next two

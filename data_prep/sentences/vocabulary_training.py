@@ -138,7 +138,7 @@ def train_sentencepiece(
 
 
 def _size_problem(size: int, message: str) -> str:
-    """Returns what the user can do about an error of SentencePiece's trainer."""
+    """Returns the message that tells the user how to avoid an error of SentencePiece's trainer."""
     if most := re.search(r"too high .* value <= (\d+)", message):
         return f"--size={size} is too large: these documents have no more than {most[1]} tokens."
     if least := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):

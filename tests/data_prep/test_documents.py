@@ -20,7 +20,7 @@ from tests import reference
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest, verify
 from tfbio.base.shards import DataError
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_WORKER = pipeline.Runner(workers=1)
@@ -229,13 +229,13 @@ def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path
     inputs += [tmp_path / "extra.xml", tmp_path / "cut.xml"]
     expected = Counter({"extra.xml#1": 1, "pmid:5": 1, "extra.xml#3": 1, "pmid:7": 2, "": 1})
     for path in inputs[:-2]:
-        with markup.open_file(path) as stream:
+        with safe_xml.open_file(path) as stream:
             for _, element in xml.etree.ElementTree.iterparse(stream):
                 if element.tag == "MedlineCitation":
                     expected[f"pmid:{element.findtext('PMID')}"] += 1
     full_texts = [*reference.corpus("pmc_nxml").glob("*.gz"), *input_files.shipped_files(".nxml")]
     for path in full_texts:
-        with markup.open_file(path) as stream:
+        with safe_xml.open_file(path) as stream:
             given = xml.etree.ElementTree.parse(stream).iterfind("front/article-meta/article-id")
             ids = {id_.get("pub-id-type"): id_.text for id_ in given}
         id_ = f"pmid:{ids['pmid']}" if "pmid" in ids else f"doi:{ids['doi']}"

@@ -12,7 +12,7 @@ from lxml import etree
 from data_prep.readers import pmc, pubmed
 from data_prep.selection import articles, exclusion
 from tests.fuzz import grammars, harness, seeds
-from tfbio.formats import markup
+from tfbio.formats import markup, safe_xml
 
 LANGUAGES = ("eng", "fre", "", "english", "ENG")
 TYPES = ("Review", "LETTER", "research-article", "Retracted Publication")
@@ -169,7 +169,7 @@ def test_mutated_articles(selection, data):
 
 def is_plain(folder):
     """The text of an element is one line of characters that are seen, with or without some tag."""
-    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
+    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**safe_xml.SAFE)).getroot()
     result = markup.text(root)
     assert result == " ".join(result.split())
     assert not markup._ODD.search(result), result
@@ -178,7 +178,7 @@ def is_plain(folder):
 
 def reads_formulas(folder):
     """A formula is one line, in which all letters and numbers are that are seen in it."""
-    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
+    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**safe_xml.SAFE)).getroot()
     result = markup.text(root)
     assert result == " ".join(result.split())
     seen = "".join(root.itertext())
@@ -241,7 +241,7 @@ def test_formulas(parts):
 
 def parts_headings(folder):
     """A heading is a word of its own behind a sentence, and all that is seen is there."""
-    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**markup.SAFE)).getroot()
+    root = etree.parse(str(folder / "text.xml"), etree.XMLParser(**safe_xml.SAFE)).getroot()
     result, seen = markup.text(root), "".join(root.itertext())
     assert result.replace(" ", "") == seen.replace(" ", "")
     assert not re.search(r"[.?!)%](Aims|Methods and|Results)[.:]", result), result
@@ -262,8 +262,8 @@ def test_headings(before, heading, end, after):
 def refuses_entities(folder):
     """A name that is longer than any entity's is refused, wherever text may stand."""
     with (folder / "text.xml").open("rb") as stream:
-        tree = etree.parse(markup.Entities(stream, None), etree.XMLParser(**markup.SAFE))
-    with pytest.raises(markup.BadFile, match="an XML entity that it does not declare"):
+        tree = etree.parse(safe_xml.Entities(stream, None), etree.XMLParser(**safe_xml.SAFE))
+    with pytest.raises(safe_xml.BadFile, match="an XML entity that it does not declare"):
         markup.text(tree.getroot())
 
 
@@ -285,7 +285,7 @@ def refuses_what_is_no_file(folder):
     os.mkfifo(folder / "pipe")
     for path in (folder, folder / "pipe", folder / "inner/a.xml"):
         for read in (lambda x: articles.read(x, SELECTION, None), pubmed.read_citations):
-            with pytest.raises(markup.BadFile):
+            with pytest.raises(safe_xml.BadFile):
                 list(read(str(path)))
 
 

@@ -13,7 +13,7 @@ from data_prep.running import left_out, pipeline
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.document_records import read_documents
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 SELECTION = articles.Selection(other_abstracts="all")
 SETTINGS = documents.DocumentSettings(SELECTION, sentence_splitter="scispacy")
@@ -27,7 +27,7 @@ def counts_all(folder):
         of_file = []
         try:
             of_file.extend(articles.read(path, SELECTION, None))
-        except markup.BadFile:
+        except safe_xml.BadFile:
             of_file = [None]
         for item in of_file:
             if isinstance(item, articles.Candidate):

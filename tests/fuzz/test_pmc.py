@@ -15,7 +15,7 @@ from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.shards import DataError
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 IDS = ("article-id",)
 SELECTION = articles.Selection(captions=True, tables=True)
@@ -47,7 +47,7 @@ def reads(folder, name=""):
     (path,) = [folder / name] if name else folder.iterdir()
     try:
         result = list(articles.read(str(path), SELECTION, None))
-    except markup.BadFile as error:
+    except safe_xml.BadFile as error:
         # As the documents stage says it.
         raise DataError(f"{path.name}: {error}") from error
     for item in result:

@@ -12,7 +12,7 @@ from data_prep.readers import pmc
 from data_prep.selection import articles, units
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.shards import DataError, Shard, read_shard
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 IDS = ("PMID", "ArticleId")
 SELECTION = articles.Selection(other_abstracts="all")
@@ -31,7 +31,7 @@ def reads(folder, file=FILE):
     """A file gives candidates, or is refused."""
     try:
         result = list(articles.read(str(folder / file), SELECTION, None))
-    except markup.BadFile as error:
+    except safe_xml.BadFile as error:
         # As the documents stage says it.
         raise DataError(f"{file}: {error}") from error
     for item in result:

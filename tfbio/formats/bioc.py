@@ -8,7 +8,7 @@ from typing import Any
 
 from lxml import etree
 
-from tfbio.formats.markup import (
+from tfbio.formats.safe_xml import (
     SAFE,
     BadFile,
     Entities,

@@ -1,50 +1,20 @@
-"""XML made safe to read, and its inline markup made the text that a reader sees.
+"""Turns the inline markup of PubMed's and PMC's XML into the text that a reader sees.
 
-PubMed's and PMC's readers share this: the parser's limits, named entities, the errors of bad files,
-and `text`.
-
-How often what `text` mends occurs was counted in the titles and abstracts of pubmed21n1298.xml.gz
-(20,788 citations of 2021 and later).
+The numbers below were counted in the titles and abstracts of pubmed21n1298.xml.gz (20,788 citations
+of 2021 and later).
 """
 
 from __future__ import annotations
 
-import codecs
-import gzip
 import html
 import html.entities
-import os
 import re
-import stat
 import unicodedata
-import zlib
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from typing import BinaryIO
+from collections.abc import Collection, Sequence
 
 from lxml import etree
 
-from tfbio.base import storage
-from tfbio.base.shards import DataError
-
-# Nothing outside the file is read, and no entity is expanded. lxml's limits on depth and on the
-# size of one text stay on (huge_tree=False).
-SAFE = {
-    "load_dtd": False,
-    "no_network": True,
-    "resolve_entities": False,
-    "huge_tree": False,
-    "remove_comments": True,
-    "remove_pis": True,
-}
-
-# What stands for an entity that neither XML nor HTML knows: Unicode's replacement character.
-UNKNOWN = "\ufffd"
-
-# What comes before a file's first element, which is held in memory, or is blank: a gigabyte of
-# spaces took 8 seconds.
-MAX_HEADER_BYTES = 1_000_000
+from tfbio.formats.safe_xml import BadFile
 
 # Elements that begin and end a line of their own: PubMed's DispFormula, and JATS's in PMC.
 _BLOCKS = (
@@ -61,10 +31,6 @@ MATH = "{http://www.w3.org/1998/Math/MathML}"
 _HEADING = re.compile(r"\s*[A-Z][a-z]{3,}[A-Za-z ,/&-]{0,60}([.:]?)\s*")
 
 _REFERENCE = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
-# A named entity as XML writes it; beyond ASCII also UTF-8 that is read as Latin-1.
-_ENTITY = re.compile(r"&([A-Za-z_:\x80-\U0010ffff][\w:.\x80-\U0010ffff-]{0,99});", re.ASCII)
-_HALF_ENTITY = re.compile(r"&[\w:.\x80-\U0010ffff-]{0,100}\Z", re.ASCII)
-_OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
 _CLOSING_TAG = re.compile(r"</([A-Za-z][A-Za-z0-9:]{0,14})>")
 _ANY_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9:]{0,14})(?: [^<>]{0,200})?/?>")
 _INLINE_TAGS = frozenset(
@@ -81,155 +47,22 @@ _ODD = re.compile(
 )
 
 
-class BadFile(DataError):
-    """A file that is not whole, well-formed and harmless XML of the kind that was expected."""
-
-
-class Entities:
-    """A stream of XML in which named entities that XML itself does not define are characters.
-
-    Publishers write `&nbsp;` without declaring it, and a parser then drops the article, or the
-    entity. HTML's names become the characters that they stand for, all others `UNKNOWN`. Nothing
-    is expanded: what a file declares itself is refused elsewhere (`check_no_entities`).
-
-    Args:
-      stream: XML in UTF-8, another encoding that has ASCII within, or UTF-16.
-      unknown: where the names of those that HTML does not have are counted.
-    """
-
-    def __init__(self, stream: BinaryIO, unknown: Counter[str] | None = None):
-        self._stream, self._unknown = stream, Counter() if unknown is None else unknown
-        self._decoder: codecs.IncrementalDecoder | None = None
-        self._held = ""
-
-    def read(self, size: int) -> bytes:
-        """Reads about `size` bytes; none at the end only."""
-        while data := self._stream.read(max(size, 4)):
-            if self._decoder is None:
-                utf16 = {b"\xff\xfe": "le", b"<\0": "le", b"\xfe\xff": "be", b"\0<": "be"}
-                order = utf16.get(data[:2])
-                self._codec = f"utf-16-{order}" if order else "latin-1"
-                self._decoder = codecs.getincrementaldecoder(self._codec)("surrogatepass")
-            text = self._held + self._decoder.decode(data)
-            half = _HALF_ENTITY.search(text, max(0, len(text) - 101))
-            self._held = text[half.start() :] if half else ""
-            text = _ENTITY.sub(self._character, text.removesuffix(self._held))
-            if text:
-                return text.encode(self._codec, "surrogatepass")
-        rest, self._held = self._held, ""
-        return rest.encode(self._codec, "surrogatepass") if rest else b""
-
-    def _character(self, entity: re.Match[str]) -> str:
-        name = entity[1]
-        if name in _OF_XML:
-            return entity[0]
-        characters = html.entities.html5.get(f"{name};")
-        if characters is None:
-            self._unknown[name] += 1
-            characters = UNKNOWN
-        return "".join(f"&#{ord(character)};" for character in characters)
-
-
-class Limited:
-    """A stream for a parser that holds in memory what it has read since the last `renew`.
-
-    Raises, where it is read:
-      BadFile: that is too much.
-    """
-
-    def __init__(self, stream: BinaryIO, limit: int, refusal: str):
-        self._stream, self._limit, self._refusal = stream, limit, refusal
-        self.renew()
-
-    def renew(self) -> None:
-        self._left = self._limit
-
-    def read(self, size: int) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise BadFile(self._refusal)
-        return data
-
-
-def first_element(stream: BinaryIO) -> etree._Element:
-    """The root of a file of XML, with nothing in it yet.
-
-    Raises:
-      BadFile: it does not begin within the first `MAX_HEADER_BYTES`.
-    """
-    refusal = f"its first {MAX_HEADER_BYTES:,} bytes hold no element."
-    limited = Limited(Entities(stream), MAX_HEADER_BYTES, refusal)
-    return next(etree.iterparse(limited, events=("start",), **SAFE))[1]
-
-
-def open_file(path: str | os.PathLike) -> BinaryIO:
-    """Opens the XML in a file, whether it is compressed with gzip or not, whatever its name.
-
-    Raises:
-      BadFile: it is a pipe or a device, which might never end.
-    """
-    source = storage.at(path)
-    if not stat.S_ISREG(source.stat().st_mode):
-        raise BadFile("it is not a file, but a folder, a pipe or a device.")
-    with source.open("rb") as stream:
-        compressed = stream.read(2) == b"\x1f\x8b"
-    if not compressed:
-        return source.open("rb")
-    return gzip.open(source.open("rb") if storage.is_remote(path) else path)
-
-
-def printable(name: str) -> str:
-    """The name of a file or member as it can be printed, stored and hashed.
-
-    Line feeds, what steers terminals, and bytes that are no UTF-8 are escaped: "a\\nb".
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-
-
-@contextmanager
-def faults() -> Iterator[None]:
-    """Turns what libraries raise over a damaged file into a `BadFile` with one clear sentence."""
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadFile(f"the gzip data is damaged or cut short ({error}).") from error
-    except etree.XMLSyntaxError as error:
-        message = (error.msg or "no reason given").strip().replace("\n", " ")
-        raise BadFile(f"it is not well-formed XML ({message}).") from error
-    except RecursionError as error:
-        raise BadFile("it nests XML elements too deeply.") from error
-    except OSError as error:
-        raise BadFile(f"it cannot be read ({error.strerror or error}).") from error
-
-
-def check_no_entities(root: etree._Element) -> None:
-    """Refuses a document that declares entities, before its body is parsed.
-
-    Raises:
-      BadFile: it does.
-    """
-    dtd = root.getroottree().docinfo.internalDTD
-    if dtd is not None and next(dtd.iterentities(), None) is not None:
-        raise BadFile("it declares XML entities, which are refused.")
-
-
 def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
-    """What a reader sees of an element's text, however deep, as one line.
+    """Returns the text of an element, however deep, in one line, as a reader sees it.
 
     - Runs of white space of every kind become one space; blocks (`BLOCKS`) are set apart by one.
       Subscripts and superscripts stay where they are: "H2O", "10-3". So do all other inline
       elements, except emphasised headings run into a sentence (`measured.<i>Methods.</i>We`, in
       90 texts), which are set apart.
-    - MathML is written in a line: "(a + b)/c", "√3"; what it says twice (TeX annotations) once.
+    - MathML is written in a line: "(a + b)/c", "√3"; its TeX annotations, which repeat it, are not.
     - References that were escaped twice (`&amp;lt;`: 58 times, 15 of them in English text) are
       resolved, and tags that were escaped (`&lt;p&gt;`, in one abstract) are removed.
-    - Unicode is normalised to NFC, which changes no appearance; not NFKC, which makes 10⁵ 105. The
+    - Unicode is normalized to NFC, which changes no appearance; not NFKC, which makes 10⁵ 105. The
       few characters of `_ODD` are removed or replaced by those that they stand for.
 
     Args:
       element: read with the `SAFE` settings.
-      leave_out: tags whose content is not text; what follows them is kept.
+      leave_out: tags whose content is not text; the text after them is kept.
 
     Raises:
       BadFile: the text uses an entity that the file does not declare.
@@ -242,7 +75,7 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
 
 
 def clean(raw: str) -> str:
-    """The rules of `text` for text without markup."""
+    """Applies the rules of `text` to text without markup."""
     if "&" in raw:
         raw = _REFERENCE.sub(_resolve, raw)
     if "</" in raw:
@@ -259,7 +92,7 @@ def _resolve(reference: re.Match[str]) -> str:
 
 
 def _without_tags(raw: str) -> str:
-    """Text without those tags of which it has a closing one: "a<b" and "<x>" are mathematics."""
+    """Removes the tags that have a closing one: "a<b" and "<x>" are mathematics."""
     names = set(_CLOSING_TAG.findall(raw))
 
     def replace(tag: re.Match[str]) -> str:
@@ -312,7 +145,7 @@ def _check(node: etree._Element) -> None:
 def _gather_emphasis(
     element: etree._Element, leave_out: Collection[str], pieces: list[str]
 ) -> None:
-    """As `_gather`, but sets a heading apart from the sentences that it is glued to."""
+    """Does the same as `_gather`, and sets a heading apart from sentences next to it."""
     content = element.text or ""
     heading = _HEADING.fullmatch(content) if len(content) < 80 and len(element) == 0 else None
     if heading is None:

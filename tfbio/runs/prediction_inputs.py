@@ -18,7 +18,7 @@ from lxml import etree
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
 from tfbio.base import storage
 from tfbio.base.cli import UserError
-from tfbio.formats import annotation_formats, bioc, markup
+from tfbio.formats import annotation_formats, bioc, safe_xml
 from tfbio.formats.annotation_formats import Document, FormatError, Passage, joined
 from tfbio.formats.text_files import STDIN, read_text
 
@@ -75,7 +75,7 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
     if ending in (".xml", ".nxml", ".tar", ".tgz"):
         try:
             yield from _read_xml(path, [] if left_out is None else left_out)
-        except markup.BadFile as error:
+        except safe_xml.BadFile as error:
             raise FormatError(f"{path}: {error}") from error
     elif ending == ".json":
         yield from annotation_formats.read_bioc_json(path)
@@ -104,8 +104,8 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
     if bioc.is_bioc(path):
         yield from annotation_formats.read_bioc(path, bioc.read_documents(path), storage.size(path))
         return
-    with markup.faults(), markup.open_file(path) as stream:
-        root = markup.first_element(stream)
+    with safe_xml.faults(), safe_xml.open_file(path) as stream:
+        root = safe_xml.first_element(stream)
     if root.tag in pubmed.ROOTS:
         for citation in pubmed.read_citations(path):
             if not (citation.deleted or citation.book):
@@ -117,7 +117,7 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
     elif etree.QName(root).localname in pmc.ROOTS:
         yield from _read_full_texts(path, left_out)
     else:
-        raise markup.BadFile(
+        raise safe_xml.BadFile(
             f"its root is <{str(root.tag)[:80]}>, not one of PubMed's ({pubmed.ROOTS[0]}), PMC's "
             f"({pmc.ROOTS[0]}) or BioC's (collection)."
         )
@@ -127,8 +127,8 @@ def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
     for article in pmc.read_articles(path):
         if isinstance(article, pmc_article.FullText):
             yield _of_full_text(article)
-        elif article.name == markup.printable(os.path.basename(path)):  # there is no other in it
-            raise markup.BadFile(article.sentence)
+        elif article.name == safe_xml.printable(os.path.basename(path)):  # there is no other in it
+            raise safe_xml.BadFile(article.sentence)
         else:
             left_out.append(f"{path}, {article.name}: {article.sentence}")
 

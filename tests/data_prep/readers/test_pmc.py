@@ -14,7 +14,7 @@ import pytest
 from data_prep.readers import pmc, pmc_article
 from tests import reference
 from tests.data_prep.readers.pmc_files import KEPT, SHIPPED, article, content, read_one
-from tfbio.formats import markup
+from tfbio.formats import safe_xml
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -108,7 +108,7 @@ def problem_of(path):
     """The only thing that is said of a bad file."""
     try:
         (problem,) = pmc.read_articles(path)
-    except markup.BadFile as error:
+    except safe_xml.BadFile as error:
         return str(error)
     assert isinstance(problem, pmc.Problem)
     assert problem.name == path.name
@@ -201,7 +201,7 @@ def test_a_package_cut_short_gives_what_came_before(tmp_path, real, compressed):
     for cut in cuts:
         path.write_bytes(whole[:cut])
         result = []
-        with pytest.raises(markup.BadFile, match="archive|gzip") as caught:
+        with pytest.raises(safe_xml.BadFile, match="archive|gzip") as caught:
             for article in pmc.read_articles(path):
                 result.append(article)
         assert "\n" not in str(caught.value)
@@ -227,7 +227,7 @@ def test_a_damaged_package_is_never_read_in_silence(tmp_path):
         try:
             for article in pmc.read_articles(path):
                 result.append(article)
-        except markup.BadFile:
+        except safe_xml.BadFile:
             damaged += 1
             continue
         problems = sum(isinstance(article, pmc.Problem) for article in result)
@@ -245,7 +245,7 @@ def test_a_damaged_package_is_never_read_in_silence(tmp_path):
 )
 def test_a_package_without_articles(tmp_path, members, expected):
     path = archive(tmp_path / "package.tar.gz", members)
-    with pytest.raises(markup.BadFile, match=expected):
+    with pytest.raises(safe_xml.BadFile, match=expected):
         list(pmc.read_articles(path))
 
 
@@ -254,13 +254,13 @@ def test_a_package_with_a_huge_header_or_a_bomb(tmp_path, monkeypatch):
     info = tarfile.TarInfo("x" * 50_000_000)  # in a header as long
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         tar.addfile(info)
-    with pytest.raises(markup.BadFile, match="header is too long"):
+    with pytest.raises(safe_xml.BadFile, match="header is too long"):
         list(pmc.read_articles(path))
     monkeypatch.setattr(pmc, "MIN_BOMB_BYTES", 10_000_000)
     archive(path, [("good.nxml", WHOLE), ("movie.mpg", b"\0" * 50_000_000)])
     articles = pmc.read_articles(path)
     assert next(articles).id == "pmcid:PMC1"
-    with pytest.raises(markup.BadFile, match="compressed too far"):
+    with pytest.raises(safe_xml.BadFile, match="compressed too far"):
         next(articles)
 
 

@@ -15,7 +15,7 @@ import pytest
 from data_prep.readers import input_files, pubmed
 from data_prep.readers.pubmed import OtherAbstract, Section
 from tests import reference
-from tfbio.formats import markup
+from tfbio.formats import markup, safe_xml
 
 ROOT = Path(__file__).resolve().parents[3]
 MATH = "{http://www.w3.org/1998/Math/MathML}math"
@@ -201,7 +201,7 @@ def compare_file(path):
     """Compares every field of every citation, and counts what was mended in the texts."""
     mended = []
     citations = pubmed.read_citations(path)
-    with markup.open_file(path) as stream:
+    with safe_xml.open_file(path) as stream:
         for _, element in xml.etree.ElementTree.iterparse(stream):
             if element.tag == "DeleteCitation":
                 for pmid in element:
@@ -357,7 +357,7 @@ DEEP = f"<PubmedArticleSet>{'<i>' * 5000}{'</i>' * 5000}</PubmedArticleSet>"
 def test_bad_files_are_refused(tmp_path, content, expected):
     path = tmp_path / "bad.xml"
     path.write_bytes(content)
-    with pytest.raises(markup.BadFile, match=expected) as caught:
+    with pytest.raises(safe_xml.BadFile, match=expected) as caught:
         list(pubmed.read_citations(path))
     assert "\n" not in str(caught.value)
 

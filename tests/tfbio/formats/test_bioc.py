@@ -7,7 +7,7 @@ import pytest
 from bioc import biocjson, biocxml
 
 from tfbio.formats import bioc
-from tfbio.formats.markup import BadFile
+from tfbio.formats.safe_xml import BadFile
 
 COLLECTION = """<?xml version="1.0"?><!DOCTYPE collection SYSTEM "BioC.dtd">
 <collection><source>s</source><date>d</date><key>k</key>

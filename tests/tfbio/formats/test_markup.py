@@ -1,17 +1,14 @@
-import io
-from collections import Counter
-
 import pytest
 from lxml import etree
 
-from tfbio.formats import markup
+from tfbio.formats import markup, safe_xml
 
 MML = 'xmlns:mml="http://www.w3.org/1998/Math/MathML"'
 
 
 def read(xml, **settings):
     """The text of an element that is read as files are."""
-    parser = etree.XMLParser(**markup.SAFE)
+    parser = etree.XMLParser(**safe_xml.SAFE)
     return markup.text(etree.fromstring(f"<p {MML}>{xml}</p>", parser), **settings)
 
 
@@ -120,45 +117,17 @@ def test_what_is_left_out_leaves_what_follows():
 @pytest.mark.parametrize("xml", ["&x;", "a<i>&x;</i>", "<mml:math><mml:mi>&x;</mml:mi></mml:math>"])
 def test_entities_are_refused(xml):
     document = f'<!DOCTYPE p SYSTEM "http://x.invalid/p.dtd"><p {MML}>{xml}</p>'
-    element = etree.fromstring(document, etree.XMLParser(**markup.SAFE))
-    with pytest.raises(markup.BadFile, match="entity"):
+    element = etree.fromstring(document, etree.XMLParser(**safe_xml.SAFE))
+    with pytest.raises(safe_xml.BadFile, match="entity"):
         markup.text(element)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "iso-8859-1"])
-@pytest.mark.parametrize("block", [4, 5, 7, 64, 1 << 15])
-def test_named_entities_become_characters(encoding, block):
-    text = (
-        "<a l='&nbsp;&foo;'>&amp;\u00e9&eacute;&AMP;&#38;&#x26;"
-        + "&alpha;" * 50
-        + "&lt;&\u00e9;</a>"
-    )
-    text = f'<?xml version="1.0" encoding="{encoding}"?>{text}'
-    data = io.BytesIO(text.encode(encoding))
-
-    class Blocks:
-        def read(self, _):
-            return data.read(block)
-
-    unknown = Counter()
-    root = etree.parse(markup.Entities(Blocks(), unknown), etree.XMLParser(**markup.SAFE)).getroot()
-    assert root.get("l") == "\xa0\ufffd"
-    assert root.text == "&\u00e9\u00e9&&&" + "\u03b1" * 50 + "<\ufffd"
-    assert unknown.total() == 2 and unknown["foo"] == 1
-
-
-def test_what_is_no_named_entity_stays():
-    for text in ("a & b; c", "&;", "&1a;", "&a b;", "&", "&nbsp", "&" * 300, f"&{'a' * 300};"):
-        stream = markup.Entities(io.BytesIO(text.encode()))
-        assert stream.read(1 << 15) + stream.read(1 << 15) == text.encode()
 
 
 @pytest.mark.parametrize("tag", ["i", "mml:mrow"])
 def test_absurd_depth_is_refused(tag):
-    parser = etree.XMLParser(**{**markup.SAFE, "huge_tree": True})
+    parser = etree.XMLParser(**{**safe_xml.SAFE, "huge_tree": True})
     inner = f"<{tag}>" * 2000 + "x" + f"</{tag}>" * 2000
     element = etree.fromstring(f"<p {MML}><mml:math>{inner}</mml:math></p>", parser)
-    with pytest.raises(markup.BadFile, match="deeply"), markup.faults():
+    with pytest.raises(safe_xml.BadFile, match="deeply"), safe_xml.faults():
         markup.text(element)
 
 
