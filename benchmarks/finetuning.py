@@ -226,7 +226,8 @@ def serve(engine: str, flags: argparse.Namespace, task: Task) -> None:
         train()
 
 
-def compare_speed(flags: argparse.Namespace, task: Task) -> None:
+def start_engines(flags: argparse.Namespace) -> dict[str, subprocess.Popen]:
+    """Starts a process for each engine, see `serve`."""
     processes = {}
     for engine in ENGINES:
         command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
@@ -235,13 +236,23 @@ def compare_speed(flags: argparse.Namespace, task: Task) -> None:
         processes[engine] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+    return processes
 
-    def read_until_ready(process: subprocess.Popen) -> None:
-        for line in process.stdout:
-            if line == "ready\n":
-                return
-        raise UserError(f"an engine ended with exit code {process.wait()}; see what it said above.")
 
+def read_until_ready(process: subprocess.Popen) -> None:
+    """Waits until an engine has ended its turn.
+
+    Raises:
+      UserError: the engine's process has ended.
+    """
+    for line in process.stdout:
+        if line == "ready\n":
+            return
+    raise UserError(f"an engine ended with exit code {process.wait()}; see what it said above.")
+
+
+def time_turns(processes: dict[str, subprocess.Popen]) -> dict[str, list[float]]:
+    """Lets the engines take turns; returns for each the seconds of every turn that counts."""
     seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
     for process in processes.values():
         read_until_ready(process)
@@ -253,6 +264,13 @@ def compare_speed(flags: argparse.Namespace, task: Task) -> None:
             read_until_ready(process)
             if turn >= TURNS_BEFORE_TIMING:
                 seconds[engine].append(time.perf_counter() - start)
+    return seconds
+
+
+def compare_speed(flags: argparse.Namespace, task: Task) -> None:
+    """Prints a table of the seconds that each engine takes for an epoch."""
+    processes = start_engines(flags)
+    seconds = time_turns(processes)
     for process in processes.values():
         process.kill()
 
@@ -269,6 +287,7 @@ def compare_speed(flags: argparse.Namespace, task: Task) -> None:
 
 
 def compare_scores(flags: argparse.Namespace, task: Task) -> None:
+    """Prints a table of the test scores of each engine and seed."""
     print("| | seed | test F1 | seconds of training |\n|---|--:|--:|--:|", flush=True)
     for engine in ("tfbio", "hugging_face"):
         for seed in range(flags.seeds):

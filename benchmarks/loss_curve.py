@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config, storage
 from tfbio.base.cli import UsageError, UserError
-from tfbio.base.manifests import read_manifest
+from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -201,7 +201,7 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
 # --- The comparison ------------------------------------------------------------------------------
 
 
-def main() -> None:
+def parse_flags() -> argparse.Namespace:
     parser = Parser(__doc__)
     parser.add_argument(
         "--examples", required=True, help="that data_prep.examples wrote, without --packing"
@@ -218,17 +218,23 @@ def main() -> None:
     )
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
-    flags = parser.parse_args()
-    if flags.engine:
-        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
-        serve(flags.engine, own, flags.examples)
-        return
+    return parser.parse_args()
+
+
+def check(flags: argparse.Namespace, manifest: Manifest) -> None:
+    """Checks the flags once, before any run.
+
+    Args:
+      flags: see `parse_flags`.
+      manifest: of the examples.
+
+    Raises:
+      UserError: an engine cannot do what the flags say, or the examples are too few.
+    """
     for change in flags.set:
         if change.partition("=")[0] not in CHANGES:
             raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
-    # A mistake is told here, once.
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
-    manifest = read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
         raise UserError(
             f"--examples={flags.examples}: these are packed, which Hugging Face's models do not "
@@ -241,8 +247,14 @@ def main() -> None:
         raise UserError(
             f"{available} examples are fewer than these steps need: give fewer --steps."
         )
-    require("torch", "transformers")
 
+
+def run_all(flags: argparse.Namespace) -> np.ndarray:
+    """Runs every engine with every seed, one run on each core.
+
+    Returns:
+      float64 [engines, seeds, points, 3]: steps, generator's loss, discriminator's loss.
+    """
     cores = queue.SimpleQueue()
     for core in os.sched_getaffinity(0):
         cores.put(core)
@@ -266,15 +278,22 @@ def main() -> None:
     with ThreadPoolExecutor(cores.qsize(), initializer=take_a_core) as pool:
         jobs = [(engine, seed) for seed in range(flags.seeds) for engine in ENGINES]
         points = dict(zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True))
+    return np.array([[points[name, seed] for seed in range(flags.seeds)] for name in ENGINES])
 
-    length = manifest.settings["sequence_length"]
+
+def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> None:
+    """Prints the mean losses of each engine, and their difference.
+
+    Args:
+      curves: see `run_all`.
+      flags: see `parse_flags`.
+      length: the tokens of an example.
+    """
     model = ", ".join(["ELECTRA-small", *flags.set])
     print(f"\n{model}, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n")
     columns = [f"{loss}, {name}" for loss in LOSSES for name in (*ENGINES, "difference")]
     print(f"| steps | {' | '.join(columns)} |")
     print(f"|--:{'|--:' * len(columns)}|")
-    # [engine, seed, point, (step, generator's loss, discriminator's)]
-    curves = np.array([[points[name, seed] for seed in range(flags.seeds)] for name in ENGINES])
     start = 0
     for index in range(POINTS):
         end = int(curves[0, 0, index, 0])
@@ -287,8 +306,24 @@ def main() -> None:
     )
 
 
+def main() -> None:
+    flags = parse_flags()
+    if flags.engine:
+        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
+        serve(flags.engine, own, flags.examples)
+        return
+    manifest = read_manifest(flags.examples, "examples")
+    check(flags, manifest)
+    require("torch", "transformers")
+    print_table(run_all(flags), flags, manifest.settings["sequence_length"])
+
+
 def cells(losses: np.ndarray) -> list[str]:
-    """[engine, seed, (step, generator's loss, discriminator's)] -> what the table shows of them."""
+    """Returns the cells of a line of the table.
+
+    Args:
+      losses: float64 [engines, seeds, 3]: steps, generator's loss, discriminator's loss.
+    """
     shown = []
     for index in range(1, 1 + len(LOSSES)):
         of_engines = losses[..., index]

@@ -1,5 +1,6 @@
 """Runs, on folders made by hand; intervals and p-values against scipy."""
 
+import collections
 import dataclasses
 import json
 import re
@@ -347,12 +348,46 @@ def word_f1(gold, found):
     return 2 * common / (len(gold) + len(found))
 
 
-@pytest.mark.parametrize("task", ["squad_v2", "bioasq_factoid"])
+def squad_by_question(asked, predicted):
+    """Figure -> its value for each question, float64 [questions]."""
+    f1, exact = [], []
+    for question, own in zip(asked, predicted, strict=True):
+        best = words(own.texts[0] if own.texts else "")
+        options = [words(x) for x in question.answers] or [[]]
+        f1.append(max(word_f1(x, best) for x in options))
+        exact.append(float(best in options))
+    return {"f1": np.array(f1), "exact_match": np.array(exact)}
+
+
+def factoids_by_question(asked, predicted):
+    """The same of questions on two contexts each, whose answers' probabilities are summed up."""
+    ranks = []
+    for question, *both in zip(asked[::2], predicted[::2], predicted[1::2], strict=True):
+        totals = collections.Counter()
+        for own in both:
+            for text, share in zip(own.texts, own.probabilities, strict=True):
+                totals[text] += share
+        order = sorted(totals, key=totals.get, reverse=True)[:5]
+        right = [1 / n for n, text in enumerate(order, 1) if text in question.answers]
+        ranks.append(max(right, default=0.0))
+    ranks = np.array(ranks)
+    return {
+        "mrr": ranks,
+        "strict_accuracy": (ranks == 1).astype(float),
+        "lenient_accuracy": (ranks > 0).astype(float),
+    }
+
+
+# Task -> contexts of a question, and its figures for each question.
+OF_QUESTIONS = {"squad_v2": (1, squad_by_question), "bioasq_factoid": (2, factoids_by_question)}
+
+
+@pytest.mark.parametrize("task", OF_QUESTIONS)
 def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task, tmp_path):
     """Files of two runs; intervals by scipy over each question's own figures, p by a permutation
     test."""
-    squad = task == "squad_v2"
-    asked = questions(120, 1 if squad else 2)
+    contexts, by_question = OF_QUESTIONS[task]
+    asked = questions(120, contexts)
     ours, theirs = [[answered(len(asked)) for _ in range(2)] for _ in range(2)]
     # One run finds more of what is right.
     for own in ours:
@@ -371,35 +406,8 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
         write_scores(tmp_path / name, trials, task=task, metric=metric)
         return results.read(tmp_path / name)
 
-    def by_question(found):
-        """Figure -> its value for each question."""
-        if squad:
-            best = [own.texts[0] if own.texts else "" for own in found]
-            f1, exact = [], []
-            for question, text in zip(asked, best, strict=True):
-                options = [words(x) for x in question.answers] or [[]]
-                f1.append(max(word_f1(x, words(text)) for x in options))
-                exact.append(float(words(text) in options))
-            return {"f1": np.array(f1), "exact_match": np.array(exact)}
-        ranks = []
-        for first, second in zip(asked[::2], found[::2], strict=True):
-            i = asked.index(first)
-            totals = {}
-            for own in (second, found[i + 1]):
-                for text, share in zip(own.texts, own.probabilities, strict=True):
-                    totals[text] = totals.get(text, 0) + share
-            order = sorted(totals, key=totals.get, reverse=True)[:5]
-            right = [1 / n for n, text in enumerate(order, 1) if text in first.answers]
-            ranks.append(max(right, default=0.0))
-        ranks = np.array(ranks)
-        return {
-            "mrr": ranks,
-            "strict_accuracy": (ranks == 1).astype(float),
-            "lenient_accuracy": (ranks > 0).astype(float),
-        }
-
     one, other = write("ours", ours), write("theirs", theirs)
-    values = [[by_question(found) for found in seeds] for seeds in (ours, theirs)]
+    values = [[by_question(asked, found) for found in seeds] for seeds in (ours, theirs)]
     for metric in values[0][0]:
         mine, base = (np.mean([x[metric] for x in seeds], axis=0) for seeds in values)
         row = results.figures(one, metric, other)
