@@ -67,7 +67,7 @@ CHANGES = (
 def settings(
     examples: str, steps: int, batch_size: int, seed: int, changes: list[str]
 ) -> PretrainingConfig:
-    """ELECTRA-small with its peak learning rate, and a warm-up for so few steps."""
+    """Returns ELECTRA-small's settings, with its peak learning rate and a short warm-up."""
     of_examples = read_manifest(examples, "examples").settings
     overrides = {
         "encoder.vocab_size": of_examples["vocab_size"],
@@ -145,7 +145,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
 
 
 def both(settings: PretrainingConfig, examples: str):
-    """tfbio's trainer and Hugging Face's model, whose weights are the seed's."""
+    """Makes tfbio's trainer and Hugging Face's model, with weights by the seed."""
     import torch
 
     from benchmarks import hugging_face_electra
@@ -160,7 +160,7 @@ def both(settings: PretrainingConfig, examples: str):
 
 
 def batches(settings: PretrainingConfig, examples: str):
-    """What `run_pretraining.py` would train on."""
+    """Returns the batches that `run_pretraining.py` would train on."""
     from tfbio.runs import pretraining_data
 
     manifest = read_manifest(examples, "examples")
@@ -180,7 +180,7 @@ def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
 
 
 def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[float]]:
-    """[step, generator's loss, discriminator's loss] for every point of one run."""
+    """Yields [step, generator's loss, discriminator's loss] for every point of one run."""
     command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
     command += ["--seed", str(seed), "--examples", storage.absolute(flags.examples)]
     command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
@@ -202,6 +202,7 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
 
 
 def parse_flags() -> argparse.Namespace:
+    """Reads the command line."""
     parser = Parser(__doc__)
     parser.add_argument(
         "--examples", required=True, help="that data_prep.examples wrote, without --packing"

@@ -1,4 +1,4 @@
-r"""The tables of a paper: fine-tuning runs beside the published models, and how sure they are.
+r"""Writes the tables of a paper: fine-tuning runs beside published models, with intervals.
 
   python -m tfbio.report --finetuning='out/ours/*' --baseline='out/scratch/*' --output=out/report
 
@@ -163,7 +163,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):
