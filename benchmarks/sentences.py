@@ -51,12 +51,12 @@ def genia(data: Path) -> Corpus:
 
     The titles, which come first, are left out, as are the notes in brackets after them.
     """
-    documents = []
+    articles = []
     for split in ("train", "dev", "test"):
         for _, lines in _conll(data / f"jnlpba/blurb/{split}.tsv.gz"):
             abstract = itertools.dropwhile(lambda tokens: tokens[0] == "[", lines[1:])
-            documents.append([detokenize(tokens) for tokens in abstract])
-    return Corpus("GENIA", [document for document in documents if document], "people")
+            articles.append([detokenize(tokens) for tokens in abstract])
+    return Corpus("GENIA", [article for article in articles if article], "people")
 
 
 def ncbi_disease(data: Path, raw: bool) -> Corpus:
@@ -76,7 +76,7 @@ def ncbi_disease(data: Path, raw: bool) -> Corpus:
                 title = text
             elif kind == "a":
                 texts[_solid(title + text)] = f"{title} {text}"
-    documents = []
+    articles = []
     for name in ("train.tsv.gz", "devel.tsv", "test.tsv"):
         # The files do not say where an abstract ends: sentences are taken until they make up one.
         document: list[list[str]] = []
@@ -85,10 +85,10 @@ def ncbi_disease(data: Path, raw: bool) -> Corpus:
             solid = "".join(map("".join, document))
             if solid in texts:
                 parts = [detokenize(tokens) for tokens in document]
-                documents.append(_cut_like(texts[solid], parts) if raw else parts)
+                articles.append(_cut_like(texts[solid], parts) if raw else parts)
             if solid in texts or not any(text.startswith(solid) for text in texts):
                 document = []
-    return Corpus("NCBI disease, " + ("raw" if raw else "tokens"), documents, "a program")
+    return Corpus("NCBI disease, " + ("raw" if raw else "tokens"), articles, "a program")
 
 
 def _cut_like(text: str, parts: Sequence[str]) -> list[str]:
@@ -101,12 +101,12 @@ def _cut_like(text: str, parts: Sequence[str]) -> list[str]:
 
 def section_ends(files: Sequence[str]) -> Corpus:
     """Joins every fourth structured abstract: a section's end is a sentence's end."""
-    documents = []
+    articles = []
     for path in files:
         for citation in pubmed.read_citations(path):
             if len(citation.sections) > 1 and all(category for _, category, _ in citation.sections):
-                documents.append([text for *_, text in citation.sections])
-    return Corpus("section ends", documents[::4], "authors", recall_only=True)
+                articles.append([text for *_, text in citation.sections])
+    return Corpus("section ends", articles[::4], "authors", recall_only=True)
 
 
 def detokenize(tokens: Sequence[str]) -> str:
