@@ -29,6 +29,7 @@ from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.scores import Scores
 
 if TYPE_CHECKING:
+    from tfbio.task_types.finetuning_settings import FinetuningSettings
     from tfbio.task_types.task_type import Score, TaskType
 
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
@@ -287,13 +288,21 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         match=test_sets.compare(task, []),
     )
     if task in own_data.OWN:
-        settings = finetuning_files.read_settings(folder)
+        settings = _read_settings(folder)
         known, data = settings.trained_on, json.dumps(settings.data_sha256)
         run = dataclasses.replace(run, data_set=settings.data_set, data=data)
         return _with_examples(run, known.task_type, own_data.own_score(task, known.labels), scores)
     if task in tasks.TASKS:
         return _with_examples(run, tasks.TASKS[task].task_type, tasks.TASKS[task].score, scores)
     return run
+
+
+def _read_settings(folder: str | os.PathLike) -> FinetuningSettings:
+    """Reads the `config.json` of a run, see `finetuning_settings.read_settings`."""
+    # Imported late: it knows the settings of all task types, and so imports TensorFlow.
+    from tfbio.task_types import finetuning_settings
+
+    return finetuning_settings.read_settings(folder)
 
 
 def _dev_set(scores: RunScores) -> str:
@@ -397,5 +406,5 @@ def _model_of(init: str) -> str:
     """
     run = Path(init).parent
     if Path(init).name.startswith("trial_") and Path(run, finetuning_files.CONFIG).is_file():
-        return _model_of(finetuning_files.read_settings(run).init_checkpoint)
+        return _model_of(_read_settings(run).init_checkpoint)
     return Path(init).name
