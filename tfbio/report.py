@@ -29,6 +29,7 @@ from tfbio.base import cli, storage
 from tfbio.reporting import curves, published, results, score_chart, score_tables, tables
 from tfbio.reporting.grouping import (
     Models,
+    by_data,
     by_model,
     by_test_set,
     columns_of,
@@ -120,7 +121,7 @@ def _read_runs(
         [run for argument in arguments for run in results.find(argument)]
         for arguments in (finetuning, baseline)
     )
-    named = results.apart([*runs, *baselines])
+    named = by_data([*runs, *baselines])
     runs, baselines = named[: len(runs)], named[len(runs) :]
     folders = {os.path.realpath(run.folder) for run in baselines}
     runs = [run for run in runs if os.path.realpath(run.folder) not in folders]

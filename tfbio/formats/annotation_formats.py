@@ -78,13 +78,7 @@ class Passage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """A text, with passages that do not overlap.
-
-    Attributes:
-      id: its id.
-      text: its text.
-      passages: its passages, in their order.
-    """
+    """A text with its id, and its passages in their order, which do not overlap."""
 
     id: str
     text: str
@@ -272,10 +266,7 @@ def _jsonl(annotated: Annotated) -> Iterator[str]:
 
 
 def _pubtator(annotated: Annotated) -> Iterator[str]:
-    """Yields a document's lines: the first line of its text is the title.
-
-    Further line ends, and tabs, become blanks.
-    """
+    """Yields lines; a text's first line is the title, other line ends and tabs become blanks."""
     for document, entities in annotated:
         name = re.sub(r"[|\s]", "_", document.id)
         # Not where a title would end in a blank, which some readers strip.

@@ -1,4 +1,4 @@
-"""Groups the runs of a report by model and task, and names the test sets that are not published.
+"""Groups the runs of a report by data, model and task, and names unpublished test sets.
 
 `report` calls it before the tables are made.
 """
@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tfbio.base.cli import UserError
 from tfbio.reporting import published, results, test_sets
@@ -22,6 +24,47 @@ Models = dict[str, dict[str, Run]]
 
 class GroupingError(UserError):
     """Runs that one report cannot hold."""
+
+
+def by_data(runs: Sequence[Run]) -> list[Run]:
+    """Names the tasks of data of the user's own after these data, such as "reports (ner)".
+
+    The name is the end of the path of their folder, as short as tells them from other data of the
+    same `--task`; if no path does, the start of what tells their content stands beside it. Data of
+    the same content are the same, wherever they lie. Without a path a task keeps its name.
+    """
+    sets: dict[tuple[str, str], str] = {}
+    for run in runs:
+        if run.data_set:
+            sets.setdefault(_set_of(run), run.data_set)
+
+    return [
+        dataclasses.replace(run, task=_name_of_data(_set_of(run), sets)) if run.data_set else run
+        for run in runs
+    ]
+
+
+def _name_of_data(key: tuple[str, str], sets: Mapping[tuple[str, str], str]) -> str:
+    """Names a data set, see `by_data`.
+
+    Args:
+      key: see `_set_of`.
+      sets: key -> the path of the folder, of all data sets.
+    """
+    task, _ = key
+    others = [Path(x).parts for other, x in sets.items() if other[0] == task and other != key]
+    parts = Path(sets[key]).parts
+    for length in range(1, len(parts) + 1):
+        end = parts[-length:]
+        if all(other[-length:] != end for other in others):
+            return f"{Path(*end).as_posix()} ({task})"
+    digest = hashlib.sha256("".join(key).encode()).hexdigest()
+    return f"{parts[-1]} {digest[:6]} ({task})"
+
+
+def _set_of(run: Run) -> tuple[str, str]:
+    """Returns what tells a run's data from other data: its task, and the hashes of its files."""
+    return run.task, run.data
 
 
 def by_test_set(*lists: Sequence[Run]) -> list[list[Run]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -47,7 +46,7 @@ class Run:
     Attributes:
       folder: where it lies.
       name: of the model, for tables.
-      task: `--task`; see `apart` for data of the user's own.
+      task: `--task`; see `grouping.by_data` for data of the user's own.
       metric: the task's first figure.
       tests: for each seed the figures of the test set, in [0, 1] or [-1, 1].
       examples: of the test set, with what is true; none if the predictions cannot be resampled.
@@ -364,38 +363,6 @@ def _trivial(
     dev = task_type.read_predictions(str(path))[0] if path.exists() else examples
     answer, scores = task_type.one_answer(score, dev, examples)
     return Run(answer, "trivial", run.task, run.metric, [scores], examples, [scores])
-
-
-def apart(runs: Sequence[Run]) -> list[Run]:
-    """Names the tasks of data of the user's own after these data, such as "reports (ner)".
-
-    The name is the end of the path of their folder, as short as tells them from other data of the
-    same `--task`; if no path does, the start of what tells their content stands beside it. Data of
-    the same content are the same, wherever they lie. Without a path a task keeps its name.
-    """
-    sets: dict[tuple[str, str], str] = {}
-    for run in runs:
-        if run.data_set:
-            sets.setdefault(_set_of(run), run.data_set)
-
-    def name(key: tuple[str, str]) -> str:
-        others = [Path(x).parts for own, x in sets.items() if own[0] == key[0] and own != key]
-        parts = Path(sets[key]).parts
-        for length in range(1, len(parts) + 1):
-            end = parts[-length:]
-            if all(other[-length:] != end for other in others):
-                return f"{Path(*end).as_posix()} ({key[0]})"
-        digest = hashlib.sha256("".join(key).encode()).hexdigest()
-        return f"{parts[-1]} {digest[:6]} ({key[0]})"
-
-    return [
-        dataclasses.replace(run, task=name(_set_of(run))) if run.data_set else run for run in runs
-    ]
-
-
-def _set_of(run: Run) -> tuple[str, str]:
-    """Returns what tells a run's data from other data: its task, and the hashes of its files."""
-    return run.task, run.data
 
 
 def _model_of(init: str) -> str:
