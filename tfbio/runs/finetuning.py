@@ -26,7 +26,8 @@ from tfbio.runs.finetuning_checks import check
 from tfbio.runs.trial import StoppedError, Trial, checkpoints_dir, trial_dir
 from tfbio.task_types import finetuning_files, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.finetuning_files import FinetuningSettings, RunScores
+from tfbio.task_types.finetuning_files import RunScores
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import vocabularies
 from tfbio.training import distribution
