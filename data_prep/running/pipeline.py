@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from data_prep.running import left_out
-from tfbio.base import cli, storage
+from tfbio.base import cli, ctrl_c, storage
 from tfbio.base.manifests import MANIFEST, Manifest, load_manifest, verify, write_manifest
 from tfbio.base.shards import DataError, Shard
 
@@ -339,7 +339,7 @@ def _ctrl_c(runner: str, deaths: list[BaseException]) -> Iterator[None]:
                 os.kill(int(worker), signal.SIGKILL)
         if sys.stderr.isatty():
             print(file=sys.stderr)  # after the bar
-        os._exit(cli.interrupted())
+        os._exit(ctrl_c.interrupted())
 
     if runner != "local":
         yield

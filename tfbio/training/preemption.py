@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfbio.base import cli
+from tfbio.base import ctrl_c
 
 
 class Preemption:
@@ -27,7 +27,7 @@ class Preemption:
     def __init__(self, strategy: tf.distribute.Strategy, saved: Callable[[], str]):
         self._strategy, self._sent, self.signal = strategy, False, signal.SIGTERM
         self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        self._answers = cli.answering_ctrl_c(
+        self._answers = ctrl_c.answering_ctrl_c(
             lambda: "Ctrl-C: the run is saved after this loop of steps; again ends it at once",
             saved,
         )

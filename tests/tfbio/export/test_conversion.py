@@ -4,10 +4,6 @@ import dataclasses
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +11,6 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from tests.conftest import ROOT
 from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tests.run_files import write_pretraining_settings
 from tfbio.base.cli import UserError
@@ -37,7 +32,6 @@ from tfbio.weights import (
     checkpoint_weights,
     fine_tuned,
     tensorflow1_weights,
-    weight_names,
 )
 
 
