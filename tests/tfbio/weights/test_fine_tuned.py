@@ -67,8 +67,8 @@ def make(folder, architecture, labels=(), **settings):
         settings["id2label"] = dict(enumerate(labels))
         settings["label2id"] = {label: number for number, label in enumerate(labels)}
     shape = SHAPE | FAMILIES[family] | settings
-    task_type = getattr(transformers, architecture)
-    model = task_type(getattr(transformers, f"{family}Config")(**shape))
+    model_class = getattr(transformers, architecture)
+    model = model_class(getattr(transformers, f"{family}Config")(**shape))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
@@ -481,6 +481,21 @@ def test_answers_are_those_of_their_logits(threshold, cpu, tmp_path):
         start, end = max(scores, key=scores.get)
         places = encoded["offset_mapping"]
         assert answer == context[places[start][0] : places[end][1]]
+
+
+@pytest.mark.parametrize("threshold", [-2.5, None])
+def test_the_threshold_for_no_answer_goes_out_and_comes_back(threshold, tmp_path):
+    make(tmp_path / "a", "BertForQuestionAnswering")
+    path = tmp_path / "a" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"null_threshold": threshold}))
+    conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "run"))
+    scores = json.loads((tmp_path / "run" / "trial_0" / "scores.json").read_text())
+    assert scores["calibration"] == {"null_threshold": threshold}
+    conversion.to_hugging_face(str(tmp_path / "run"), str(tmp_path / "b"))
+    content = json.loads((tmp_path / "b" / "config.json").read_text())
+    assert content["null_threshold"] == threshold
+    for name in ("a", "run", "b"):
+        assert fine_tuned.read(str(tmp_path / name)).calibration == threshold
 
 
 def test_a_model_without_such_a_head_cannot_be_used(cpu, tmp_path):
