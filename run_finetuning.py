@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import cli, config, paths, storage
+from tfbio.base import cli, config, device_flags, paths, storage
 from tfbio.runs import sweep
 from tfbio.task_types import own_data, tasks
 from tfbio.task_types.finetuning_config import FinetuningConfig, find_protocol
@@ -110,7 +110,7 @@ flags.DEFINE_enum(
     list(devices.DEVICES),
     "With --dry_run: the hardware. Default: all of them.",
 )
-cli.define_device_flags()
+device_flags.define()
 flags.DEFINE_bool(
     "overwrite", False, "Replace what a run with other settings left, or an --output."
 )
@@ -166,7 +166,7 @@ def main(argv: list[str]) -> None:
     for name in others:
         if FLAGS[name].using_default_value is False:
             raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
-    cli.check_devices(
+    device_flags.check(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
     if FLAGS.strategy == "multi_worker" and FLAGS.mode == "predict":

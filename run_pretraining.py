@@ -22,7 +22,7 @@ import contextlib
 
 from absl import flags
 
-from tfbio.base import cli, config, paths, storage
+from tfbio.base import cli, config, device_flags, paths, storage
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
@@ -60,13 +60,13 @@ flags.DEFINE_string(
     "FIRST,LAST: traces these steps, such as 201,210, for TensorBoard, in --model_dir/logs. "
     "Not for a TPU on other machines.",
 )
-cli.define_device_flags()
+device_flags.define()
 
 
 def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     settings = config.load(PretrainingConfig, FLAGS.hparams, FLAGS.set)
-    cli.check_devices(
+    device_flags.check(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
     if FLAGS.dry_run:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from data_prep.running import left_out, progress
-from tfbio.base import cli, signals
+from tfbio.base import cli, ctrl_c, signals
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -203,7 +203,7 @@ def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
         _kill_children()
         if sys.stderr.isatty():
             print(file=sys.stderr)  # after the bar
-        os._exit(cli.interrupted())
+        os._exit(ctrl_c.interrupted())
 
     with signals.handling({signal.SIGINT: end}):
         yield

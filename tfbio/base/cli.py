@@ -1,6 +1,6 @@
-"""What every command shares: a mistake becomes one sentence on stderr, without a traceback.
+"""Runs a command's `main`, parses its flags, and prints its errors as one line on stderr.
 
-docs/commands.md has the exit codes.
+docs/commands.md lists the exit codes.
 """
 
 from __future__ import annotations
@@ -13,27 +13,23 @@ import math
 import os
 import re
 import signal
-import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
 from tfbio.base import signals
+from tfbio.base.ctrl_c import answering_ctrl_c, interrupted, print_last
 
-# The flags defined here are those of the command that asks for them, and shown by its --help.
+# The flags defined here belong to the command that asks for them, and its --help shows them.
 flags.disclaim_key_flags()
 
-# The most characters of the line that says what is wrong.
+# The longest line for an error, in characters.
 LONGEST_SENTENCE = 300
-# What a command says of a Ctrl-C that knows nothing better.
-INTERRUPTED = "the same command takes over what is complete, if anything is, and makes the rest"
-# See `distribution.make_strategy`.
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
-# Whole numbers of flags and settings, some of which TensorFlow and NumPy hold in 32 bits, are less.
+# Whole numbers of flags and settings are below this, as TensorFlow and NumPy hold some in 32 bits.
 TOO_LARGE = 2**31
-# Of operating systems; TensorFlow says them, too, and then it is the user's disk and not its error.
+# Messages of the operating system on files. TensorFlow repeats them: then the user's disk is to
+# blame, and not TensorFlow.
 _OF_FILES = {
     os.strerror(number): number
     for number in (
@@ -54,19 +50,19 @@ _OF_FILES = {
 
 
 class UserError(ValueError):
-    """Something the user can put right; its message is one sentence that says what and how."""
+    """An error that the user can fix; its message is one sentence that says what and how."""
 
     exit_code = 1
 
 
 class UsageError(UserError):
-    """A command line that is wrong whatever the files that it names hold."""
+    """A mistake in the command line itself, not in the files that it names."""
 
     exit_code = 2
 
 
 class Interrupted(UserError):
-    """What the same command, typed again, continues: a machine was taken away, nothing is wrong."""
+    """An end without a mistake, as when a machine is taken away; the same command continues."""
 
     exit_code = os.EX_TEMPFAIL  # 75
 
@@ -77,20 +73,19 @@ def run(
     flags_parser: Callable[[list[str]], list[str]] | None = None,
     settings: Sequence[str] = (),
 ) -> None:
-    """Runs `main(argv)` under absl; a mistake ends the process with its exit code.
+    """Runs a command under absl; an error ends the process with its exit code.
 
     Args:
-      main: the command; it gets what is left of the command line after the flags were parsed,
-        with the program's name first.
-      define_flags: defines the flags that `--help` shows, for a command whose flags must not
-        exist where its module is only imported (two commands may have a flag of one name).
-      flags_parser: absl's hook for commands that hand unknown flags on to a library.
-      settings: the names that `--set` takes, of which users think that they are flags.
+      main: the command. It gets the program's name and what the command line has beside flags.
+      define_flags: defines the command's flags, if they must not exist where its module is only
+        imported (two commands may have a flag of the same name).
+      flags_parser: parses the command line, for commands that pass unknown flags to a library.
+      settings: the names that `--set` takes, for the message to users who take them for flags.
     """
-    # What the libraries log is not what the user asked for. TensorFlow even calls it an error that
-    # there is no GPU; what really fails is raised. --verbosity=0 and the variable bring it back.
+    # Users did not ask for the libraries' logs, where TensorFlow calls a missing GPU an error. Real
+    # errors are raised. --verbosity=0 and the variable bring the logs back.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # A path may have bytes that are no text, which a user's terminal need not show as they are.
+    # A path may have bytes that are no text, which are printed escaped.
     sys.stdout.reconfigure(errors="backslashreplace")
     if define_flags is not None:
         before = set(flags.FLAGS)
@@ -99,17 +94,17 @@ def run(
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
     def parse(argv: list[str]) -> list[str]:
-        found = []
+        rest = []
 
         def parse_and_check() -> None:
-            found.extend(_parse(argv, flags_parser or flags.FLAGS, settings))
+            rest.extend(_parse(argv, flags_parser or flags.FLAGS, settings))
 
         if code := exit_code(parse_and_check):
             sys.exit(code)
-        return found
+        return rest
 
     def guarded(argv: list[str]) -> int:
-        # Here and not as the flag's default, which absl's `app.run` replaces.
+        # Not as the flag's default, since absl's `app.run` replaces that.
         if not any(argument.startswith("--verbosity") for argument in sys.argv):
             logging.set_verbosity(logging.WARNING)
         return exit_code(lambda: main(argv))
@@ -118,121 +113,83 @@ def run(
 
 
 def exit_code(work: Callable[[], None]) -> int:
-    """Does some work; where a user can put right why it fails, one line on stderr says how.
+    """Runs a command's work, and prints an error that its user can fix as one line on stderr.
 
-    A `KeyboardInterrupt` may say what is saved and what the same command will do; a second Ctrl-C
-    ends the process at once.
+    Args:
+      work: what the command does. It may raise a `KeyboardInterrupt` whose text says what is saved
+        and what the same command will do. A second Ctrl-C ends the process at once.
 
     Returns:
       The exit code of the process.
     """
     try:
-        with answering_ctrl_c() as interrupted_at_work:
-            try:
-                work()
-            except Exception as error:
-                # A library that was interrupted may say something else, as protobuf does where it
-                # is just being imported.
-                if interrupted_at_work.is_set():
-                    raise KeyboardInterrupt from error
-                raise
-        sys.stdout.flush()
+        _do(work)
     except UserError as error:
         _say(str(error))
         return error.exit_code
     except KeyboardInterrupt as interrupt:
-        # What ends with the process must not end in a traceback, either.
-        with contextlib.suppress(ValueError):  # not the main thread
-            signals.exit_at(signal.SIGINT)
-        standard_logging.disable()  # of what TensorFlow was reading
-        return interrupted(str(interrupt))
-    except BrokenPipeError:
-        _say("what reads this command's output has ended: nothing more can be written to it.")
-        # So that Python does not try to write the rest when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
-    except OSError as error:
-        _say(of_os_error(error))
-        return 1
-    except ImportError as error:
-        if (error.name or "tfbio").partition(".")[0] in ("tfbio", "data_prep", "benchmarks"):
-            raise
-        if isinstance(error, ModuleNotFoundError):
-            _say(f"the package {error.name} is not installed: install it with pip, and try again.")
-        else:
-            _say(f"the package {error.name} cannot be used as it is installed: {error}.")
-        return 1
+        return _end_interrupted(str(interrupt))
     except Exception as error:
-        if (sentence := _of_tensorflow(error)) is None:
+        if (sentence := _sentence_for(error)) is None:
             raise
         _say(sentence)
+        if isinstance(error, BrokenPipeError):
+            # So that Python does not try to write the rest when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     return 0
 
 
-def interrupted(saved: str = "") -> int:
-    """Prints the last line of a command that Ctrl-C ends; returns its exit code.
+def _do(work: Callable[[], None]) -> None:
+    """Runs the work of a command, with an answer to Ctrl-C, and flushes its output."""
+    with answering_ctrl_c() as interrupted_at_work:
+        try:
+            work()
+        except Exception as error:
+            # An interrupted library may raise another error, such as protobuf while it is imported.
+            if interrupted_at_work.is_set():
+                raise KeyboardInterrupt from error
+            raise
+    sys.stdout.flush()
+
+
+def _end_interrupted(saved: str) -> int:
+    """Prints the last line of an interrupted command, and silences all that ends with the process.
 
     Args:
-      saved: what is saved, and what the same command will do; "" where it is not known.
+      saved: see `interrupted`.
+
+    Returns:
+      The exit code of the process.
     """
-    _print_last(f"interrupted: {saved or INTERRUPTED}")
-    return 128 + signal.SIGINT
+    with contextlib.suppress(ValueError):  # not the main thread
+        signals.exit_at(signal.SIGINT)
+    standard_logging.disable()  # TensorFlow logs what it was reading
+    return interrupted(saved)
 
 
-@contextlib.contextmanager
-def answering_ctrl_c(
-    first: Callable[[], str] = lambda: "", second: Callable[[], str] = lambda: "ended at once"
-) -> Iterator[threading.Event]:
-    """Answers Ctrl-C within its block at once: the second ends the process.
+def _sentence_for(error: Exception) -> str | None:
+    """Returns the line for an error that the user can fix, or None if it is a mistake of tfbio."""
+    if isinstance(error, BrokenPipeError):
+        return "what reads this command's output has ended: nothing more can be written to it."
+    if isinstance(error, OSError):
+        return of_os_error(error)
+    if isinstance(error, ImportError):
+        return _of_import_error(error)
+    return _of_tensorflow(error)
 
-    Python itself handles signals only between two instructions of its own, and a library may work
-    for hours in one of them; so a thread answers. An inner block answers in place of an outer one.
 
-    Args:
-      first: gives the line that the first one prints; "" for none.
-      second: likewise the second.
-
-    Yields:
-      What is set when a `KeyboardInterrupt` is raised in the block.
-    """
-    raised = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield raised  # signals are for the main thread alone
-        return
-    told, tells = socket.socketpair()
-    tells.setblocking(False)
-    before = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
-
-    def answer() -> None:
-        pressed = 0
-        with told:
-            while byte := told.recv(1):
-                pressed += byte[0] == signal.SIGINT
-                if byte[0] != signal.SIGINT:
-                    continue
-                if pressed == 1 and (line := first()):
-                    _print_last(line)
-                elif pressed > 1:
-                    os._exit(interrupted(second()))
-
-    def interrupt_once(*_) -> None:
-        signals.ignore(signal.SIGINT)  # the thread answers
-        raised.set()
-        raise KeyboardInterrupt
-
-    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    try:
-        with signals.handling({signal.SIGINT: interrupt_once} if is_default else {}):
-            threading.Thread(target=answer, daemon=True).start()
-            yield raised
-    finally:
-        signal.set_wakeup_fd(before)
-        tells.close()
+def _of_import_error(error: ImportError) -> str | None:
+    """Returns the line for a package that cannot be imported, or None if it is one of tfbio's."""
+    if (error.name or "tfbio").partition(".")[0] in ("tfbio", "data_prep", "benchmarks"):
+        return None
+    if isinstance(error, ModuleNotFoundError):
+        return f"the package {error.name} is not installed: install it with pip, and try again."
+    return f"the package {error.name} cannot be used as it is installed: {error}."
 
 
 def of_os_error(error: OSError) -> str:
-    """The sentence for what an operating system refused: the file, and the reason."""
+    """Returns the sentence for an error of the operating system: the file, and the reason."""
     reason = error.strerror or str(error) or type(error).__name__
     path = error.filename2 or error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -242,41 +199,33 @@ def of_os_error(error: OSError) -> str:
 
 
 def _of_tensorflow(error: Exception) -> str | None:
-    """The sentence for an error of TensorFlow that says what an operating system refused."""
+    """Returns the sentence for an error of TensorFlow that repeats one of the operating system.
+
+    Any other error gives None.
+    """
     if "tensorflow" not in sys.modules:
         return None
     import tensorflow as tf
 
     if not isinstance(error, tf.errors.OpError):
         return None
-    # It may begin with the place in the graph, "{{function_node ...}} ", and end with "[Op:...]".
+    # It may begin with a place in the graph, "{{function_node ...}} ", and end with "[Op:...]".
     text = re.sub(r"\{\{.*?\}\}", "", str(error))
-    found = re.search(rf"([^;\n]+); ({'|'.join(map(re.escape, _OF_FILES))})", text)
-    return found and of_os_error(OSError(_OF_FILES[found[2]], found[2], found[1].strip()))
+    match = re.search(rf"([^;\n]+); ({'|'.join(map(re.escape, _OF_FILES))})", text)
+    return match and of_os_error(OSError(_OF_FILES[match[2]], match[2], match[1].strip()))
 
 
 def _say(message: str) -> None:
-    """Prints one line on stderr, of which the middle is left out if it is too long."""
+    """Prints an error as one line on stderr, without its middle if it is too long."""
     line = " ".join(f"error: {message}".split())
     line = "".join(character if character.isprintable() else "?" for character in line)
     if len(line) > LONGEST_SENTENCE:
         line = f"{line[: LONGEST_SENTENCE - 125]} ... {line[-120:]}"
-    _print_last(line)
-
-
-def _print_last(line: str) -> None:
-    """Prints a line on stderr after all that was printed on stdout before."""
-    with contextlib.suppress(OSError, RuntimeError):  # nobody reads it; it is being written
-        sys.stdout.flush()
-    sys.stderr.write(f"{line}\n")  # at once, though several threads print
-    sys.stderr.flush()
-
-
-# --- Flags ---------------------------------------------------------------------------------------
+    print_last(line)
 
 
 class _ListFlag(flags.MultiFlag):
-    """A flag whose values stand between commas, or in several flags of its name, or both."""
+    """A flag with several values: between commas, in repeated flags, or both."""
 
     def __init__(self, *args, may_be_empty: bool, **kwargs):
         super().__init__(*args, **kwargs)
@@ -284,7 +233,7 @@ class _ListFlag(flags.MultiFlag):
 
     def parse(self, arguments: str) -> None:
         """Adds the values of one flag of the command line."""
-        # A path that is there may have commas in it, also as NAME=PATH, and JSON has.
+        # An existing path, also as NAME=PATH, and JSON may have commas in them.
         paths = (arguments, arguments.partition("=")[2])
         if arguments.lstrip().startswith("{") or any(map(os.path.lexists, paths)):
             super().parse([arguments])
@@ -302,15 +251,15 @@ def define_list(
     required: bool = False,
     may_be_empty: bool = False,
 ) -> None:
-    """Defines a flag that takes several values: between commas, repeated, or both.
+    """Defines a flag with several values: between commas, in repeated flags, or both.
 
     Args:
-      name: of the flag.
-      default: its value where it is not given.
-      description: for `--help`.
-      choices: the only values, if they are known.
+      name: the flag's name.
+      default: its values if it is not given.
+      description: the text for `--help`.
+      choices: all possible values; empty: any.
       required: whether it must be given.
-      may_be_empty: whether `--name=` means no values; else it is refused.
+      may_be_empty: whether `--name=` stands for no values; else it is an error.
     """
     parser = flags.EnumParser(list(choices)) if choices else flags.ArgumentParser()
     serializer = flags.ArgumentSerializer()
@@ -322,16 +271,21 @@ def define_list(
 def _parse(
     argv: list[str], parser: Callable[[list[str]], list[str]], settings: Sequence[str]
 ) -> list[str]:
-    """Parses the command line, and checks what holds for every flag.
+    """Parses the command line, and checks the value of each flag.
+
+    Args:
+      argv: the command line.
+      parser: see `run`.
+      settings: see `run`.
 
     Returns:
-      What is left of it.
+      The program's name and what the command line has beside flags.
 
     Raises:
-      UsageError: one is unknown, missing, given twice, empty, or no value of its type.
+      UsageError: a flag is unknown, missing, given twice, empty, or has a value of another type.
     """
     for name in flags.FLAGS:
-        # Else the last of several counts, and nothing says that the others do not.
+        # Else absl takes the last of several values, and does not say so.
         if not isinstance(flags.FLAGS[name], flags.MultiFlag):
             flags.FLAGS[name].allow_overwrite = False
     try:
@@ -349,6 +303,11 @@ def _parse(
 
 
 def _check_value(name: str, value: object) -> None:
+    """Checks the value of a flag.
+
+    Raises:
+      UsageError: it is empty, not finite, or too large.
+    """
     if value in ("", [""]):
         raise UsageError(f"--{name}= is empty: give a value, or leave the flag out.")
     if isinstance(value, list) and "" in value:
@@ -360,7 +319,7 @@ def _check_value(name: str, value: object) -> None:
 
 
 def _unknown(name: str, settings: Sequence[str]) -> str:
-    """The sentence for a flag that there is not."""
+    """Returns the sentence for an unknown flag."""
     for setting in settings:
         if name in (setting, setting.rpartition(".")[2]):
             return f"--{name} is a setting and no flag: give --set {setting}=VALUE."
@@ -371,12 +330,12 @@ def _unknown(name: str, settings: Sequence[str]) -> str:
 
 
 def _illegal(message: str) -> str:
-    """The sentence for what absl says of a flag's value."""
-    found = re.match(r"flag --(\w+)=(.*?): ([^\n]*)", message, re.DOTALL)
-    if found is None:
-        # Of a flag without a value, and of a --flagfile that cannot be read.
+    """Returns the sentence for absl's message about the value of a flag."""
+    match = re.match(r"flag --(\w+)=(.*?): ([^\n]*)", message, re.DOTALL)
+    if match is None:
+        # A flag has no value, or a --flagfile cannot be read.
         return f"{message.splitlines()[0].removeprefix('ERROR:: ').rstrip('. ')}: see --help."
-    name, value, reason = found.groups()
+    name, value, reason = match.groups()
     flag = flags.FLAGS[name]
     if "other than None" in reason:
         return f"--{name} is missing: {flag.help[0].lower()}{flag.help[1:].rstrip('.')}."
@@ -391,58 +350,14 @@ def _illegal(message: str) -> str:
     return f"--{name}={value}: expected {expected}."
 
 
-def define_device_flags() -> None:
-    """Defines the flags that say where to compute; `distribution.make_strategy` takes them."""
-    flags.DEFINE_string(
-        "tpu",
-        "",
-        "Name or grpc:// address of a TPU; local: that of this machine. Default: none.",
-    )
-    flags.DEFINE_string("tpu_zone", "", "Zone of a named TPU. Default: this machine's.")
-    flags.DEFINE_string("gcp_project", "", "Project of a named TPU. Default: this machine's.")
-    flags.DEFINE_enum(
-        "strategy",
-        "auto",
-        STRATEGIES,
-        "One device, all GPUs (mirrored), several machines (multi_worker, which TF_CONFIG names; "
-        "pretraining only), or auto: mirrored where there are several GPUs or CPU devices.",
-    )
-    flags.DEFINE_integer(
-        "cpu_devices",
-        1,
-        "Where there is no GPU: divide the CPU into so many devices of one thread each, which "
-        "share every batch. Faster than 1 for a small model, such as hparams/quickstart.json.",
-        lower_bound=1,
-    )
-
-
-def check_devices(
-    tpu: str, strategy: str, cpu_devices: int, tpu_zone: str = "", gcp_project: str = ""
-) -> None:
-    """Checks that the device flags go together, without TensorFlow; see `make_strategy`.
-
-    Raises:
-      UsageError: they do not, or one has no possible value.
-    """
-    if strategy not in STRATEGIES:
-        raise UsageError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
-    if (tpu_zone or gcp_project) and not tpu:
-        flag = "tpu_zone" if tpu_zone else "gcp_project"
-        raise UsageError(f"--{flag} goes with --tpu, the name of a TPU there.")
-    if tpu and (strategy != "auto" or cpu_devices != 1):
-        flag = "cpu_devices" if strategy == "auto" else "strategy"
-        raise UsageError(f"--{flag} does not go with --tpu={tpu}, which has a strategy of its own.")
-    if cpu_devices < 1 or (cpu_devices > 1 and strategy in ("one_device", "multi_worker")):
-        raise UsageError(
-            f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
-        )
-
-
 def no_arguments(argv: list[str]) -> None:
-    """Refuses what stands on the command line without a flag.
+    """Checks that the command line has nothing but flags.
+
+    Args:
+      argv: what a command's `main` gets.
 
     Raises:
-      UsageError: there is something.
+      UsageError: it has something else.
     """
     if argv[1:]:
         raise UsageError(f"{argv[1]!r} is not a flag: write --name=value; --help lists the flags.")

@@ -1,4 +1,4 @@
-"""The sentence-split documents that data preparation hands on, as records of shards."""
+"""Documents as lists of sentences, and how shards store them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Document:
     """One text of an article: its abstract or its full text.
 
     Attributes:
-      id: what it is known under: its article's id, such as "pmid:123", of an abstract, and the
-        same with the part that it is, such as "pmid:123#body", of another text. No two are equal.
-      source: base name of the file that it was read from.
-      title: its article's title, which is not among the sentences; "" of another abstract.
-      sentences: its sentences, in order.
+      id: a unique id. An abstract has that of its article, such as "pmid:123"; another text adds
+        the name of its part, such as "pmid:123#body".
+      source: the base name of the file that it was read from.
+      title: the title of its article, which is not among the sentences; "" for a further abstract.
+      sentences: the sentences, in order.
       sections: for each sentence the NLM category of its section, in upper case (BACKGROUND,
-        OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" where there are no sections;
-        in a full text, the titles of the sections around it.
+        OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" without sections. In a full
+        text, the titles of the sections around the sentence.
     """
 
     id: str
@@ -36,11 +36,11 @@ class Document:
 
     @property
     def article(self) -> str:
-        """The id of its article, all of whose texts are held out together, or none."""
+        """Returns the id of its article, whose texts are held out together or not at all."""
         return article_of(self.id)
 
     def serialize(self) -> bytes:
-        """The document as a serialized `tf.train.Example` of bytes features."""
+        """Returns the document as a serialized `tf.train.Example` of bytes features."""
         fields = {
             "id": [self.id],
             "source": [self.source],
@@ -52,7 +52,7 @@ class Document:
 
     @classmethod
     def parse(cls, record: bytes) -> Document:
-        """Inverse of `serialize`.
+        """Reads what `serialize` returned.
 
         Raises:
           DataError: the record is no document.
@@ -71,7 +71,7 @@ class Document:
 
 
 def article_of(document_id: str) -> str:
-    """The id of the article that a document is a text of."""
+    """Returns the id of the article that a document belongs to."""
     return document_id.partition("#")[0]
 
 
@@ -85,17 +85,21 @@ def is_held_out(article: str, fraction: float) -> bool:
 
 
 def hash_fraction(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone, whatever the machine or the run."""
+    """Returns a number in [0, 1) that depends on the text alone, not on machine or run."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
 def read_documents(
     folder: str | os.PathLike, shards: Iterable[Shard] | None = None
 ) -> Iterator[Document]:
-    """Yields the documents of a folder, or of some of its shards.
+    """Yields the documents of a folder.
+
+    Args:
+      folder: a folder that `data_prep.documents` wrote.
+      shards: the shards to read; None: all.
 
     Raises:
-      DataError: as `read_manifest` and `read_shard`.
+      DataError: see `read_manifest` and `read_shard`.
     """
     for shard in read_manifest(folder, "documents").shards if shards is None else shards:
         for number, record in enumerate(read_shard(folder, shard)):

@@ -9,24 +9,24 @@ from tfbio.base.shards import DataError
 
 
 def serialize_example(features: Mapping[str, list[bytes] | list[int]]) -> bytes:
-    """A serialized `tf.train.Example`; the same features always give the same bytes.
+    """Serializes a `tf.train.Example`; equal features always give equal bytes.
 
     Args:
-      features: for each name a list of bytes, or of integers (any iterable of them).
+      features: for each name a list (or another iterable) of bytes or integers.
     """
     example = _example_class()()
     for name, values in features.items():
         values = list(values)
         feature = example.features.feature[name]
         is_bytes = bool(values) and isinstance(values[0], bytes)
-        kind = feature.bytes_list if is_bytes or not values else feature.int64_list
-        kind.value.extend(values)
-        kind.SetInParent()
+        target = feature.bytes_list if is_bytes or not values else feature.int64_list
+        target.value.extend(values)
+        target.SetInParent()
     return example.SerializeToString(deterministic=True)
 
 
 def parse_example(record: bytes) -> dict[str, list]:
-    """The features of a serialized `tf.train.Example`, as lists.
+    """Returns the features of a serialized `tf.train.Example`, as lists of bytes or numbers.
 
     Raises:
       DataError: the record is not a `tf.train.Example`.
@@ -46,9 +46,9 @@ def parse_example(record: bytes) -> dict[str, list]:
 
 @functools.cache
 def _example_class() -> type:
-    """The message class of `tf.train.Example` (tensorflow/core/example/example.proto).
+    """Builds the message class of `tf.train.Example` (tensorflow/core/example/example.proto).
 
-    It is built in a pool of its own, so that it does not meet TensorFlow's where both are loaded.
+    The class is in a separate pool, so that it does not collide with TensorFlow's.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -96,6 +96,9 @@ def _example_class() -> type:
 
 
 def bytes_features(record: bytes, names: Iterable[str]) -> list[list[bytes]]:
-    """Some bytes features of a serialized `tf.train.Example`, in a quarter of the time of all."""
+    """Returns some bytes features of a serialized `tf.train.Example`, by their names.
+
+    This takes a quarter of the time of `parse_example`.
+    """
     features = _example_class().FromString(record).features.feature
     return [list(features[name].bytes_list.value) for name in names]

@@ -1,4 +1,4 @@
-"""The unmasked pretraining examples, as records of shards."""
+"""How shards store pretraining examples, which have no masks."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tfbio.base.example_codec import serialize_example
 if TYPE_CHECKING:
     import numpy as np
 
-# The objectives whose examples have a label.
+# The objectives of data preparation whose examples have a label.
 LABELLED_OBJECTIVES = ("next_sentence", "sentence_order")
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleFormat:
-    """Describes how records hold pretraining examples; all of one folder have the same size.
+    """The format of the records of pretraining examples; all records of a folder have one size.
 
     A record is a `tf.train.Example`. All numbers are little-endian:
 
-      input_ids: bytes; uint16, or int32 where the vocabulary has more than 65,536 tokens; as many
-        as the sequence is long, [PAD] after the last token.
-      segment_lengths: bytes, uint16; the length of the first and of the second segment of each
-        document in the example, with their special tokens; zeros after the last.
-      label: int64, only where the objective has one.
+      input_ids: bytes of uint16 [sequence_length], or of int32 if the vocabulary has more than
+        65,536 tokens; [PAD] after the last token.
+      segment_lengths: bytes of uint16 [2 * documents], the lengths of the first and the second
+        segment of each document, with their special tokens; zeros after the last.
+      label: int64, if the objective has one.
 
     Attributes:
       sequence_length: tokens in an example.
       vocab_size: number of ids.
-      documents: how many documents an example may hold that are kept apart.
-      labelled: whether there is a label.
+      documents: the most documents in an example, each of which attends to itself alone.
+      labelled: True if examples have a label.
     """
 
     sequence_length: int
@@ -41,7 +41,7 @@ class ExampleFormat:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> ExampleFormat:
-        """The format of a folder of examples, from the settings in its manifest."""
+        """Returns the format of a folder of examples, from the settings in its manifest."""
         return cls(
             sequence_length=settings["sequence_length"],
             vocab_size=settings["vocab_size"],
@@ -51,12 +51,12 @@ class ExampleFormat:
 
     @property
     def id_type(self) -> str:
-        """The NumPy type of the ids."""
+        """Returns the NumPy type of the ids."""
         return "<u2" if self.vocab_size <= 1 << 16 else "<i4"
 
     @property
     def row_type(self) -> np.dtype:
-        """An example as a NumPy record, with its features in the order of their names."""
+        """Returns the NumPy type of an example, with its features in the order of their names."""
         import numpy as np
 
         fields = [("input_ids", self.id_type, (self.sequence_length,))]
@@ -65,10 +65,13 @@ class ExampleFormat:
         return np.dtype([*fields, ("segment_lengths", "<u2", (2 * self.documents,))])
 
     def serialize(self, rows: np.ndarray) -> Iterator[bytes]:
-        """Yields the record of each row: rows of `row_type` -> `tf.train.Example`s.
+        """Yields the record of each row, a serialized `tf.train.Example`.
 
-        The features' sizes never change, so all records are one template with other numbers in
-        the same places.
+        The sizes of the features never change, so all records are one template with other numbers
+        in the same places.
+
+        Args:
+          rows: `row_type` [rows].
         """
         import numpy as np
 
@@ -85,7 +88,7 @@ class ExampleFormat:
                 yield data[at : at + size]
 
     def _features(self, byte: int) -> dict[str, list]:
-        """Features of which every byte is the same, and so is the label."""
+        """Returns features in which every byte, and the label, is the same number."""
         features = {}
         for name in self.row_type.names:
             size = self.row_type[name].itemsize

@@ -1,8 +1,8 @@
-"""Manifests: what vouches for the shards in a folder of data.
+"""Reads, writes and checks the manifest of a folder of data.
 
-A folder of data holds shards and one `manifest.json`, written last, which names every shard with
-its size, number of records and SHA-256 and keeps the settings that made them. A folder without a
-manifest is unfinished, and is never read.
+A folder of data holds shards and `manifest.json`, which is written last. The manifest lists every
+shard with its size, number of records and SHA-256, and the settings that made them. A folder
+without a manifest is unfinished, and is never read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfbio.base.shards import DataError, Shard
 
 MANIFEST = "manifest.json"
 
-# The command that makes each kind of data: errors name it as the remedy.
+# The command that makes each kind of data, which errors name as the remedy.
 COMMANDS = {
     "documents": "python -m data_prep.documents",
     "vocabulary": "python -m data_prep.vocabulary",
@@ -30,9 +30,14 @@ COMMANDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """Lists what a finished stage wrote: its settings, its counts and its files.
+    """What a finished command wrote.
 
-    `problems` has one sentence for each input that was left out because it was bad.
+    Attributes:
+      kind: the kind of data, a key of `COMMANDS`.
+      settings: the settings of the command.
+      counts: what it counted, such as documents.
+      shards: the files.
+      problems: a sentence for each input that was left out because it was damaged.
     """
 
     kind: str
@@ -42,19 +47,20 @@ class Manifest:
     problems: list[str] = dataclasses.field(default_factory=list)
 
     def shards_of(self, split: str) -> list[Shard]:
-        """The shards of one split, in order."""
+        """Returns the shards of one split, in order."""
         return [shard for shard in self.shards if shard.split == split]
 
 
 def read_manifest(folder: str | os.PathLike, kind: str) -> Manifest:
-    """Reads the manifest of a folder of data, after checking that its files are all there.
+    """Reads the manifest of a folder of data, and checks that all its files exist.
 
     Args:
-      folder: the folder that a stage wrote.
-      kind: what must be in it: "documents", "examples" or "sentence_roles".
+      folder: the folder that a command wrote.
+      kind: the expected kind of data: "documents", "examples" or "sentence_roles".
 
     Raises:
-      DataError: no such folder, no manifest, another kind, a file missing or of another size.
+      DataError: there is no such folder or no manifest, the data are of another kind, or a file is
+        missing or of another size.
     """
     folder = storage.at(folder)
     remedy = f"make it with `{COMMANDS[kind]}`"
@@ -71,7 +77,11 @@ def read_manifest(folder: str | os.PathLike, kind: str) -> Manifest:
 
 
 def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
-    """Reads one manifest file without looking at the files that it names.
+    """Reads a manifest, without looking at the files that it lists.
+
+    Args:
+      path: the file.
+      kind: the expected kind of data.
 
     Raises:
       DataError: it cannot be read, or is of another kind.
@@ -102,11 +112,11 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
 
 
 def _check_types(value: Manifest | Shard) -> None:
-    """Raises a ValueError if a field is of another type than it is declared as."""
-    for name, kind in typing.get_type_hints(type(value)).items():
-        kind = typing.get_origin(kind) or kind
-        if type(getattr(value, name)) is not kind:
-            raise ValueError(f"{name} is {getattr(value, name)!r:.60}, not {kind.__name__}")
+    """Raises a ValueError if a field has another type than it is declared with."""
+    for name, hint in typing.get_type_hints(type(value)).items():
+        expected = typing.get_origin(hint) or hint
+        if type(getattr(value, name)) is not expected:
+            raise ValueError(f"{name} is {getattr(value, name)!r:.60}, not {expected.__name__}")
 
 
 def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
@@ -117,10 +127,15 @@ def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
 
 
 def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) -> None:
-    """Checks that every shard is there with its size, and with `full` also its SHA-256.
+    """Checks the shards of a folder.
+
+    Args:
+      folder: the folder.
+      manifest: its manifest.
+      full: whether to check the SHA-256 of each shard, too, and not only its size.
 
     Raises:
-      DataError: names the first shard that is missing or damaged.
+      DataError: a shard is missing or damaged; the message names the first one.
     """
     remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
 
@@ -135,7 +150,7 @@ def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) ->
         if full and shard.sha256 and storage.sha256_of(path) != shard.sha256:
             raise DataError(f"{path} is damaged (its SHA-256 differs): {remedy}.")
 
-    # Threads: hashing leaves the interpreter's lock, and a remote file system answers late.
+    # Threads, because hashing releases the interpreter's lock and remote file systems are slow.
     with ThreadPoolExecutor() as pool:
         for _ in pool.map(check, manifest.shards):
             pass

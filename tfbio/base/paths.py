@@ -1,6 +1,6 @@
-"""Checks of the paths that flags name, before TensorFlow is imported, which takes seconds.
+"""Checks the paths that flags name, before TensorFlow is imported, which takes seconds.
 
-Of addresses in an object store nothing is asked here: what reads and writes there does.
+Addresses in an object store are not checked here, but where they are read and written.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
 
-# What may lie in a new folder: a vocabulary and unfinished files of a run that was killed before it
-# had written its settings, and what its user, the shell or a file system has put there.
+# Names of files that a new folder may hold: a vocabulary and unfinished files of a run that was
+# killed before it wrote its settings, and files of its user, the shell or a file system.
 _LEFTOVERS = re.compile(
     r"\..*|.*\.(tmp|log|out)|logs|lost\+found|merges\.txt|vocab\.(txt|json)|tokenizer\S*"
     r"|\S+\.model"
@@ -23,14 +23,14 @@ _LEFTOVERS = re.compile(
 
 
 def require_checkpoint(flag: str, path: str) -> None:
-    """Checks that there is a model.
+    """Checks that a model exists.
 
     Args:
-      flag: its name, for the message.
+      flag: the flag that names it, for the message.
       path: a folder, or the prefix of a checkpoint.
 
     Raises:
-      UserError: there is neither.
+      UserError: there is no such folder or checkpoint.
     """
     if not storage.is_remote(path) and not any(map(os.path.exists, (path, f"{path}.index"))):
         raise UserError(
@@ -40,15 +40,15 @@ def require_checkpoint(flag: str, path: str) -> None:
 
 
 def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
-    """Refuses folders that a TPU on other machines cannot see.
+    """Checks that a TPU on other machines can read folders.
 
     Args:
-      tpu: its name or address.
-      flag: the flag that gives the folders.
+      tpu: the name or address of the TPU.
+      flag: the flag that names the folders.
       folders: their paths.
 
     Raises:
-      UsageError: one is not on gs://.
+      UsageError: a folder is not on gs://.
     """
     for folder in folders:
         if not folder.startswith("gs://"):
@@ -59,15 +59,15 @@ def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
 
 
 def require_output(flag: str, path: str, is_folder: bool = True) -> None:
-    """Checks that an output can be what it is to be.
+    """Checks that an output can be written.
 
     Args:
       flag: the flag that names it.
-      path: where it is to go.
-      is_folder: whether it is a folder, else a file.
+      path: its path.
+      is_folder: True if it will be a folder, False if a file.
 
     Raises:
-      UserError: a file is in the way of a folder, or a folder in that of a file.
+      UserError: there is a file in place of a folder, or a folder in place of a file.
     """
     if storage.is_remote(path):
         return
@@ -75,23 +75,23 @@ def require_output(flag: str, path: str, is_folder: bool = True) -> None:
     if not is_folder and target.is_dir():
         raise UserError(f"--{flag}={path} is a folder, expected a file.")
     folder = target if is_folder else target.parent
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not there.is_dir():
-        raise UserError(f"--{flag}={path}: {there} is a file, expected a folder.")
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not existing.is_dir():
+        raise UserError(f"--{flag}={path}: {existing} is a file, expected a folder.")
 
 
 def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dict], bool]) -> None:
-    """Checks that an output folder is new or empty, or holds what the command itself wrote.
+    """Checks that an output folder is new, empty, or written by the same command.
 
     Args:
       flag: the flag that names it.
       folder: its path.
-      command: for the message.
-      is_own: tells the command's work from others' by the name of a file or folder in `folder`, and
-        the settings in its `config.json`, if there is one.
+      command: the command, for the message.
+      is_own: returns True if the command wrote an entry of `folder`; it gets the entry's name and
+        the settings in `config.json` (without that file, {}).
 
     Raises:
-      UserError: it cannot be a folder, or holds something else, which would be lost or mixed up.
+      UserError: the folder cannot be written, or holds something else, which would be lost.
     """
     require_output(flag, folder)
     path = Path(folder)

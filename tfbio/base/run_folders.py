@@ -1,4 +1,4 @@
-"""Finds what a run left in its folder."""
+"""Finds the results in the folder of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def chosen(folder: str) -> str:
-    """Returns the folder that a sweep chose; `folder` itself if it is not of a sweep."""
+    """Returns the run that a sweep chose as the best, or `folder` itself if it holds no sweep."""
     path = os.path.join(folder, "sweep.json")
     if not os.path.isfile(path):
         return folder

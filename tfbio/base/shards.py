@@ -1,9 +1,9 @@
-"""Writes and reads TFRecord shards, the files in which a stage hands its data to the next.
+"""Writes and reads TFRecord shards, the files that one command writes and the next one reads.
 
-A shard (`train-00003-of-00016.tfrecord`) is an ordinary TFRecord file, so `tf.data` reads it. It is
-written and read here without TensorFlow (`google-crc32c` does the work, and a test holds the bytes
-equal to TensorFlow's): importing it costs 7 seconds and 0.7 GB in each of the worker processes that
-prepare data.
+A shard (`train-00003-of-00016.tfrecord`) is an ordinary TFRecord file, which `tf.data` can read.
+This module does without TensorFlow, whose import takes 7 seconds and 0.7 GB in each worker process
+of data preparation. `google-crc32c` computes the checksums, and a test compares the bytes with
+TensorFlow's.
 """
 
 from __future__ import annotations
@@ -22,12 +22,20 @@ from tfbio.base import cli, storage
 
 
 class DataError(cli.UserError):
-    """Data that is missing, unfinished, damaged, or of another kind than asked for."""
+    """Data that are missing, unfinished or damaged, or of another kind than the expected one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One file of records: its name, what it holds, its size, hash, and part of the data."""
+    """A file of records.
+
+    Attributes:
+      file: its name in the folder.
+      records: the number of records.
+      bytes: its size.
+      sha256: its SHA-256, in hexadecimal.
+      split: the split of the data that it holds, or "".
+    """
 
     file: str
     records: int
@@ -37,12 +45,21 @@ class Shard:
 
 
 def shard_name(prefix: str, index: int, count: int) -> str:
-    """The usual name of a shard: `train-00003-of-00016.tfrecord`."""
+    """Returns the name of a shard, such as `train-00003-of-00016.tfrecord`."""
     return f"{prefix}-{index:05d}-of-{count:05d}.tfrecord"
 
 
 def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = "") -> Shard:
-    """Writes records to a TFRecord file, which appears under its name only when complete."""
+    """Writes records to a TFRecord file, which gets its name only when it is complete.
+
+    Args:
+      path: the file.
+      records: the records.
+      split: see `Shard`.
+
+    Returns:
+      The shard, for the manifest.
+    """
     digest, size, count = hashlib.sha256(), 0, 0
     with storage.written_whole(path) as stream:
         for batch in _batched(records, 64):
@@ -61,6 +78,10 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
 def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
     """Yields the records of a shard.
 
+    Args:
+      folder: the folder of the shard.
+      shard: its entry in the manifest.
+
     Raises:
       DataError: a record is damaged, or the file ends before all records were read.
     """
@@ -72,7 +93,7 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
             while header := stream.read(12):
                 size = int.from_bytes(header[:8], "little")
                 left -= 12 + size + 4
-                if header != _header(size) or left < 0:  # before memory is taken for it
+                if header != _header(size) or left < 0:  # checked before memory is allocated
                     raise DataError(f"{path} is damaged or cut short at record {count}.")
                 record, crc = stream.read(size), stream.read(4)
                 if len(record) != size or _masked_crc(record) != crc:
@@ -86,6 +107,7 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
 
 
 def _batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    """Yields lists of at most `size` records."""
     records = iter(records)
     while batch := list(itertools.islice(records, size)):
         yield batch
@@ -99,6 +121,6 @@ def _header(length: int) -> bytes:
 
 
 def _masked_crc(data: bytes) -> bytes:
-    """The checksum of the TFRecord format (tensorflow/core/lib/io/record_writer.h)."""
+    """Returns the checksum of the TFRecord format (tensorflow/core/lib/io/record_writer.h)."""
     crc = google_crc32c.value(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)

@@ -1,8 +1,7 @@
-"""Files on this machine or in an object store: `/data/x`, `gs://bucket/x`, `s3://bucket/x`.
+"""Reads and writes files here or in an object store: `/data/x`, `gs://bucket/x`, `s3://bucket/x`.
 
-Of a local path the functions use Python's own pathlib. Any other address is universal_pathlib's:
-an object of the same methods, over fsspec's file systems, of which `gs://` needs the package gcsfs
-and `s3://` the package s3fs.
+Local paths are pathlib's. Addresses in an object store are universal_pathlib's, which have the same
+methods over fsspec's file systems; `gs://` needs the package gcsfs and `s3://` the package s3fs.
 """
 
 from __future__ import annotations
@@ -31,46 +30,57 @@ from tfbio.base import cli
 
 
 def is_remote(path: str | os.PathLike) -> bool:
-    """Whether a path is the address of an object store."""
+    """Returns True if a path is an address in an object store."""
     return "://" in str(path)
 
 
 def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
-    """The path, of pathlib or universal_pathlib, for what is typed as a path.
+    """Returns a path or an address as an object of pathlib or universal_pathlib.
+
+    Args:
+      path: the path.
+      *parts: names of folders and a file below it.
 
     Raises:
-      UserError: no installed package knows such addresses.
+      UserError: no installed package supports such addresses.
     """
     if not is_remote(path):
         return pathlib.Path(path, *parts)
     from upath import UPath
 
     try:
-        # Other processes write there: what a folder held a while ago is not to be trusted.
-        found = UPath(str(path), use_listings_cache=False).joinpath(*parts)
-        _ = found.fs
+        # Other processes write there, so an earlier listing of a folder may be out of date.
+        address = UPath(str(path), use_listings_cache=False).joinpath(*parts)
+        _ = address.fs
     except (ImportError, ValueError) as error:
         raise cli.UserError(f"{path} cannot be used: {error}.") from error
-    return found
+    return address
 
 
 def absolute(path: str | os.PathLike) -> str:
-    """The path for processes whose current folder may be another."""
+    """Returns a path that is the same for processes with another current folder."""
     return str(path) if is_remote(path) else os.path.abspath(path)
 
 
 @contextmanager
 def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file for writing that appears under its name when the block ends, or not at all."""
+    """Opens a file for writing, which gets its name when the block ends without an error.
+
+    Args:
+      path: the file.
+
+    Yields:
+      A stream to write to.
+    """
     target = at(path)
     if is_remote(path):
-        # An object is there when all of it was sent.
+        # An object store shows an object only when all of it was sent.
         with tempfile.NamedTemporaryFile() as stream:
             yield stream
             stream.flush()
             target.fs.put_file(stream.name, target.path)
         return
-    # A name that no other process has, on any machine.
+    # A name that no other process uses, on any machine.
     temporary = target.with_name(f"{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         with naming(path):
@@ -87,23 +97,26 @@ _HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 
 
 def remove_half_written(path: str | os.PathLike) -> None:
-    """Removes what `written_whole` left of a file, or of those in a folder, when it was killed.
+    """Removes the unfinished files of a `written_whole` that was killed.
 
-    For who alone writes there (`only_writer`).
+    No other process may be writing there, see `only_writer`.
+
+    Args:
+      path: a file whose unfinished versions to remove, or a folder of such files.
     """
     if is_remote(path):
         return
     target = pathlib.Path(path)
-    found = [*target.parent.glob(f"{glob.escape(target.name)}.*.tmp"), *target.glob("*.tmp")]
-    for leftover in found:
+    leftovers = [*target.parent.glob(f"{glob.escape(target.name)}.*.tmp"), *target.glob("*.tmp")]
+    for leftover in leftovers:
         if _HALF_WRITTEN.fullmatch(leftover.name):
-            with suppress(OSError):  # it is in nobody's way
+            with suppress(OSError):  # it does no harm
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 @contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Gives the error of a full disk, which names no file, the name of what is being written."""
+    """Adds the name of the file to the error of a full disk, which names none."""
     try:
         yield
     except OSError as error:
@@ -112,7 +125,7 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
         raise
 
 
-# How file systems that have no locks refuse one.
+# The errors of file systems without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -120,11 +133,14 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 def only_writer(path: str | os.PathLike) -> Iterator[None]:
     """Keeps other processes from writing a file or a folder until the block ends.
 
-    Beside `out/documents` the file `out/.documents.lock` names who writes, until the block ends
-    (`.lock` in the folder itself where nothing can be written beside it). The lock is not the file
-    but the kernel's (`flock`), which a process loses in whatever way it ends, so what a killed one
-    left in the file keeps nobody out; the files that it had half written are removed. Object
-    stores have no locks: there nobody is refused.
+    Until then the file `out/.documents.lock` beside `out/documents` names the writer (or `.lock` in
+    the folder itself, if nothing can be written beside it). The lock is not the file but the
+    kernel's (`flock`), which a process loses however it ends. So the file of a killed process keeps
+    nobody out, and its unfinished files are removed. Object stores have no locks, and nobody is
+    kept out there.
+
+    Args:
+      path: the file or folder.
 
     Raises:
       UserError: another process writes there.
@@ -138,7 +154,7 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
     if target.is_dir() and not os.access(target.parent, os.W_OK):
         lock = target / ".lock"
         if not os.access(target, os.W_OK):
-            yield  # of what is complete there
+            yield  # only complete files are read there
             return
     made = [folder for folder in lock.parents if not folder.exists()]
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -152,19 +168,23 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
         lock.unlink(missing_ok=True)
         os.close(descriptor)
         for folder in made:
-            with suppress(OSError):  # there is something in it
+            with suppress(OSError):  # it is not empty
                 folder.rmdir()
 
 
 def _take(lock: pathlib.Path) -> int | None:
-    """Opens and locks a file, and notes who does; returns its descriptor, None if it is taken."""
+    """Opens and locks a file, and writes into it which process did.
+
+    Returns:
+      The file's descriptor, or None if another process has the lock.
+    """
     for _ in range(10):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            # It may be about to end, or not to have noted yet who it is.
+            # The other process may be ending, or may not have written its name yet.
             time.sleep(0.1)
             continue
         except OSError as error:
@@ -176,7 +196,7 @@ def _take(lock: pathlib.Path) -> int | None:
                 "writes there.",
                 file=sys.stderr,
             )
-        # The process before may have removed the file between our opening and locking it.
+        # The previous process may have removed the file between our opening and locking it.
         if os.fstat(descriptor).st_nlink:
             holder = {
                 "host": socket.gethostname(),
@@ -184,7 +204,7 @@ def _take(lock: pathlib.Path) -> int | None:
                 "command": shlex.join([os.path.basename(sys.executable), *sys.orig_argv[1:]]),
                 "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
             }
-            with suppress(OSError):  # on a full disk, which what is written next will name
+            with suppress(OSError):  # the disk is full, which the next file will report
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, json.dumps(holder).encode())
             return descriptor
@@ -193,21 +213,21 @@ def _take(lock: pathlib.Path) -> int | None:
 
 
 def _holder(lock: pathlib.Path) -> str:
-    """Who has a lock, and what to do about it."""
+    """Returns the holder of a lock and what to do, as the end of a sentence."""
     try:
-        found = json.loads(lock.read_bytes())
-        command = " ".join(found["command"].split())
+        holder = json.loads(lock.read_bytes())
+        command = " ".join(holder["command"].split())
         command = command if len(command) <= 80 else f"{command[:80]}..."
         return (
-            f"process {found['pid']} on {found['host']} since {found['since']} ({command}): wait "
-            "until it ends, or give another place"
+            f"process {holder['pid']} on {holder['host']} since {holder['since']} ({command}): "
+            "wait until it ends, or give another place"
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "another process: wait until it ends, or give another place"
 
 
 def find(pattern: str) -> list[str]:
-    """The files that a pattern with `*` and `**` stands for."""
+    """Returns the paths of the files that match a pattern with `*` and `**`."""
     if not is_remote(pattern):
         return glob.glob(pattern, recursive=True)
     files = at(pattern).fs
@@ -215,19 +235,19 @@ def find(pattern: str) -> list[str]:
 
 
 def size(path: str | os.PathLike) -> int:
-    """How many bytes a file has."""
+    """Returns the size of a file, in bytes."""
     return at(path).stat().st_size
 
 
 def open_for_parts(path: str | os.PathLike) -> BinaryIO:
-    """Opens a file of which a few parts are wanted, here and there."""
+    """Opens a file for reading only some parts of it."""
     target = at(path)
-    # Without a cache only those parts are fetched.
+    # Without a cache only these parts are fetched.
     return target.open("rb", cache_type="none") if is_remote(path) else open(target, "rb")
 
 
 def remove_folder(path: str | os.PathLike) -> None:
-    """Removes a folder with all that is in it, if it is there."""
+    """Removes a folder with all its files, if it exists."""
     if is_remote(path):
         target = at(path)
         if target.exists():
@@ -237,7 +257,7 @@ def remove_folder(path: str | os.PathLike) -> None:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong with a file, in a few words, without Python's names for it."""
+    """Returns what went wrong with a file, in a few words without Python's terms."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeDecodeError):
@@ -252,22 +272,22 @@ def reason(error: Exception) -> str:
 
 
 def read_json(path: pathlib.Path) -> dict:
-    """Reads a JSON object; returns {} if there is no file, or it holds none."""
+    """Reads a JSON object; returns {} if the file is missing or holds something else."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text file (UTF-8, no translation of line ends), whole or not at all."""
+    """Writes a text file in UTF-8, line ends unchanged, whole or not at all."""
     with written_whole(path) as stream:
         stream.write(text.encode())
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Returns the SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with at(path).open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -1,8 +1,8 @@
 """Writes the model card of a converted model: README.md, whose header the Hugging Face hub reads.
 
-Only what the run's own files say is in it: its settings, the counts of its data, its scores.
-`huggingface_hub` makes the header. The text does not come from its template, most of whose headings
-no run can fill in, and which needs Jinja.
+The card tells what the run's files tell: its settings, the counts of its data, its scores.
+`huggingface_hub` makes the header. Its template is not used: no run can fill in most of its
+headings, and it needs Jinja.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 
-# What a model of a class is for, in the hub's words.
+# The end of a class's name -> the hub's word for what it is for.
 _PIPELINES = {
     "ForPreTraining": "feature-extraction",
     "ForMaskedLM": "fill-mask",
@@ -31,7 +31,7 @@ _PIPELINES = {
     "ForSequenceClassification": "text-classification",
     "ForQuestionAnswering": "question-answering",
 }
-# What is counted when examples are made, as a card says it.
+# The counts of data preparation -> their names in a card.
 _COUNTS = {
     "documents": "documents",
     "train_examples": "training examples",
@@ -43,7 +43,7 @@ _COUNTS = {
 
 
 def can_be_of(source: str) -> bool:
-    """Returns True if a model was trained here: of one from elsewhere nothing is known."""
+    """Returns True if a model was trained here. Of others there is nothing to tell."""
     settings = checkpoint_settings.read_settings(source)
     if "trained_on" in settings:
         return bool(settings["task"])
@@ -51,12 +51,11 @@ def can_be_of(source: str) -> bool:
 
 
 def write(folder: str | os.PathLike, source: str) -> None:
-    """Writes README.md beside a model of `hugging_face.write`.
+    """Writes README.md beside a model that `hugging_face_weights.write` wrote.
 
     Args:
-      folder: has the model's config.json.
-      source: what it was made from, a run's `--model_dir` or a trial of a fine-tuning run; see
-        `can_be_of`.
+      folder: of the model.
+      source: the `--model_dir` or the trial that it was made from; see `can_be_of`.
     """
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         (architecture,) = json.load(file)["architectures"]
@@ -134,6 +133,7 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
 
 
 def _step(source: str) -> int:
+    """Returns the step of a run's newest checkpoint."""
     return int(checkpoint_files.newest_weights(source).rpartition("-")[2])
 
 
@@ -197,6 +197,7 @@ def _differing(config, default, prefix: str = "") -> Iterator[tuple[str, str, st
 
 
 def _how_to_load(architecture: str) -> list[str]:
+    """Returns the lines on how to load the model."""
     return [
         "",
         "## Use",
@@ -210,14 +211,16 @@ def _how_to_load(architecture: str) -> list[str]:
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yields the lines of a table."""
     for row in (header, ("---",) * len(header), *rows):
         yield f"| {' | '.join(row)} |"
 
 
 def _number(value: int | float) -> str:
+    """Returns a count with commas, or a share with four digits."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 
 def _base(path: str) -> str:
-    """Returns the last part of a path: the others are of a machine, and not for readers."""
+    """Returns the last part of a path. The others belong to a machine, and not to a card."""
     return os.path.basename(path.rstrip("/"))

@@ -1,19 +1,19 @@
-r"""A model as a SavedModel that takes strings, for TensorFlow Serving or for TensorFlow alone.
+r"""Writes a model as a SavedModel that takes strings, for TensorFlow Serving or TensorFlow alone.
 
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
 
-The model is in `out/serving/1`: TensorFlow Serving wants a folder for each version, and --to is the
---model_base_path (or `base_path`) that it is given. It needs nothing of tfbio and no other file,
-and can be moved:
+The model is in `out/serving/1`, since TensorFlow Serving expects a folder for each version. --to
+is its --model_base_path (or `base_path`). The model needs neither tfbio nor another file, and can
+be moved:
 
-  import tensorflow as tf, tensorflow_text  # which has the operations that cut words
+  import tensorflow as tf, tensorflow_text  # tensorflow_text has the operations that cut words
   model = tf.saved_model.load("out/serving/1")
   model.signatures["serving_default"](text=tf.constant(["IL-2 works."]))
 
-Texts are strings in UTF-8. The first dimension of all inputs and outputs is the batch. Places in a
-text are counted in Unicode characters and not in bytes, as Python does. What does not fit into
-max_sequence_length is cut at its end, and `truncated`, bool [batch], says of which texts. Lists are
-padded to the longest of the batch: places with -1, strings with "".
+Texts are strings in UTF-8. The first dimension of all inputs and outputs is the batch. Offsets
+count Unicode characters, as in Python, not bytes. A text that does not fit into max_sequence_length
+is cut at its end, and `truncated`, bool [batch], marks it. Lists are padded to the longest of the
+batch: offsets with -1, strings with "".
 
 The signature serving_default of
 
@@ -24,16 +24,16 @@ The signature serving_default of
 - a model that labels texts: `text`, of pairs also `text_pair` -> `probabilities` float32 [batch,
   labels] and `labels`, string, their names; of one class also `label` string [batch], of several
   labels `predicted` bool [batch, labels]; of scores only `score` float32 [batch]. A model from
-  elsewhere, of which it is not known, has a second signature `pairs` for them;
+  elsewhere, whose files do not tell whether it takes pairs, has a second signature `pairs`;
 - a model that tags words: `text`, one sentence -> of words `word_start`, `word_end` int32 and
   `tags` string [batch, words], `word_count` int32 [batch]; of entities `entity_start`,
   `entity_end`, `entity_type`, `entity_text` [batch, entities] and `entity_count`. `--mode=predict`
-  parts documents into sentences, and sees long ones in several windows; here what does not fit has
-  the tag "";
+  splits documents into sentences, and reads long ones in several windows; here a word that does
+  not fit has the tag "";
 - a model that answers questions: `question`, `context` -> `answer` string [batch], "" for none,
   `start` and `end` int32 [batch], `score` float32 [batch], the sum of the two logits, and
-  `null_odds`, by how much no answer scores higher. A context that is too long is seen in several
-  windows by `--mode=predict`, and here is cut.
+  `null_odds`, the score of no answer minus that of the answer. `--mode=predict` reads a context
+  that is too long in several windows; here it is cut.
 """
 
 from __future__ import annotations
@@ -58,33 +58,36 @@ from tfbio.task_types.serving.served_task import (
     serving_function,
 )
 from tfbio.text import tokenization, vocabularies
-from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
 from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights, fine_tuned
 
-# Of the folder in which a server finds the model.
+# The name of the folder in which a server finds the model.
 VERSION = "1"
 
 
 def write(source: str, target: str, max_sequence_length: int = 0) -> str:
-    """Writes a SavedModel, loads it, and compares it with the model; returns its folder.
+    """Writes a SavedModel, loads it, and compares its outputs with the model's.
 
     Args:
-      source: the `--from` of `convert`.
-      target: a new folder, in which the model is called `VERSION`.
+      source: the `--from` of `tfbio.convert`.
+      target: a new folder, in which the model gets the name `VERSION`.
       max_sequence_length: the most tokens of a text, with [CLS] and [SEP]; 0: as many as a trial
         was trained with, or as the encoder has positions for.
 
+    Returns:
+      The folder of the SavedModel.
+
     Raises:
       CheckpointError: there is no model in `source`.
-      SavedModelError: it cannot be written, or gives other outputs when it is loaded.
+      SavedModelError: the model cannot be written, or gives other outputs when it is loaded.
     """
     with tempfile.TemporaryDirectory() as assets:
         return _write(source, target, max_sequence_length, Path(assets))
 
 
 def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> str:
-    """`write`, with a folder for the files that go into the graph."""
+    """Does what `write` does; `assets` is a folder for the files that go into the graph."""
     tuned = fine_tuned.read(source) if fine_tuned.is_one(source) else None
     if tuned:
         source, settings, config = tuned.folder, tuned.settings, tuned.model.encoder.config
@@ -93,7 +96,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         lower_case = checkpoint_settings.read_settings(source)["lower_case"]
         config = checkpoint_settings.read_encoder_config(source)
         usual = config.max_sequence_length
-    # As an ordinary file, where there is only a tokenizer.json.
+    # A tokenizer.json becomes an ordinary vocabulary file.
     vocab_file = vocabularies.find_vocabulary(checkpoint_files.run_of(source))
     vocab_file = vocabularies.copy_vocabulary(vocab_file, assets)
     length = max_sequence_length or usual
@@ -119,7 +122,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
             return _same_encoder(signature, model, encode, length)
 
     root = tf.Module()
-    # Not the layers, of which Keras would save far more than what is needed.
+    # Not the layers, of which Keras would save far more than is needed.
     root.weights, root.tokenizer = list(model.variables), tokenizer
     tf.saved_model.save(root, folder, signatures=functions)
     loaded = tf.saved_model.load(folder)
@@ -136,7 +139,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
 def _served(
     tuned: fine_tuned.FineTuned, tokenizer: tf.Module, vocab_file: Path, length: int
 ) -> ServedTask:
-    """Returns the graph of a fine-tuned model."""
+    """Returns the graph of a fine-tuned model, for texts of at most `length` tokens."""
     known, segments = tuned.settings.trained_on, tuned.model.encoder.config.type_vocab_size
     config = fine_tuned.finetuning_config(tuned.settings)
     task_type = types.make(known.task_type, known.labels, config)
@@ -157,9 +160,16 @@ def _served(
 
 
 def _encoder_functions(
-    model: Encoder, tokenizer: tf.Module, encode: Encoder, length: int
+    model: Encoder, tokenizer: tf.Module, encode: FastTokenizer, length: int
 ) -> dict[str, Function]:
-    """The signatures of an encoder."""
+    """Returns the signatures of an encoder.
+
+    Args:
+      model: the encoder.
+      tokenizer: the tokenizer in the graph.
+      encode: the tokenizer outside of the graph.
+      length: the most tokens of a text.
+    """
 
     def outputs(ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor) -> dict[str, tf.Tensor]:
         hidden = model(ids, mask, segments)
@@ -193,17 +203,17 @@ def _encoder_functions(
     }
 
 
-def _same_encoder(signature: Function, model: Encoder, encode: Encoder, length: int) -> bool:
-    """Whether a signature gives what `encode` and the model do."""
-    found = {name: x.numpy() for name, x in signature(text=tf.constant(TEXTS)).items()}
+def _same_encoder(signature: Function, model: Encoder, encode: FastTokenizer, length: int) -> bool:
+    """Returns True if a signature gives the outputs of `encode` and the model."""
+    outputs = {name: x.numpy() for name, x in signature(text=tf.constant(TEXTS)).items()}
     ids, offsets = encode(TEXTS)
     same = True
     for row, own in enumerate(np.split(ids, offsets[1:-1])):
         own = tf.constant([[encode.cls_id, *own[: length - 2], encode.sep_id]], tf.int32)
         count = own.shape[1]
         hidden = model(own, tf.ones_like(own), tf.zeros_like(own))[0].numpy()
-        same &= found["input_mask"][row].sum() == count
-        same &= np.array_equal(found["input_ids"][row, :count], own[0])
-        same &= close(found["sequence_output"][row, :count], hidden)
-        same &= close(found["mean_embedding"][row], hidden.mean(axis=0))
+        same &= outputs["input_mask"][row].sum() == count
+        same &= np.array_equal(outputs["input_ids"][row, :count], own[0])
+        same &= close(outputs["sequence_output"][row, :count], hidden)
+        same &= close(outputs["mean_embedding"][row], hidden.mean(axis=0))
     return same

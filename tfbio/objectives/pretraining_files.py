@@ -1,6 +1,6 @@
 """The JSON file of a pretraining run, `config.json`, as a dataclass; see `base.schema`.
 
-`runs.pretraining` and `convert` write it; `weights.checkpoints` reads it.
+`runs.pretraining` and `export.conversion` write it; `weights.checkpoint_settings` reads it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PretrainingSettings(PretrainingConfig):
       data: for each sequence length the counts of its examples, and `documents_sha256`, a hash of
         the documents that they are made of; for the model card. Empty for a converted model.
       family: the family of `transformers` that a converted model came in as; "" for one that was
-        made here, see `checkpoints.family_of`.
+        made here, see `checkpoint_settings.family_of`.
     """
 
     lower_case: bool

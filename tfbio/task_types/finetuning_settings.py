@@ -25,7 +25,8 @@ class FinetuningSettings(FinetuningConfig):
       init_checkpoint: the encoder that fine-tuning started from, or a model from elsewhere.
       encoder: the shape of the encoder.
       lower_case: True if the encoder was trained on text in lower case.
-      family: the family of `transformers` that the encoder is of, see `checkpoints.family_of`.
+      family: the family of `transformers` that the encoder is of, see
+        `checkpoint_settings.family_of`.
       trained_on: what a model must know of the task.
       task: `--task`.
       data_set: the folder with the task's files, as an absolute path.

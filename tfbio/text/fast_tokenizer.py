@@ -1,7 +1,6 @@
-"""Turns much text into ids fast, for pretraining; which characters a token has is not known.
+"""Encodes much text fast, for pretraining, without the offsets of tokens.
 
-`load_fast_tokenizer` makes a `FastTokenizer`. `tokenization` has the tokenizer that knows the
-characters of its tokens.
+`load_fast_tokenizer` makes a `FastTokenizer`. The tokenizer of `tokenization` knows the offsets.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ from tfbio.text.vocabularies import (
     TOKENIZER_JSON,
 )
 
-# The ids of some texts and where each one's begin and end: see `FastTokenizer.__call__`.
+# The ids of texts and the borders between the texts: see `FastTokenizer.__call__`.
 Encoded = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class FastTokenizer:
-    """Turns texts into ids, without special tokens; `load_fast_tokenizer` makes one.
+    """Encodes texts as ids, without special tokens; `load_fast_tokenizer` makes one.
 
-    What looks like a special token in a text ("[MASK]", "<s>") is text like any other.
+    The name of a special token in a text ("[MASK]", "<s>") is text like any other.
 
     Attributes:
       kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
-      vocab_size: number of ids.
-      pad_id: the id of [PAD], or of <pad>.
-      unk_id: of [UNK], or <unk>.
-      cls_id: of [CLS], or <s>.
-      sep_id: of [SEP], or </s>.
-      mask_id: of [MASK], or <mask>.
-      begins_word: bool [vocab_size], the tokens that begin a word; the others go on with one.
-      encode: what a call does, with texts in UTF-8.
+      vocab_size: the number of ids.
+      pad_id: the id of [PAD] or <pad>.
+      unk_id: the id of [UNK] or <unk>.
+      cls_id: the id of [CLS] or <s>.
+      sep_id: the id of [SEP] or </s>.
+      mask_id: the id of [MASK] or <mask>.
+      begins_word: bool [vocab_size], True for tokens that begin a word, and not continue one.
+      encode: encodes texts in UTF-8; see `__call__`.
     """
 
     kind: str
@@ -68,33 +67,35 @@ class FastTokenizer:
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """The ids that stand for no text, in order."""
+        """Returns the ids of the special tokens, in ascending order."""
         return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
 
     def __call__(self, texts: Iterable[str | bytes]) -> Encoded:
-        """Encodes texts, which may be in UTF-8 already; those of many documents at once are best.
+        """Encodes texts; those of many documents at once are fastest.
+
+        Args:
+          texts: strings, or bytes in UTF-8.
 
         Returns:
-          The ids of all texts, one after the other, int32 [ids]; and where each text begins and
-          ends among them, int64 [len(texts) + 1]: text i is `ids[offsets[i] : offsets[i + 1]]`.
+          The ids of all texts, one after the other, int32 [ids]; and the borders between the texts,
+          int64 [len(texts) + 1]: the ids of text i are `ids[borders[i] : borders[i + 1]]`.
         """
         return self.encode([t if isinstance(t, bytes) else t.encode() for t in texts])
 
 
 def load_fast_tokenizer(path: str | os.PathLike, lower_case: bool = True) -> FastTokenizer:
-    """Makes the fast tokenizer of a vocabulary file; what kind it is, its name says.
+    """Makes the fast tokenizer of a vocabulary file, whose name tells its kind.
 
     Args:
       path: WordPiece's `vocab.txt` (any `*.txt`), SentencePiece's `*.model`, byte-level BPE's
         `vocab.json` (any `*.json`), with `merges.txt` in the same folder, or Hugging Face's
         `tokenizer.json`, which may hold any of them.
-      lower_case: WordPiece: whether text is lower-cased and stripped of accents first. A
-        SentencePiece model knows by itself what to do with text before it is cut, but for those
-        of `sentencepiece_model.lower_cases_first`, such as ALBERT's. Byte-level BPE changes
-        nothing.
+      lower_case: for WordPiece, whether to lower-case text and strip its accents first. A
+        SentencePiece model itself tells how to normalize text, except those of
+        `sentencepiece_model.lower_cases_first`, such as ALBERT's. Byte-level BPE ignores it.
 
     Raises:
-      VocabularyError: the file is missing, damaged, of no known kind, or lacks a special token.
+      VocabularyError: the file is missing, damaged or of an unknown kind, or lacks a special token.
     """
     if storage.at(path).name == TOKENIZER_JSON:
         with unpacked(path) as own:
@@ -108,19 +109,18 @@ def load_fast_tokenizer(path: str | os.PathLike, lower_case: bool = True) -> Fas
 
 
 def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
-    """BERT's ids, word by word.
+    """Makes a tokenizer with BERT's ids, which encodes word by word.
 
-    All that BERT does to text before WordPiece, it does to one character at a time, or (when it
-    decomposes them, to strip accents) to a character with the marks that follow it. The space and
-    ASCII punctuation take no marks, and BERT cuts at them: what stands between can be encoded on
-    its own.
+    Before WordPiece BERT changes one character at a time or, when it strips accents, a character
+    with the marks that follow it. The space and ASCII punctuation take no marks, and BERT cuts at
+    them, so the text between two of them can be encoded alone.
     """
     tokenizer = wordpiece(vocab, lower_case)
 
     def encode(word: str) -> list[int]:
         word = word.lstrip(" ")
         if word.isascii() and word.isprintable():
-            # Nothing to normalize but case: half of the time saved.
+            # Only case needs to be normalized, which saves half of the time.
             tokens = tokenizer.model.tokenize(word.lower() if lower_case else word)
             return [token.id for token in tokens]
         return tokenizer.encode(word, add_special_tokens=False).ids
@@ -132,7 +132,7 @@ def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
 
 
 def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
-    """The ids of the sentencepiece library."""
+    """Makes a tokenizer with the ids of the sentencepiece library."""
     model, processor = read_sentencepiece(path)
     before = None
     if sentencepiece_model.lower_cases_first(model, lower_case):
@@ -144,9 +144,9 @@ def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
         return before.normalize_str(text) if before else text
 
     def encode(texts: list[bytes]) -> Encoded:
-        found = processor.encode([prepared(text.decode()) for text in texts], num_threads=1)
-        ids = np.fromiter(chain.from_iterable(found), np.int32)
-        return ids, np.cumsum([0, *map(len, found)])
+        encoded = processor.encode([prepared(text.decode()) for text in texts], num_threads=1)
+        ids = np.fromiter(chain.from_iterable(encoded), np.int32)
+        return ids, np.cumsum([0, *map(len, encoded)])
 
     kind, pieces = sentencepiece_kind(processor), [piece.piece for piece in model.pieces]
     # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
@@ -162,14 +162,14 @@ def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
 
 
 def _byte_bpe(path: str | os.PathLike) -> FastTokenizer:
-    """RoBERTa's ids: no space is put before the first word of a text."""
+    """Makes a tokenizer with RoBERTa's ids; the first word of a text gets no space before it."""
     vocab, tokenizer = read_byte_bpe(path)
 
     def encode(word: str) -> list[int]:
         return tokenizer.encode(word, add_special_tokens=False).ids
 
     def is_plain(text: str) -> bool:
-        # A word carries the space before it. Other whitespace is a word of its own.
+        # A word includes the space before it. Other whitespace is a separate word.
         return text.isprintable() and "  " not in text
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)

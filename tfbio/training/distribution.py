@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base.cli import Interrupted, UsageError, UserError, check_devices
+from tfbio.base import device_flags
+from tfbio.base.cli import Interrupted, UsageError, UserError
 from tfbio.models import target
 from tfbio.training import devices
 
@@ -58,7 +59,7 @@ def make_strategy(
       UserError: if the strategy's name is not one of these, does not go with the number of
         devices, the TPU cannot be found, or TF_CONFIG is not what it must be.
     """
-    check_devices(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
+    device_flags.check(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
     if tpu:
         return _connect_to_tpu(tpu, tpu_zone, gcp_project)
     if not tf.config.list_physical_devices("GPU"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfbio.base import cli, signals
+from tfbio.base import ctrl_c, signals
 
 
 class Preemption:
@@ -38,7 +38,7 @@ class Preemption:
             handlers[signal.SIGINT] = self._note
         self._block.enter_context(signals.handling(handlers))
         first = "Ctrl-C: the run is saved after this loop of steps; again ends it at once"
-        self._block.enter_context(cli.answering_ctrl_c(lambda: first, self._saved))
+        self._block.enter_context(ctrl_c.answering_ctrl_c(lambda: first, self._saved))
         return self
 
     def __exit__(self, *error: object) -> None:

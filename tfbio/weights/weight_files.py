@@ -1,8 +1,8 @@
-"""The files that others keep weights in: safetensors, and PyTorch's `pytorch_model.bin`.
+"""Opens files of weights from elsewhere: safetensors, and PyTorch's `pytorch_model.bin`.
 
-Such files may come from anyone. Reading one runs no code of its own, and takes no more memory than
-its size allows: a pickle is for PyTorch's weights-only loader alone, and shapes are known before a
-number is read. What is empty, damaged, not complete or something else is refused.
+Such files may come from anyone. Reading one runs none of its code and takes no more memory than its
+size: only PyTorch's weights-only loader reads a pickle, and shapes are known before a number is
+read. Files that are empty, damaged or incomplete, or that hold something else, are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import safetensors
 from tfbio.base import storage
 from tfbio.base.cli import UserError
 
-# What `save_pretrained` calls them, the first first; an index names the shards of large models.
+# The names that `save_pretrained` gives, the preferred one first. An index lists the shards of
+# large models.
 NAMES = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -36,22 +37,22 @@ NAMES = (
 # more than 1 GB of memory.
 MOST_HEADER_BYTES = 10_000_000
 FLOATS = ("float32", "float16", "bfloat16")
-# Before it, a file could make the weights-only loader run code (CVE-2025-32434).
+# In earlier versions a file could make the weights-only loader run code (CVE-2025-32434).
 FIRST_SAFE_TORCH = (2, 6)
 
 
 class WeightFileError(UserError):
-    """A file of weights that is missing, damaged, or not to be trusted."""
+    """A file of weights that is missing or damaged, or that cannot be trusted."""
 
 
 class Tensor(NamedTuple):
-    """A tensor that is in a file.
+    """A tensor in a file.
 
     Attributes:
       path: the file.
-      shape: as it is there.
-      read: gives its numbers, float32, each exactly; it raises a WeightFileError if one is not
-        finite, or if they are of another kind than `FLOATS`.
+      shape: its shape in the file.
+      read: returns its values as float32 `[*shape]`, without rounding. It raises a WeightFileError
+        if a value is not finite, or if their type is none of `FLOATS`.
     """
 
     path: Path
@@ -60,10 +61,13 @@ class Tensor(NamedTuple):
 
 
 def find(folder: str) -> Path:
-    """The file with the weights, or the index of several: safetensors where there are both kinds.
+    """Finds the file with the weights in a folder, or the index of several files.
+
+    Returns:
+      The path; that of safetensors, if PyTorch's file is there, too.
 
     Raises:
-      WeightFileError: there is none.
+      WeightFileError: there is no file of weights.
     """
     for name in NAMES:
         path = storage.at(folder, name)
@@ -76,23 +80,33 @@ def find(folder: str) -> Path:
 
 
 def sha256_of(folder: str) -> str:
-    """Tells the weights in a folder from others: SHA-256 of the file, or of that of each shard."""
+    """Returns a hash of the weights in a folder.
+
+    Returns:
+      The SHA-256 of the file in hexadecimal, or of the shards' hashes, one after the other.
+
+    Raises:
+      WeightFileError: there is no file of weights, or an index cannot be used.
+    """
     hashes = [storage.sha256_of(path) for path in _files(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def open_all(folder: str) -> dict[str, Tensor]:
-    """The tensors in a folder, by name; none is read yet.
+    """Opens all tensors in a folder, without reading their values.
+
+    Returns:
+      The tensors, by name.
 
     Raises:
-      WeightFileError: there is no file, one cannot be used, or two tensors have one name.
+      WeightFileError: there is no file, one cannot be used, or two tensors have the same name.
     """
     tensors = {}
     for path in _files(folder):
-        _refuse_what_is_no_weights(path)
+        _check_beginning(path)
         opened = (_open_safetensors if path.suffix == ".safetensors" else _open_pytorch)(path)
         for name, tensor in opened.items():
-            # Checkpoints that were made from TensorFlow's call a LayerNorm's weight and bias so.
+            # The names of a LayerNorm's weight and bias in files that were made from TensorFlow's.
             name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
             name = name.replace("LayerNorm.beta", "LayerNorm.bias")
             if name in tensors:
@@ -105,7 +119,11 @@ def open_all(folder: str) -> dict[str, Tensor]:
 
 
 def _files(folder: str) -> list[Path]:
-    """The file with the weights, or all shards."""
+    """Returns the file with the weights, or all shards.
+
+    Raises:
+      WeightFileError: there is no file, or the index is damaged or names another file.
+    """
     path = find(folder)
     if storage.is_remote(path):
         raise WeightFileError(f"{path} is not on this machine: copy its folder to a local disk.")
@@ -133,8 +151,12 @@ def _files(folder: str) -> list[Path]:
     return [path.parent / name for name in names]
 
 
-def _refuse_what_is_no_weights(path: Path) -> None:
-    """What is often found under the name of a file of weights, by how it begins."""
+def _check_beginning(path: Path) -> None:
+    """Checks that a file does not begin as a pointer of Git LFS or a web page.
+
+    Raises:
+      WeightFileError: it does, or it is empty or cannot be read.
+    """
     try:
         with open(path, "rb") as stream:
             beginning = stream.read(500)
@@ -156,29 +178,39 @@ def _refuse_what_is_no_weights(path: Path) -> None:
 
 
 def _open_safetensors(path: Path) -> dict[str, Tensor]:
+    """Opens the tensors in a safetensors file, by name.
+
+    Raises:
+      WeightFileError: the file is damaged.
+    """
     damaged = "it is damaged or not complete: get it again, or save the model again"
     try:
         _check_header(path)
-        # It compares the header with the size of the file, and offsets with shapes.
+        # `safe_open` compares the header with the size of the file, and offsets with shapes.
         file = safetensors.safe_open(path, framework="np")
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  no dict
-        found = {name: (tuple(x.get_shape()), x.get_dtype()) for name, x in parts.items()}
+        headers = {name: (tuple(x.get_shape()), x.get_dtype()) for name, x in parts.items()}
     except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
         raise WeightFileError(
             f"{path} cannot be read ({storage.reason(error)}): {damaged}."
         ) from error
 
-    def reader(name: str, kind: str) -> Callable[[], np.ndarray]:
-        kind = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(kind, kind)
-        return lambda: _checked(path, name, kind, lambda: file.get_tensor(name))
+    def reader(name: str, dtype: str) -> Callable[[], np.ndarray]:
+        dtype = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(dtype, dtype)
+        return lambda: _checked(path, name, dtype, lambda: file.get_tensor(name))
 
-    return {name: Tensor(path, shape, reader(name, kind)) for name, (shape, kind) in found.items()}
+    return {
+        name: Tensor(path, shape, reader(name, dtype)) for name, (shape, dtype) in headers.items()
+    }
 
 
 def _check_header(path: Path) -> None:
-    """Checks what safetensors does not; raises a ValueError.
+    """Checks what safetensors does not check: the length of the header, and names used twice.
 
-    The header is a JSON object; before it is its length, 8 bytes, the lowest first.
+    The header is a JSON object after its length, 8 bytes, little-endian.
+
+    Raises:
+      ValueError: the header is damaged.
     """
 
     def no_name_twice(pairs: list[tuple[str, object]]) -> dict:
@@ -198,6 +230,11 @@ def _check_header(path: Path) -> None:
 
 
 def _open_pytorch(path: Path) -> dict[str, Tensor]:
+    """Opens the tensors in a file of PyTorch, by name.
+
+    Raises:
+      WeightFileError: the file is damaged or unsafe, or PyTorch is missing or too old.
+    """
     try:
         import torch
     except ImportError as error:
@@ -214,9 +251,9 @@ def _open_pytorch(path: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # As a view of the file, if it is a zip: what is not there takes no memory.
+            # A zip is mapped into memory, so that it takes none for bytes that it lacks.
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    # Bytes that someone made up lead to errors of every kind.
+    # Invented bytes lead to errors of every class.
     except Exception as error:
         raise WeightFileError(
             f"{path} is damaged, or holds other things than tensors, which could be code and are "
@@ -226,15 +263,15 @@ def _open_pytorch(path: Path) -> dict[str, Tensor]:
         raise WeightFileError(f"{path} is no dictionary of tensors: save model.state_dict().")
 
     def reader(name: str, tensor: torch.Tensor) -> Callable[[], np.ndarray]:
-        kind = str(tensor.dtype).removeprefix("torch.")
-        return lambda: _checked(path, name, kind, lambda: tensor.detach().float().numpy())
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return lambda: _checked(path, name, dtype, lambda: tensor.detach().float().numpy())
 
     tensors = {}
     for name, tensor in state.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             continue
         is_plain = tensor.layout == torch.strided and tensor.device.type == "cpu"
-        # A view may show a few numbers as often as it says.
+        # A view may repeat a few numbers without end.
         if not is_plain or tensor.nbytes > tensor.untyped_storage().nbytes():
             raise WeightFileError(
                 f"{path} has {name} not as it is, but as a view or without its numbers: save the "
@@ -245,14 +282,18 @@ def _open_pytorch(path: Path) -> dict[str, Tensor]:
 
 
 def _is_whole_zip(path: Path) -> bool:
-    """Whether a `.bin` is PyTorch's zip of today, which is not compressed, and not its old form."""
+    """Returns True if a `.bin` is PyTorch's uncompressed zip, and False if it has the old format.
+
+    Raises:
+      WeightFileError: the zip is damaged, or is compressed.
+    """
     with open(path, "rb") as stream:
         if stream.read(4) != b"PK\3\4":
             return False
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-    # Of bytes that someone made up, too.
+    # Invented bytes lead to errors of every class.
     except Exception as error:
         raise WeightFileError(
             f"{path} is damaged or not complete: get it again, or save the model again."
@@ -265,10 +306,11 @@ def _is_whole_zip(path: Path) -> bool:
     return True
 
 
-def _checked(path: Path, name: str, kind: str, read: Callable[[], np.ndarray]) -> np.ndarray:
-    if kind not in FLOATS:
+def _checked(path: Path, name: str, dtype: str, read: Callable[[], np.ndarray]) -> np.ndarray:
+    """Reads the values of a tensor as float32, see `Tensor.read`."""
+    if dtype not in FLOATS:
         raise WeightFileError(
-            f"{path} has {name} in {kind}: save the model in {', '.join(FLOATS[:-1])} or "
+            f"{path} has {name} in {dtype}: save the model in {', '.join(FLOATS[:-1])} or "
             f"{FLOATS[-1]}."
         )
     value = read().astype(np.float32, copy=False)

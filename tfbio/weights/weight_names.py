@@ -1,8 +1,9 @@
-"""What our weights are called elsewhere: in the original TensorFlow code, and by Hugging Face.
+"""Names the weights of our models as the original TensorFlow code and `transformers` do.
 
-A walk through a model pairs each variable with its name in the checkpoints of google-research's
-bert and electra. Hugging Face's names are these, written as PyTorch does: `hugging_face_name`. Of
-RoBERTa and ALBERT the names are Hugging Face's, written as TensorFlow does.
+The functions `of_...` pair each variable of a model with its original name, the one in the
+checkpoints of google-research's bert and electra. `hugging_face_name` turns such a name into the
+one of `transformers`. For RoBERTa and ALBERT the original names here are those of `transformers`,
+written with TensorFlow's slashes.
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, Sent
 
 
 class Named(NamedTuple):
-    """A variable (or a value) and its original name, or those of the parts of its last axis."""
+    """A variable with its original name.
+
+    Attributes:
+      variable: the variable, or a value.
+      names: its name, or those of the equal parts of its last axis.
+    """
 
     variable: tf.Variable | tf.Tensor
     names: list[str]
 
 
-# What Hugging Face does not call as the original does, but for the manner of writing.
+# Original names that `transformers` changes in more than the way of writing -> names there.
 RENAMED = {
     "generator_predictions/output_bias": "generator_lm_head/bias",
     "discriminator_predictions/dense_1/kernel": "discriminator_predictions/dense_prediction/kernel",
@@ -37,12 +43,12 @@ RENAMED = {
 
 
 class TextHead(NamedTuple):
-    """What a family's ForSequenceClassification of Hugging Face's has on the output for [CLS].
+    """The two layers on [CLS] in a family's ForSequenceClassification.
 
     Attributes:
-      text_head: of `TaskModel`, the same.
-      pooler: the scope of the first of its two layers.
-      output: that of the second.
+      text_head: the equivalent `text_head` of `TaskModel`.
+      pooler: the scope of the first layer.
+      output: the scope of the second layer.
     """
 
     text_head: str
@@ -59,7 +65,14 @@ TEXT_HEADS = {
 
 
 def hugging_face_name(name: str) -> tuple[str, bool]:
-    """Hugging Face's name for an original one, and whether the tensor is the transpose there."""
+    """Returns the name of a weight in `transformers`.
+
+    Args:
+      name: its original name.
+
+    Returns:
+      The name, and whether the tensor is transposed there.
+    """
     transposed = name.endswith("/kernel")
     name = RENAMED.get(name, name)
     name = re.sub(r"/(kernel|gamma)$", "/weight", name)
@@ -70,7 +83,7 @@ def hugging_face_name(name: str) -> tuple[str, bool]:
 
 
 def of_electra(model: Electra) -> list[Named]:
-    """Of generator and discriminator, as google-research/electra's pretraining saves them."""
+    """Names the weights of an ELECTRA as google-research/electra's pretraining saves them."""
     names = of_encoder(model.encoder, "electra")
     if model.generator_head is not None:
         generator = model.generator
@@ -84,19 +97,20 @@ def of_electra(model: Electra) -> list[Named]:
 
 
 def of_generator_head(model: Electra) -> list[Named]:
+    """Names the weights of a generator's head."""
     scope = "generator_predictions"
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
 
 
 def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
-    """Of a fine-tuned model, as Hugging Face's classes of a family have it.
+    """Names the weights of a fine-tuned model as the classes of a family in `transformers` do.
 
     Args:
-      model: with `tagging_head` "linear"; if it is of texts, with the family's `text_head`, or for
-        ELECTRA's class also without one.
+      model: a model with `tagging_head` "linear". A model of texts has the family's `text_head`, or
+        for ELECTRA's class also none.
       head_name: the name of the layer that computes the logits of tokens; "" for a model of texts,
         whose layers the family names. See `TaskType.hugging_face_head`.
-      family: of `TEXT_HEADS`.
+      family: a key of `TEXT_HEADS`.
     """
     head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
     if head_name:
@@ -107,16 +121,22 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
 
 
 def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
-    """Of the first of the two layers on the output for [CLS]."""
+    """Names the weights of the first of the two layers on [CLS]."""
     return _dense(pooler, TEXT_HEADS[family].pooler)
 
 
 def of_text_head(model: TaskModel) -> list[Named]:
-    """Of the layer on [CLS] as the two that `ElectraForSequenceClassification` has.
+    """Writes the one layer on [CLS] as the two of `ElectraForSequenceClassification`.
 
-    The first of those has gelu, and gelu(x) - gelu(-x) = x (Phi(x) + Phi(-x)) = x. So it makes the
-    logits and their opposites, of which the second takes the differences. Outputs are at most half
-    as many as the layer is wide.
+    The first of the two has gelu, and gelu(x) - gelu(-x) = x (Phi(x) + Phi(-x)) = x. So the first
+    layer computes the logits and their opposites, and the second subtracts them. The first must be
+    at least twice as wide as there are outputs.
+
+    Args:
+      model: a model of texts without `pooler`.
+
+    Returns:
+      The values of both layers with their names.
     """
     kernel, bias = model.head.kernel, model.head.bias
     size, outputs = kernel.shape
@@ -134,7 +154,14 @@ def of_text_head(model: TaskModel) -> list[Named]:
 def of_word_head(
     head: MaskedLanguageModelHead, scope: str, bias: str, norm: str = "LayerNorm"
 ) -> list[Named]:
-    """Of what scores the words; its last weights are the token embeddings."""
+    """Names the weights of a head that scores words, without its last ones, the token embeddings.
+
+    Args:
+      head: the head.
+      scope: the scope of its names.
+      bias: the name of the bias of the scores.
+      norm: the name of its LayerNorm, in that scope.
+    """
     return [
         *_dense(head.dense, f"{scope}/dense"),
         *_norm(head.layer_norm, f"{scope}/{norm}"),
@@ -143,10 +170,12 @@ def of_word_head(
 
 
 def of_sentence_pair_head(head: SentencePairHead, pooler: str, classifier: str) -> list[Named]:
+    """Names the weights of a sentence-pair head by the scopes of its two layers."""
     return _dense(head.pooler, pooler) + _dense(head.classifier, classifier)
 
 
 def of_discriminator_head(model: Electra) -> list[Named]:
+    """Names the weights of a discriminator's head."""
     scope = "discriminator_predictions"
     return [
         *_dense(model.discriminator_dense, f"{scope}/dense"),
@@ -155,11 +184,17 @@ def of_discriminator_head(model: Electra) -> list[Named]:
 
 
 def of_encoder(encoder: Encoder, scope: str) -> list[Named]:
-    """Of embeddings and layers; `scope` is "generator", or the family as Hugging Face calls it."""
+    """Names the weights of an encoder.
+
+    Args:
+      encoder: the encoder.
+      scope: "generator", or the family, see `hugging_face_settings.FAMILIES`.
+    """
     return of_embeddings(encoder.embeddings, f"{scope}/embeddings") + of_layers(encoder, scope)
 
 
 def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
+    """Names the weights of embeddings, in a scope."""
     return [
         Named(embeddings.word, [f"{scope}/word_embeddings"]),
         Named(embeddings.position, [f"{scope}/position_embeddings"]),
@@ -169,7 +204,7 @@ def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
 
 
 def of_layers(encoder: Encoder, scope: str) -> list[Named]:
-    """Of what stands on the embeddings, with their projection."""
+    """Names the weights of an encoder's layers and of the projection before them, in a scope."""
     if encoder.config.share_layers:
         return _of_shared_layer(encoder, f"{scope}/encoder")
     names = []
@@ -188,7 +223,7 @@ def of_layers(encoder: Encoder, scope: str) -> list[Named]:
 
 
 def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:
-    """Of ALBERT's one layer and the projection before it."""
+    """Names the weights of ALBERT's shared layer and of the projection before it, in a scope."""
     (layer,) = encoder.transformer_layers
     prefix = f"{scope}/albert_layer_groups/0/albert_layers/0"
     attention = [f"{prefix}/attention/{part}" for part in ("query", "key", "value")]
@@ -203,7 +238,7 @@ def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:
     ]
 
 
-# What Hugging Face calls the parts of ALBERT's layer -> what google-research/albert does.
+# Names of parts of ALBERT's layer: in `transformers` -> in google-research/albert.
 ORIGINAL_ALBERT = {
     "attention/query": "attention_1/self/query",
     "attention/key": "attention_1/self/key",
@@ -217,7 +252,11 @@ ORIGINAL_ALBERT = {
 
 
 def original_albert_name(name: str) -> str:
-    """The original name of a weight of ALBERT's encoder, for Hugging Face's."""
+    """Returns the name in google-research/albert of a weight of ALBERT's encoder.
+
+    Args:
+      name: its name in `transformers`, as `of_encoder` gives it.
+    """
     name = name.replace("albert/", "bert/", 1)
     layer, layer_in_original = (
         "bert/encoder/albert_layer_groups/0/albert_layers/0/",
@@ -225,11 +264,12 @@ def original_albert_name(name: str) -> str:
     )
     if not name.startswith(layer):
         return name
-    part, _, kind = name.removeprefix(layer).rpartition("/")
-    return f"{layer_in_original}{ORIGINAL_ALBERT[part]}/{kind}"
+    part, _, weight = name.removeprefix(layer).rpartition("/")
+    return f"{layer_in_original}{ORIGINAL_ALBERT[part]}/{weight}"
 
 
 def _dense(dense: Dense | keras.layers.Dense, *scopes: str) -> list[Named]:
+    """Names the weights of a dense layer, which may be several layers in one."""
     return [
         Named(dense.kernel, [f"{scope}/kernel" for scope in scopes]),
         Named(dense.bias, [f"{scope}/bias" for scope in scopes]),
@@ -237,4 +277,5 @@ def _dense(dense: Dense | keras.layers.Dense, *scopes: str) -> list[Named]:
 
 
 def _norm(norm: LayerNorm, scope: str) -> list[Named]:
+    """Names the weights of a LayerNorm, in a scope."""
     return [Named(norm.gamma, [f"{scope}/gamma"]), Named(norm.beta, [f"{scope}/beta"])]

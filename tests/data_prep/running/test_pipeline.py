@@ -12,7 +12,7 @@ import pytest
 from data_prep import documents, examples, vocabulary
 from data_prep.readers import input_files
 from data_prep.running import pipeline
-from tfbio.base import cli, storage
+from tfbio.base import cli, ctrl_c, storage
 from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -139,7 +139,7 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
 
     # While it reads, and while it writes.
     code, said = end(".work/unit-*", press_ctrl_c)
-    assert (code, said) == (130, f"interrupted: {cli.INTERRUPTED}")
+    assert (code, said) == (130, f"interrupted: {ctrl_c.INTERRUPTED}")
     code, said = end("documents-*", kill_a_worker)
     assert code == 1
     assert said.startswith("error: a worker process died") and said.endswith("it continues.")

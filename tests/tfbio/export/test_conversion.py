@@ -544,7 +544,7 @@ def test_the_newest_checkpoint_that_is_there_is_taken(pretrained, tmp_path, caps
     conversion.to_hugging_face(str(run), str(tmp_path / "out"))
     conversion.to_hugging_face(pretrained, str(tmp_path / "same"))
     said = capsys.readouterr().out
-    assert said.count(f"{path} is gone: the newest checkpoint there is is {run}/ckpt-2.") == 1
+    assert said.count(f"{path} is gone: the newest checkpoint left is {run}/ckpt-2.") == 1
     one, other = (Path(tmp_path, name, "model.safetensors") for name in ("out", "same"))
     assert one.read_bytes() == other.read_bytes()
     encoders = [Encoder(checkpoint_settings.read_encoder_config(pretrained)) for _ in range(2)]

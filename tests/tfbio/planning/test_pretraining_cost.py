@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.tfbio.test_cost import SHAPE, recipe, settings
+from tests.tfbio.objectives.test_objective_cost import SHAPE, recipe, settings
 from tfbio.base.cli import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
@@ -120,3 +120,9 @@ def test_a_report_says_what_the_numbers_are(examples_folder):
     assert all(name in pretraining_cost.report(made) for name in devices.DEVICES)
     with pytest.raises(UserError, match="--estimate_for=tpu: expected one of tpu-v2-8, tpu-v3-8"):
         pretraining_cost.report(made, "tpu")
+
+
+def test_the_report_says_if_the_generator_learns_alone():
+    alone = settings(num_train_steps=100, generator_warmup_steps=30)
+    assert "in the first 30 the generator learns alone" in pretraining_cost.report(alone, "v100")
+    assert "alone" not in pretraining_cost.report(settings(uniform_generator=True), "v100")

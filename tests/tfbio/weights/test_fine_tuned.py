@@ -1,161 +1,23 @@
-"""Fine-tuned models of `transformers`, in and out, against what `transformers` computes."""
+"""Fine-tuned models of `transformers`: their settings, their labels and their predictions."""
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 from scipy.special import softmax
 
+from tests.fine_tuned import TAGS, load, make, their_logits
 from tfbio.base.cli import UserError
 from tfbio.export import conversion, saved_model
-from tfbio.runs import finetuner, finetuning, predict
-from tfbio.task_types import tasks
+from tfbio.runs import finetuner, predict
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
-from tfbio.text import vocabularies
-from tfbio.weights import checkpoint_settings, fine_tuned, fine_tuned_writer
-
-WORDS = "the a of in and is not works cell drug il - 2 . ( ) , ##s ##ed protein binds give it"
-VOCABULARY = [*vocabularies.SPECIAL_TOKENS, *WORDS.split()]
-SHAPE = {
-    "vocab_size": len(VOCABULARY) + 3,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-}
-# What the classes of a family need besides.
-FAMILIES = {
-    "Bert": {},
-    "Electra": {"embedding_size": 12},
-    # Padding is token 0 in the vocabulary above.
-    "Roberta": {
-        "pad_token_id": 0,
-        "bos_token_id": 2,
-        "eos_token_id": 3,
-        "type_vocab_size": 1,
-        "layer_norm_eps": 1e-3,
-    },
-    "Albert": {"embedding_size": 12},
-}
-TAGS = ["B-Drug", "O", "I-Drug", "B-Gene", "I-Gene"]
-HEADS = {
-    "ForTokenClassification": {"labels": TAGS},
-    "ForSequenceClassification": {
-        "labels": ["no", "yes", "maybe"],
-        "problem_type": "multi_label_classification",
-    },
-    "ForQuestionAnswering": {},
-}
-
-
-def make(folder, architecture, labels=(), **settings):
-    """A model with random weights, none of them 0 or 1, saved as a user does."""
-    import torch
-    import transformers
-
-    torch.manual_seed(5)
-    family = architecture.partition("For")[0].removesuffix("Model")
-    if labels:
-        settings["id2label"] = dict(enumerate(labels))
-        settings["label2id"] = {label: number for number, label in enumerate(labels)}
-    shape = SHAPE | FAMILIES[family] | settings
-    task_type = getattr(transformers, architecture)
-    model = task_type(getattr(transformers, f"{family}Config")(**shape))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
-    model.save_pretrained(folder)
-    Path(folder, "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
-    return model.eval()
-
-
-def load(folder):
-    """As a user does; no weight may be missing, left over, or of another shape."""
-    import transformers
-
-    architecture = json.loads(Path(folder, "config.json").read_text())["architectures"][0]
-    model, found = getattr(transformers, architecture).from_pretrained(
-        folder, output_loading_info=True
-    )
-    assert not any(found.values()), found
-    return model.eval()
-
-
-def batch(family=""):
-    """Ids, mask and segments, int64 [3, 12], of rows of three lengths."""
-    rng = np.random.default_rng(0)
-    mask = (np.arange(12) < np.array([[12], [7], [10]])).astype(np.int64)
-    ids = rng.integers(5, SHAPE["vocab_size"], mask.shape) * mask
-    ids[:, 0] = 2
-    segments = rng.integers(0, FAMILIES.get(family, {}).get("type_vocab_size", 2), mask.shape)
-    return ids, mask, segments * mask
-
-
-def their_logits(model, ids, mask, segments):
-    """[tokens without padding, outputs] or [texts, outputs]."""
-    import torch
-
-    with torch.no_grad():
-        found = model(
-            input_ids=torch.tensor(ids),
-            attention_mask=torch.tensor(mask),
-            token_type_ids=torch.tensor(segments),
-        )
-    if "start_logits" in found:
-        return np.stack([found.start_logits, found.end_logits], axis=-1)[mask == 1]
-    logits = found.logits.numpy()
-    return logits[mask == 1] if logits.ndim == 3 else logits
-
-
-def our_logits(model, ids, mask, segments):
-    rows, length = ids.shape
-    arrays = {
-        "input_ids": ids,
-        "segment_ids": segments,
-        "document_ids": mask * np.arange(1, rows + 1)[:, None],
-        "position_ids": mask * np.arange(length),
-        "first": np.arange(rows) * length,
-    }
-    found = model({name: tf.constant(x, tf.int32) for name, x in arrays.items()}).numpy()
-    return found[mask.reshape(-1) == 1] if model.of_tokens else found
-
-
-# --- In and out again ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_comes_back_as_it_was(family, head, tmp_path):
-    before, trial = make(tmp_path / "a", family + head, **HEADS[head]), tmp_path / "trial"
-    conversion.to_tfbio(str(tmp_path / "a"), str(trial))
-    expected = their_logits(before, *batch(family))
-    assert np.abs(expected).max() > 0.1
-    for folder in (trial, trial / "trial_0"):
-        ours = our_logits(fine_tuned.read(str(folder)).model, *batch(family))
-        np.testing.assert_allclose(ours, expected, atol=1e-5)
-
-    # By way of a trial, and at once.
-    for source, target in ((trial / "trial_0", tmp_path / "b"), (tmp_path / "a", tmp_path / "c")):
-        conversion.to_hugging_face(str(source), str(target))
-        tensors, again = (load_file(x / "model.safetensors") for x in (tmp_path / "a", target))
-        assert tensors.keys() == again.keys()
-        for name, tensor in tensors.items():
-            np.testing.assert_array_equal(again[name], tensor, err_msg=name)
-        after = load(target)
-        np.testing.assert_array_equal(their_logits(after, *batch(family)), expected)
-        one, other = before.config.to_dict(), after.config.to_dict()
-        differing = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
-        # Two that `transformers` does not look at (any more).
-        more = {"null_threshold", "position_embedding_type"}
-        assert differing <= {"_name_or_path", "transformers_version", *more}
+from tfbio.weights import checkpoint_settings, fine_tuned
 
 
 @pytest.mark.parametrize(
@@ -233,85 +95,6 @@ def test_what_cannot_come_in_is_named(tmp_path):
     refused("has no head of pretraining: .* or one that was fine-tuned", tmp_path / "a")
 
 
-def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
-    trial, _ = make_trial("question_answering", [], {"pairs": False}, span_head="electra")
-    with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
-        conversion.to_hugging_face(trial, str(tmp_path / "new"))
-    assert not (tmp_path / "new").exists()
-
-
-def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
-    """Of the head, too, and by little."""
-    make(tmp_path / "a", "BertForSequenceClassification", ["a", "b", "c"])
-    true_write = fine_tuned_writer.write_hugging_face
-    for name in ("bert.pooler.dense.bias", "classifier.bias", "bert.embeddings.LayerNorm.bias"):
-
-        def wrong(folder, tuned, name=name):
-            true_write(folder, tuned)
-            path = Path(folder, "model.safetensors")
-            tensors = load_file(path)
-            save_file(tensors | {name: tensors[name] + 1e-4}, path)
-
-        monkeypatch.setattr(fine_tuned_writer, "write_hugging_face", wrong)
-        with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
-            conversion.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
-        assert not (tmp_path / "b").exists()
-
-
-# --- The layer on [CLS] --------------------------------------------------------------------------
-
-
-LABELLED = "text\tlabel\nIt works .\tyes\nIt is not in the cell .\tno\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "init, text_head, architecture",
-    [
-        ("BertModel", "tanh", "BertForSequenceClassification"),
-        ("BertModel", "gelu", "ElectraForSequenceClassification"),
-        ("BertModel", "linear", "ElectraForSequenceClassification"),
-        ("ElectraForPreTraining", "gelu", "ElectraForSequenceClassification"),
-        ("ElectraForPreTraining", "tanh", None),
-    ],
-)
-def test_what_is_trained_here_computes_the_same_there(init, text_head, architecture, cpu, tmp_path):
-    make(tmp_path / "init", init)
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}.tsv").write_text(LABELLED)
-    finetuning.finetune(
-        finetuning.Run(
-            FinetuningConfig(
-                sequence_length=16,
-                train_batch_size=2,
-                num_trials=1,
-                learning_rate=1e-2,
-                text_head=text_head,
-            ),
-            task=tasks.find("classification", str(tmp_path)),
-            data_dir=str(tmp_path),
-            init_checkpoint=str(tmp_path / "init"),
-            output_dir=str(tmp_path / "out"),
-            strategy=cpu,
-        )
-    )
-    trial, folder = str(tmp_path / "out" / "trial_0"), str(tmp_path / "converted")
-    if architecture is None:
-        with pytest.raises(UserError, match="text_head tanh, .* an encoder of electra: no class"):
-            conversion.to_hugging_face(trial, folder)
-        return
-    conversion.to_hugging_face(trial, folder)
-    theirs, ours = load(folder), fine_tuned.read(trial).model
-    assert type(theirs).__name__ == architecture
-    logits = our_logits(ours, *batch())
-    np.testing.assert_allclose(their_logits(theirs, *batch()), logits, atol=1e-5)
-    assert theirs.config.id2label == {0: "no", 1: "yes"}
-    if text_head == "tanh":  # trained, from what was there
-        start = load_file(tmp_path / "init" / "model.safetensors")["pooler.dense.weight"].T
-        moved = np.abs(ours.pooler.kernel - start)
-        assert 1e-3 < moved.mean() < 0.1 < np.abs(start).mean()
-
-
 @pytest.mark.parametrize(
     "architecture, name",
     [
@@ -343,9 +126,6 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
             expected = tensors[f"{name}.weight"].T, tensors[f"{name}.bias"]
         for one, other in zip(made.model.pooler.get_weights(), expected, strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-# --- New text ------------------------------------------------------------------------------------
 
 
 def signatures(folder):

@@ -1,1 +1,1 @@
-"""The tokenizers as TensorFlow graphs, for a SavedModel that takes text."""
+"""Tokenizers as TensorFlow graphs, for a SavedModel that takes text."""

@@ -1,12 +1,12 @@
-r"""Byte-level BPE (GPT-2's and RoBERTa's tokenizer) as a part of a TensorFlow graph.
+r"""Encodes text by byte-level BPE (GPT-2's and RoBERTa's tokenizer) in a TensorFlow graph.
 
-Text is parted into words by GPT-2's regular expression (`encoder.py` of openai/gpt-2)
+GPT-2's regular expression divides text into words (`encoder.py` of openai/gpt-2):
 
   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-of which TensorFlow's regular expressions know no look-ahead; so whether a word begins at a
-character is told from its neighbours. Then the two symbols of a word, bytes at first, that come
-first in the list of merges are made one, until none are left.
+TensorFlow's regular expressions have no look-ahead, so the neighbours of a character tell whether a
+word begins there. Then, again and again, the pair of a word's symbols (bytes at first) that comes
+first in the list of merges is merged, until no pair is in the list.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NO_PAIR = -1
 
 
 class ByteBpe(tf.Module):
-    """`tokenization.byte_bpe`.
+    """The tokenizer of `tokenization.byte_bpe` in a graph.
 
     Args:
       vocab_file: `vocab.json`, with `merges.txt` beside it.
 
     Raises:
-      VocabularyError: it is damaged, or lacks what the graph needs.
+      VocabularyError: the vocabulary is damaged, or lacks a token for a byte.
     """
 
     def __init__(self, vocab_file: Path):
@@ -56,7 +56,7 @@ class ByteBpe(tf.Module):
             tf.lookup.KeyValueTensorInitializer(pairs, range(len(pairs)), tf.int64, tf.int32), _NONE
         )
         self.merged = tf.constant([vocab[left + right] for left, right in merges] or [0], tf.int64)
-        # A merge can be made at all places at once if no earlier one is for what it makes.
+        # A merge can be made at all places at once if no earlier merge takes its result.
         used: dict[str, int] = {}
         for rank, pair in enumerate(merges):
             for part in pair:
@@ -73,18 +73,18 @@ class ByteBpe(tf.Module):
         self.leading, self.trailing = tf.constant(leading), tf.constant(trailing)
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """string [texts] -> int32 ragged [texts, tokens]."""
+        """Encodes texts: string [texts] -> int32 ragged [texts, tokens]."""
         return self.with_places(texts)[0]
 
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """See `graph_tokenization.load`."""
+        """Encodes texts with offsets, see `in_graph.tokenization.load`."""
         characters = chars.decode(texts)
         text = characters.value_rowids()
         begins = self._begins(characters.values, text)
         words = tf.RaggedTensor.from_row_starts(characters.values, tf.where(begins)[:, 0])
-        # Each word once.
+        # Each word is encoded once.
         words, number = tf.unique(tf.strings.unicode_encode(words, "UTF-8"))
         ids, sizes = (tf.gather(x, number).values for x in self._tokens(words))
         ends = tf.cumsum(sizes)  # in bytes of all texts, as these:
@@ -94,8 +94,8 @@ class ByteBpe(tf.Module):
         )
         place = chars.place_in_row(characters)
         start, end = tf.gather(place, first), tf.gather(place, last) + 1
-        # Without the spaces around it; but that with which a text begins is taken for one that was
-        # put there. So does `process_offsets` of `tokenizers`.
+        # Offsets exclude the spaces around a word, except a space at the beginning of a text, which
+        # is taken for an added one; as in `process_offsets` of `tokenizers`.
         leading, trailing = tf.gather(self.leading, ids), tf.gather(self.trailing, ids)
         leading = tf.maximum(leading - tf.cast(start == 0, tf.int32), 0)
         start = tf.minimum(start + leading, end)
@@ -105,14 +105,14 @@ class ByteBpe(tf.Module):
         return tuple(tf.RaggedTensor.from_value_rowids(x, rows, count) for x in values)
 
     def _begins(self, codes: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
-        """Whether a word begins at each character; bool [characters]."""
+        """Returns whether a word begins at each character; bool [characters]."""
         before, after, one_of = chars.before, chars.after, chars.one_of
         first = before(text, -1) != text
         last = after(text, -1) != text
         kinds = self.kinds(codes)
         kind_before, kind_after = before(kinds, _SPACE), after(kinds, _SPACE)
         begins = first | (kinds != kind_before) & (before(codes, 0) != ord(" "))
-        # Of several blanks the last is parted from the others, to go with a word that follows.
+        # The last of several blanks belongs to the word that follows.
         is_blank = kinds == _SPACE
         begins |= is_blank & ((kind_before != _SPACE) | ~last & (kind_after != _SPACE))
 
@@ -128,9 +128,13 @@ class ByteBpe(tf.Module):
         return begins | behind
 
     def _tokens(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Of words, string [words], the ids and the bytes of tokens; int64 ragged [words, tokens].
+        """Encodes words; each round merges the pair of lowest rank in every word.
 
-        In each round the pair of lowest rank is merged in each word.
+        Args:
+          words: string [words].
+
+        Returns:
+          The ids of the tokens and their sizes in bytes, int64 ragged [words, tokens] each.
         """
         count = tf.size(words, tf.int64)
         lengths = tf.strings.length(words)
@@ -162,7 +166,7 @@ class ByteBpe(tf.Module):
 
 
 def _byte_names() -> list[str]:
-    """How each byte is written, [256]; `bytes_to_unicode` in `encoder.py` of openai/gpt-2."""
+    """Returns the character for each byte, [256], as `bytes_to_unicode` of openai/gpt-2."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in printable else next(others)) for byte in range(0x100)]
@@ -170,14 +174,14 @@ def _byte_names() -> list[str]:
 
 @functools.cache
 def _kinds() -> np.ndarray:
-    """What each character is for the regular expression, int32 [CODES]."""
+    """Returns the class of each character in the regular expression, int32 [CODES]."""
     split = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
-    # All of them, where another blank stands for the space, which goes with what follows.
+    # All characters; another blank replaces the space, which belongs to the word that follows.
     codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
     text = "".join(map(chr, codes)).replace(" ", "\n")
     kinds = np.full(chars.CODES, _SPACE, np.int32)
     for _, (start, end) in split(text):
-        # A word has characters of one kind, and there is one word in "ab", "12" and "!?".
+        # A word has characters of one class, and "ab", "12" and "!?" are one word each.
         alike = [len(split(other + text[start])) == 1 for other in "a1!"]
         if any(alike):
             kinds[codes[start:end]] = alike.index(True)

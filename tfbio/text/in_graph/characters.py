@@ -1,7 +1,7 @@
-"""Characters of texts in a TensorFlow graph: code points, and tables of all of them.
+"""Operations on the characters of texts in a TensorFlow graph, and tables of all characters.
 
-A tokenizer does most things to one character at a time. What becomes of each is asked of the
-tokenizer that trained the model, and is a table in the graph.
+A tokenizer changes most characters one at a time. Tables in the graph hold the result for each
+character, as the tokenizer that trained the model gives it.
 """
 
 from __future__ import annotations
@@ -18,48 +18,55 @@ if TYPE_CHECKING:
 CODES = 0x110000
 SURROGATES = range(0xD800, 0xE000)
 PAGE = 256
-# Stand for no character, and for the same where a difference to a character is stored.
+# The value for no character; and the same where differences between characters are stored.
 NOTHING, NOTHING_FIRST = -1, np.iinfo(np.int32).max
 
 
 def decode(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Code points, int32 ragged [texts, characters]."""
+    """Returns the code points of texts, int32 ragged [texts, characters]."""
     return tf.strings.unicode_decode(texts, "UTF-8")
 
 
 def place_in_row(characters: tf.RaggedTensor) -> tf.Tensor:
-    """int32 [characters], from 0 in each text."""
+    """Returns the position of each character in its text, int32 [characters], from 0."""
     place = tf.range(characters.row_splits[-1])
     place -= tf.gather(characters.row_starts(), characters.value_rowids())
     return tf.cast(place, tf.int32)
 
 
 def before(values: tf.Tensor, first) -> tf.Tensor:
-    """What stands before each value."""
+    """Shifts `values` right by one, and puts `first` in front."""
     return tf.concat([[tf.cast(first, values.dtype)], values], axis=0)[:-1]
 
 
 def after(values: tf.Tensor, last) -> tf.Tensor:
-    """What stands behind each value."""
+    """Shifts `values` left by one, and puts `last` at the end."""
     return tf.concat([values, [tf.cast(last, values.dtype)]], axis=0)[1:]
 
 
 def one_of(codes: tf.Tensor, characters: str) -> tf.Tensor:
-    """bool, of the shape of `codes`."""
+    """Returns whether each code point is one of some characters; bool, in the shape of `codes`."""
     return tf.reduce_any(codes[:, None] == [ord(c) for c in characters], axis=1)
 
 
 def every_second(flags: tf.Tensor) -> tf.Tensor:
-    """Of each run of True the first, the third and so on; bool [values] both."""
+    """Marks every other element of each run of True, starting with the first.
+
+    Args:
+      flags: bool [values].
+
+    Returns:
+      bool [values].
+    """
     begins = flags & ~before(flags, False)
     run = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32)) - 1, 0)
-    starts = tf.concat([tf.where(begins)[:, 0], [0]], axis=0)  # of one at least
+    starts = tf.concat([tf.where(begins)[:, 0], [0]], axis=0)  # never empty
     place = tf.range(tf.size(flags, tf.int64)) - tf.gather(starts, run)
     return flags & (place % 2 == 0)
 
 
 def sizes(codes: tf.Tensor) -> tf.Tensor:
-    """The bytes of each character in UTF-8, int64, of the shape of `codes`."""
+    """Returns the size of each character in UTF-8, in bytes; int64, in the shape of `codes`."""
     return sum(tf.cast(codes >= least, tf.int64) for least in (0, 0x80, 0x800, 0x10000))
 
 
@@ -67,7 +74,7 @@ def sizes(codes: tf.Tensor) -> tf.Tensor:
 
 
 def table(values: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A look-up in a table of all characters, in pages of which equal ones are there once.
+    """Makes a look-up in a table of all characters, which stores equal pages once.
 
     Args:
       values: int32 [CODES] or [CODES, columns].
@@ -88,36 +95,36 @@ def table(values: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 def of_characters(function: Callable[[str], bool]) -> np.ndarray:
-    """int32 [CODES], 1 or 0."""
+    """Returns a function's result for each character, int32 [CODES], 1 or 0."""
     return np.array([function(chr(code)) for code in range(CODES)], np.int32)
 
 
 def normalized(normalizer: tokenizers.normalizers.Normalizer) -> list[str]:
-    """What each character becomes where it is alone, [CODES]; of surrogates nothing."""
-    found = [""] * CODES
+    """Returns what a normalizer makes of each character alone, [CODES]; "" for surrogates."""
+    results = [""] * CODES
     for first in range(0, CODES, PAGE):
         codes = [code for code in range(first, first + PAGE) if code not in SURROGATES]
-        # What parts them is not changed, and no character becomes it.
+        # The separator is not changed, and no character becomes one.
         texts = normalizer.normalize_str("<#>".join(map(chr, codes))).split("<#>")
         for code, text in zip(codes, texts, strict=bool(codes)):
-            found[code] = text
-    return found
+            results[code] = text
+    return results
 
 
-def replacer(found: Sequence[str]) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Puts for each character what it becomes.
+def replacer(results: Sequence[str]) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """Makes a function that replaces each character by the text that it becomes.
 
     Args:
-      found: for each of all characters what is put in its place.
+      results: the text for each character, [CODES].
 
     Returns:
       A function int32 [characters] -> int32 [new characters], and the number of the character that
-      each comes from, int64 [new characters].
+      each new one comes from, int64 [new characters].
     """
-    changed = np.full([CODES, max(map(len, found))], NOTHING, np.int32)
-    # The first is stored as the difference, so that most pages are the same one.
+    changed = np.full([CODES, max(map(len, results))], NOTHING, np.int32)
+    # The first new character is stored as a difference, so that most pages are equal.
     changed[:, 0] = 0
-    for code, text in enumerate(found):
+    for code, text in enumerate(results):
         if not text:
             changed[code, 0] = NOTHING_FIRST
         elif text != chr(code):
@@ -128,7 +135,7 @@ def replacer(found: Sequence[str]) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.
         new = look_up(codes)
         first = tf.where(new[:, :1] == NOTHING_FIRST, NOTHING, new[:, :1] + codes[:, None])
         new = tf.concat([first, new[:, 1:]], axis=1)
-        there = tf.where(new != NOTHING)
-        return tf.gather_nd(new, there), there[:, 0]
+        places = tf.where(new != NOTHING)
+        return tf.gather_nd(new, places), places[:, 0]
 
     return replace

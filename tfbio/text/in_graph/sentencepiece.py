@@ -1,8 +1,8 @@
-"""SentencePiece as a part of a TensorFlow graph, with what comes before it.
+"""Encodes text by SentencePiece in a TensorFlow graph, with ALBERT's normalization before it.
 
-tensorflow-text has the library, which cuts texts and normalizes them by a model's own rules. What
-ALBERT does to a text before is a table of characters. Of two ways to cut a word that are equally
-likely ("i" + "ii" and "ii" + "i"), tensorflow-text may take another one than `tokenizers`.
+tensorflow-text has the library, which normalizes texts by a model's rules and cuts them. ALBERT's
+normalization is a table of characters. If two ways to cut a word are equally likely ("i" + "ii" and
+"ii" + "i"), tensorflow-text may take another one than `tokenizers`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tfbio.text.in_graph import characters as chars
 
 
 class SentencePiece(tf.Module):
-    """A SentencePiece model.
+    """A SentencePiece tokenizer in a graph.
 
     Args:
-      vocab_file: the `*.model`.
+      vocab_file: the `*.model` file.
       lower_case: see `sentencepiece_model.lower_cases_first`.
     """
 
@@ -42,13 +42,13 @@ class SentencePiece(tf.Module):
         self.normalized = _library(model.SerializeToString())
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """As `fast_tokenizer.FastTokenizer`, the library's tokens of whole texts."""
+        """Encodes whole texts by the library: string [texts] -> int32 ragged [texts, tokens]."""
         return self.whole.tokenize(self._prepared(texts)[0] if self.prepares else texts)
 
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """As `tokenization.Tokenizer`, of each word by itself; see `graph_tokenization.load`."""
+        """Encodes word by word with offsets, see `in_graph.tokenization.load`."""
         codes, source, text = self._normalized(texts)
         inside = self.is_blank(codes) == 0
         begins = inside & (chars.before(~inside, True) | (chars.before(text, -1) != text))
@@ -56,10 +56,11 @@ class SentencePiece(tf.Module):
             tf.boolean_mask(x, inside) for x in (codes, source, text, begins)
         )
         words = tf.RaggedTensor.from_row_starts(codes, tf.where(begins)[:, 0])
-        found = self.normalized.tokenize_with_offsets(tf.strings.unicode_encode(words, "UTF-8"))
-        number = found[0].value_rowids()
-        ids, begins, ends = (x.values for x in found)
-        # In bytes of all words. The space before a word has none: it goes with the first.
+        words_as_text = tf.strings.unicode_encode(words, "UTF-8")
+        tokens = self.normalized.tokenize_with_offsets(words_as_text)
+        number = tokens[0].value_rowids()
+        ids, begins, ends = (x.values for x in tokens)
+        # In bytes of all words. The space before a word has none, and goes with the first of them.
         limits = tf.cumsum(chars.sizes(codes))
         before = tf.gather(limits - chars.sizes(codes), words.row_starts())
         before = tf.gather(before, number)
@@ -72,11 +73,11 @@ class SentencePiece(tf.Module):
         return tuple(tf.RaggedTensor.from_value_rowids(x, rows, count) for x in values)
 
     def _prepared(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Texts as ALBERT prepares them, where it is to; see `sentencepiece_model`.
+        """Normalizes texts as ALBERT does, if the model needs it (`lower_cases_first`).
 
         Returns:
-          string [texts]; of their characters the bytes, int64 [characters], and the place of the
-          character that each was made of, int32 [characters].
+          The texts, string [texts]; for each character its size in bytes, int64 [characters], and
+          the offset of the character that it was made of, int32 [characters].
         """
         characters = chars.decode(texts)
         codes, text, count = characters.values, characters.value_rowids(), characters.nrows()
@@ -96,11 +97,11 @@ class SentencePiece(tf.Module):
         return tf.strings.unicode_encode(rows, "UTF-8"), chars.sizes(codes), place
 
     def _normalized(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """What the model makes of texts before it cuts them.
+        """Normalizes texts as the model does before it cuts them.
 
         Returns:
-          Code points, int32 [characters]; the place in its text of the first character of those
-          that each is made of, int32 [characters]; and its text, int64 [characters].
+          The code points, int32 [characters]; for each the offset of the first character that it
+          was made of, int32 [characters], and the number of its text, int64 [characters].
         """
         prepared, sizes, source = self._prepared(texts)
         data, begins, _ = self.normalizer.tokenize_with_offsets(prepared)
@@ -116,21 +117,22 @@ class SentencePiece(tf.Module):
 
 
 def _library(model: bytes) -> tensorflow_text.SentencepieceTokenizer:
-    # Where a SavedModel is loaded, models of one name are one and the same, in the whole process.
+    """Makes the library's tokenizer of a serialized model."""
+    # A process that loads SavedModels takes models of the same name to be the same one.
     name = f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
     return tensorflow_text.SentencepieceTokenizer(model, name=name)
 
 
 @functools.cache
 def _of_albert() -> list[str]:
-    """What each character becomes, [CODES], but for quotation marks."""
+    """Returns what ALBERT makes of each character, [CODES], except quotation marks."""
     normalizers = sentencepiece_model.albert_normalizers()
     return chars.normalized(tokenizers.normalizers.Sequence(normalizers))
 
 
 @functools.cache
 def _blanks() -> np.ndarray:
-    """Whether a word ends before each character, int32 [CODES]."""
+    """Returns whether a word ends before each character, int32 [CODES], 1 or 0."""
     codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
     text, blanks = "".join(map(chr, codes)), np.ones(chars.CODES, np.int32)
     for _, (start, end) in tokenizers.pre_tokenizers.WhitespaceSplit().pre_tokenize_str(text):

@@ -1,12 +1,12 @@
-"""The tokenizers of `tokenization` as parts of a TensorFlow graph, with strings in.
+"""Makes the tokenizers of `text.tokenization` as parts of a TensorFlow graph.
 
-WordPiece is here, SentencePiece in `graph_sentencepiece` and byte-level BPE in `graph_byte_bpe`.
+WordPiece is here, SentencePiece in `sentencepiece` and byte-level BPE in `byte_bpe`.
 
-WordPiece itself is tensorflow-text's. What BERT does to a text before that is not: thousands of
-characters give other tokens in tensorflow-text's `BertTokenizer` and `FastBertTokenizer` when
-uncased, and hundreds when cased. They fold case as NFKC does, so that "10\u00b2" is "102" and
-"\u2460" is "1", and put a blank where BERT drops a control character. So that is a table here: BERT
-treats one character at a time (see `fast_tokenizer.load_fast_tokenizer`).
+WordPiece itself is tensorflow-text's, but BERT's normalization before it is a table here, since
+BERT changes one character at a time (see `fast_tokenizer`). In tensorflow-text's `BertTokenizer`
+and `FastBertTokenizer` thousands of characters give other tokens when uncased, and hundreds when
+cased: they fold case as NFKC does, so that "10\u00b2" is "102" and "\u2460" is "1", and put a
+blank where BERT drops a control character.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from tfbio.text.in_graph import (
 )
 from tfbio.text.in_graph.words import LETTER, OWN, SPACE
 
-# A word of more characters is [UNK]; see `tokenization.wordpiece`. Each has at most 4 bytes.
+# A longer word, in characters of at most 4 bytes, is [UNK]; see `tokenization.wordpiece`.
 _LONGEST = 100
 
 
 def load(vocab_file: Path, lower_case: bool) -> tf.Module:
-    """The tokenizer of a vocabulary.
-
-    It takes string [texts], UTF-8, and gives their tokens, int32 ragged [texts, tokens]. Its method
-    `with_places` gives three of that form: the tokens, the first character of each, and the one
-    behind its last.
+    """Makes the tokenizer of a vocabulary.
 
     Args:
-      vocab_file: as `vocabularies.copy_vocabulary` writes it. A text file becomes an asset of the
-        graph, and its line ends are made those that TensorFlow reads.
+      vocab_file: a file that `vocabularies.copy_vocabulary` wrote. A text file becomes an asset of
+        the graph, and gets the line ends that TensorFlow reads.
       lower_case: see `tokenization.load_tokenizer`.
+
+    Returns:
+      A module that takes string [texts] in UTF-8 and returns their tokens, int32 ragged [texts,
+      tokens]. Its method `with_places` returns three tensors of that shape: the tokens, the offset
+      of each token's first character, and that after its last.
 
     Raises:
       VocabularyError: the vocabulary cannot be used.
@@ -62,10 +63,10 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
 
 
 class WordPiece(tf.Module):
-    """`tokenization.wordpiece`.
+    """The tokenizer of `tokenization.wordpiece` in a graph.
 
     Args:
-      vocab_file: a text file, each line a token; it becomes an asset of the graph.
+      vocab_file: a text file with a token on each line; it becomes an asset of the graph.
       lower_case: see `tokenization.wordpiece`.
       unk_id: the id of [UNK].
     """
@@ -82,13 +83,13 @@ class WordPiece(tf.Module):
         self.kinds = chars.table(np.where(apart, OWN, graph_words.bert_kinds()))
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """string [texts] -> int32 ragged [texts, tokens]."""
+        """Encodes texts: string [texts] -> int32 ragged [texts, tokens]."""
         return self.with_places(texts)[0]
 
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """See `load`."""
+        """Encodes texts with offsets, see `load`."""
         characters = chars.decode(texts)
         text = characters.value_rowids()
         ids, first, last = self._tokens(characters.values, text)
@@ -98,14 +99,15 @@ class WordPiece(tf.Module):
         return tuple(tf.RaggedTensor.from_value_rowids(x, rows, count) for x in values)
 
     def _tokens(self, codes: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The tokens of characters.
+        """Encodes the characters of all texts.
 
         Args:
-          codes: int32 [characters].
-          texts: the text of each, int64 [characters].
+          codes: the code points, int32 [characters].
+          texts: the number of each character's text, int64 [characters].
 
         Returns:
-          The ids, int32 [tokens]; the first and the last character of each, int64 [tokens].
+          The ids, int32 [tokens]; the numbers of each token's first and last character, int64
+          [tokens] each.
         """
         codes, source = self.replace(codes)
         kinds, texts = self.kinds(codes), tf.gather(texts, source)
@@ -117,17 +119,17 @@ class WordPiece(tf.Module):
         count = tf.reduce_sum(tf.cast(apart, tf.int64))
         words = tf.RaggedTensor.from_value_rowids(codes, numbers, count)
         too_long = words.row_lengths() > _LONGEST
-        # Of more bytes than the limit, whatever the characters are.
+        # Longer than the limit in bytes, whatever the characters are.
         longer = tf.where(too_long, "x" * (4 * _LONGEST), "")
         words_as_text = tf.strings.unicode_encode(words, "UTF-8")
         ids, begins, ends = self.wordpiece.tokenize_with_offsets(words_as_text + longer)
 
         sizes = chars.sizes(codes)
-        limits = tf.cumsum(sizes)  # in bytes, behind each character
-        before = tf.gather(limits - sizes, words.row_starts())  # each word
+        limits = tf.cumsum(sizes)  # in bytes, after each character
+        before = tf.gather(limits - sizes, words.row_starts())  # of each word
         number = ids.value_rowids()
         begins = tf.gather(before, number) + begins.values
-        # Of a word that is too long, WordPiece's end is that of "[UNK]".
+        # For a word that is too long, WordPiece returns the end of "[UNK]".
         whole = tf.gather(tf.gather(limits, words.row_limits() - 1), number)
         ends = tf.where(tf.gather(too_long, number), whole, tf.gather(before, number) + ends.values)
         first, last = (
@@ -138,7 +140,7 @@ class WordPiece(tf.Module):
 
 
 class _Lines(tf.lookup.TextFileInitializer):
-    """The lines of a file and their numbers, from 0."""
+    """Initializes a table with the lines of a file and their numbers, from 0."""
 
     def __init__(self, path: str):
         index = tf.lookup.TextFileIndex
@@ -147,13 +149,17 @@ class _Lines(tf.lookup.TextFileInitializer):
 
     @property
     def _shared_name(self) -> str:
-        # The name of the table, which models in one process may share. It would have the path.
+        # The table's name, which models in one process may share. By default it has the path.
         return f"lines_{self.sha256}"
 
 
 @functools.cache
 def _normalized(lower_case: bool) -> tuple[list[str], np.ndarray]:
-    """What BERT makes of each character, and bool [CODES], whether blanks set it apart, as CJK."""
-    found = chars.normalized(tokenizers.normalizers.BertNormalizer(lowercase=lower_case))
-    apart = np.array([len(text) > 2 and text[0] == text[-1] == " " for text in found])
-    return [text.strip(" ") or text[:1] for text in found], apart
+    """Returns what BERT makes of each character, and whether it puts blanks around it, as for CJK.
+
+    Returns:
+      The texts, [CODES]; bool [CODES].
+    """
+    texts = chars.normalized(tokenizers.normalizers.BertNormalizer(lowercase=lower_case))
+    apart = np.array([len(text) > 2 and text[0] == text[-1] == " " for text in texts])
+    return [text.strip(" ") or text[:1] for text in texts], apart

@@ -1,4 +1,4 @@
-"""The words of `words.spans` as a part of a TensorFlow graph, and their tokens."""
+"""Cuts texts into the words of `words.spans` in a TensorFlow graph, and encodes words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tokenizers
 
 from tfbio.text.in_graph import characters as chars
 
-# What a character is among others: part of a word, a word of its own, or between words.
+# The class of a character: part of a word, a separate word, or between words.
 LETTER, OWN, SPACE = 0, 1, 2
 
 
@@ -21,9 +21,9 @@ class Words(NamedTuple):
 
     Attributes:
       words: string [words].
-      text: the number of the text, int64 [words].
-      start: the first character of each in its text, int32 [words].
-      end: the one behind its last, int32 [words].
+      text: the number of each word's text, int64 [words].
+      start: the offset of its first character in the text, int32 [words].
+      end: the offset after its last character, int32 [words].
     """
 
     words: tf.Tensor
@@ -33,10 +33,10 @@ class Words(NamedTuple):
 
 
 def of_texts(texts: tf.Tensor, rule: str) -> Words:
-    """The words of texts by a rule of `words.spans`.
+    """Cuts texts into words by a rule of `words.spans`.
 
     Args:
-      texts: string [texts], UTF-8; each one sentence.
+      texts: string [texts], in UTF-8, each a sentence.
       rule: "punctuation" or "blanks".
     """
     characters = chars.decode(texts)
@@ -53,17 +53,17 @@ def of_texts(texts: tf.Tensor, rule: str) -> Words:
 
 
 def tokens(tokenizer: tf.Module, words: tf.Tensor, unk_id: int) -> tf.RaggedTensor:
-    """`tokenization.Tokenizer.encode_words` in the graph.
+    """Encodes words in the graph, as `tokenization.Tokenizer.encode_words` does.
 
     Args:
       tokenizer: string [texts] -> int32 ragged [texts, tokens].
       words: string [words].
-      unk_id: of [UNK].
+      unk_id: the id of [UNK].
 
     Returns:
-      int32 ragged [words, tokens], of each word one at least.
+      int32 ragged [words, tokens], at least one token for each word.
     """
-    # To those that are not byte-level BPE the space is none.
+    # Tokenizers other than byte-level BPE ignore the space.
     ids = tokenizer(tf.strings.join([" ", words]))
     lacking = tf.cast(ids.row_lengths() == 0, tf.int64)
     unknown = tf.fill([tf.reduce_sum(lacking)], unk_id)
@@ -71,11 +71,11 @@ def tokens(tokenizer: tf.Module, words: tf.Tensor, unk_id: int) -> tf.RaggedTens
 
 
 def marks_after(texts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """How many accents that are characters of their own follow a place in each text.
+    """Counts the accents, as separate characters, that follow an offset in each text.
 
     Args:
       texts: string [texts].
-      ends: int32 [texts].
+      ends: int32 [texts], the offsets.
 
     Returns:
       int32 [texts].
@@ -88,7 +88,11 @@ def marks_after(texts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
 
 
 def _by_punctuation(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Whether a word begins at a character, and whether one has it; bool [characters] each."""
+    """Returns whether a word begins at each character, and whether it is in a word.
+
+    Returns:
+      bool [characters] each.
+    """
     kinds, text = chars.table(bert_kinds())(characters.values), characters.value_rowids()
     inside = kinds != SPACE
     apart = (kinds == OWN) | (chars.before(kinds, SPACE) != LETTER)
@@ -96,7 +100,7 @@ def _by_punctuation(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The regular expression `words._BLANKS`, as `_by_punctuation`."""
+    """Does what `_by_punctuation` does, by the regular expression `words._BLANKS`."""
     before, after, one_of = chars.before, chars.after, chars.one_of
     codes, text = characters.values, characters.value_rowids()
     kinds = chars.table(_kinds_for_blanks())(codes)
@@ -104,12 +108,12 @@ def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     last = after(text, -1) != text
     own = one_of(codes, '()[]{}"%')
     own |= one_of(codes, ",;:?!") & (after(blank, True) | last)
-    # The period behind which there is nothing but blanks, quotes and brackets.
+    # The period that only blanks, quotes and brackets follow.
     place = tf.range(tf.size(codes))
     trailing = blank | one_of(codes, "\"')]")
     period = tf.math.unsorted_segment_max(tf.where(trailing, -1, place), text, characters.nrows())
     own |= one_of(codes, ".") & (place == tf.gather(period, text))
-    # 's, behind which no letter goes on.
+    # 's that no letter follows.
     no_letter = ~after(alphanumeric, False) | last
     s = one_of(codes, "s") & no_letter & (before(text, -1) == text)
     genitive = one_of(codes, "'") & after(s, False)
@@ -120,31 +124,31 @@ def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     return apart & inside & ~s, inside
 
 
-# --- What characters are; asked of all of them once, which takes a second ------------------------
+# --- Classes of all characters, computed once, which takes a second -------------------------------
 
 
 @functools.cache
 def bert_kinds() -> np.ndarray:
-    """What each character is for BERT's pre-tokenizer, int32 [CODES]."""
+    """Returns the class of each character in BERT's pre-tokenizer, int32 [CODES]."""
     codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
-    # A letter behind each: of what is alone then, BERT makes a word of its own.
+    # A letter follows each character. BERT makes a separate word of those that stay alone.
     text = "".join(f"{chr(code)}a" for code in codes)
-    found = np.full(len(text), SPACE, np.int32)
+    classes = np.full(len(text), SPACE, np.int32)
     for _, (start, end) in tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text):
-        found[start:end] = LETTER if end - start > 1 else OWN
+        classes[start:end] = LETTER if end - start > 1 else OWN
     kinds = np.full(chars.CODES, SPACE, np.int32)
-    kinds[codes] = found[::2]
+    kinds[codes] = classes[::2]
     return kinds
 
 
 @functools.cache
 def _kinds_for_blanks() -> np.ndarray:
-    r"""Python's \s and \w, and what is neither, int32 [CODES]."""
+    r"""Returns the class of each character by Python's \s and \w, int32 [CODES]."""
     is_letter = chars.of_characters(lambda c: c.isalnum() or c == "_")
     return np.where(chars.of_characters(str.isspace), SPACE, np.where(is_letter, LETTER, OWN))
 
 
 @functools.cache
 def _marks() -> np.ndarray:
-    """Whether each character is an accent, int32 [CODES]."""
+    """Returns whether each character is an accent, int32 [CODES]."""
     return chars.of_characters(lambda c: unicodedata.category(c) == "Mn")

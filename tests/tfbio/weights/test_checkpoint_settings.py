@@ -1,4 +1,4 @@
-"""What a pretraining run saved, read back; and the mistakes that are named."""
+"""The settings of checkpoints, and the mistakes in them that are named."""
 
 import dataclasses
 import json
@@ -9,68 +9,18 @@ import tensorflow as tf
 
 from tests.hugging_face import save_model, small_model
 from tests.run_files import write_pretraining_settings
+from tests.tfbio.weights.conftest import SETTINGS, SHAPE
 from tfbio.base.cli import UserError
 from tfbio.base.schema import SchemaError
 from tfbio.models.encoder import Encoder
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
-from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.weights import (
-    checkpoint_files,
     checkpoint_settings,
     checkpoint_weights,
     fine_tuned,
     weight_names,
 )
 from tfbio.weights.checkpoint_files import CheckpointError
-
-SHAPE = EncoderConfig(
-    vocab_size=50,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=12,
-)
-
-
-SETTINGS = PretrainingConfig(encoder=SHAPE, sequence_length=12, generator_hidden_fraction=0.5)
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """A model, and the folder it was saved in as the trainer saves it."""
-    model = Electra(SETTINGS)
-    tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-30"))
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-30"\n')
-    write_pretraining_settings(tmp_path, SETTINGS)
-    return model, tmp_path
-
-
-def test_the_discriminators_weights_come_back(saved):
-    model, folder = saved
-    assert checkpoint_settings.read_encoder_config(str(folder)) == SHAPE
-    encoder = Encoder(SHAPE)
-    checkpoint_weights.restore_encoder(str(folder), encoder)
-    for mine, original in zip(encoder.variables, model.encoder.variables, strict=True):
-        np.testing.assert_array_equal(mine, original)
-
-
-@pytest.mark.parametrize("field", ["hidden_size", "vocab_size", "num_hidden_layers"])
-def test_a_checkpoint_of_another_shape_is_refused(saved, field):
-    _, folder = saved
-    other = dataclasses.replace(SHAPE, **{field: 2 * getattr(SHAPE, field)})
-    with pytest.raises(CheckpointError, match=f"ckpt-30 does not fit.*{field}="):
-        checkpoint_weights.restore_encoder(str(folder), Encoder(other))
-
-
-def test_a_damaged_checkpoint_is_refused_by_its_prefix(saved):
-    model, folder = saved
-    path = folder / "ckpt-30.data-00000-of-00001"
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(CheckpointError, match="ckpt-30 is damaged or not complete"):
-        checkpoint_weights.restore_model(str(folder / "ckpt-30"), model)
 
 
 def test_the_run_must_have_the_model_of_the_settings(saved):
@@ -122,70 +72,6 @@ def test_what_is_missing_is_named(saved, tmp_path):
         checkpoint_settings.read_settings(str(folder))
 
 
-def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
-    folder = str(tmp_path)
-    assert checkpoint_files.find_newest(folder) is None
-    values = tf.Variable(tf.range(1000.0))
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
-    for step in (1, 2, 3):
-        manager.save(step)
-    assert checkpoint_files.find_newest(folder) == f"{folder}/ckpt-3"
-
-    data = tmp_path / "ckpt-3.data-00000-of-00001"
-    whole = data.read_bytes()
-    for broken in (whole[: len(whole) // 2], whole[:500] + b"x" + whole[501:], b""):
-        data.write_bytes(broken)
-        with pytest.raises(CheckpointError, match=r"ckpt-3 is damaged .*continues from .*ckpt-2"):
-            checkpoint_files.find_newest(folder)
-
-    for path in tmp_path.glob("ckpt-3.*"):
-        path.unlink()
-    assert checkpoint_files.find_newest(folder) == f"{folder}/ckpt-2"
-    assert "ckpt-3 is gone" in capsys.readouterr().out
-    assert tf.train.latest_checkpoint(folder) == f"{folder}/ckpt-2"
-    # The older ones are not forgotten: not as something to fall back on, nor as something to sweep.
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
-    manager.save(4)
-    assert [path[-1] for path in manager.checkpoints] == ["1", "2", "4"]
-    for text in ("", "what?"):
-        (tmp_path / "checkpoint").write_text(text)
-        with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
-            checkpoint_files.find_newest(folder)
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"')
-    for path in tmp_path.glob("ckpt-*"):
-        path.unlink()
-    with pytest.raises(CheckpointError, match="there is no older checkpoint"):
-        checkpoint_files.find_newest(folder)
-
-
-def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_path):
-    folder = str(tmp_path)
-    values = tf.Variable(tf.range(1000.0))
-    tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3).save(1)
-    written = tf.train.get_checkpoint_state(folder)
-    (tmp_path / "checkpoint").unlink()
-    assert checkpoint_files.find_newest(folder, repair=False) == f"{folder}/ckpt-1"
-    assert not (tmp_path / "checkpoint").exists()
-    assert checkpoint_files.find_newest(folder) == f"{folder}/ckpt-1"
-    repaired = tf.train.get_checkpoint_state(folder)
-    assert repaired.all_model_checkpoint_paths == written.all_model_checkpoint_paths
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), folder, 3)
-    manager.save(2)
-    assert [path[-1] for path in manager.checkpoints] == ["1", "2"]
-
-
-def test_what_a_killed_run_left_of_a_checkpoint_goes(tmp_path):
-    (tmp_path / "ckpt-2_temp").mkdir()
-    names = ("ckpt-2_temp/part-00000-of-00001.data-00000-of-00001.tempstate1", "checkpoint.tmp0a")
-    for name in (*names, "ckpt-1.index", "checkpoint", "own.txt"):
-        (tmp_path / name).touch()
-    checkpoint_files.remove_half_written(str(tmp_path))
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["checkpoint", "ckpt-1.index", "own.txt"]
-
-
-# --- Settings of the wrong kind -------------------------------------------------------------------
-
 SIZES = (
     "vocab_size",
     "hidden_size",
@@ -195,6 +81,8 @@ SIZES = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+
+
 NUMBERS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -202,7 +90,11 @@ NUMBERS = (
     "layer_norm_eps",
     "hidden_act",
 )
+
+
 OF_LABELS = ("architectures", "id2label", "problem_type")
+
+
 READ = {
     "RobertaForSequenceClassification": (*SIZES, *NUMBERS, *OF_LABELS, "model_type")
     + ("pad_token_id", "position_embedding_type", "is_decoder", "add_cross_attention"),
@@ -210,6 +102,8 @@ READ = {
     "bert_config.json": (*SIZES[1:], *NUMBERS, "num_hidden_groups", "inner_group_num"),
     "run": ("lower_case", "objective", "generator_layers_fraction", "uniform_generator"),
 }
+
+
 # What may be so.
 ALLOWED = [(name, None) for name in OF_LABELS]
 

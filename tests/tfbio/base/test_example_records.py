@@ -1,0 +1,38 @@
+"""Pretraining examples as records: the numbers in them, and their size."""
+
+import numpy as np
+import pytest
+
+from tfbio.base.example_codec import parse_example
+from tfbio.base.example_records import ExampleFormat
+
+
+@pytest.mark.parametrize(("vocab_size", "id_type"), [(1 << 16, "<u2"), ((1 << 16) + 1, "<i4")])
+@pytest.mark.parametrize("objective", ["none", "next_sentence"])
+def test_a_record_holds_the_numbers_of_its_row(vocab_size, id_type, objective):
+    own = ExampleFormat.of(
+        {
+            "sequence_length": 5,
+            "vocab_size": vocab_size,
+            "documents_per_example": 2,
+            "objective": objective,
+        }
+    )
+    rows = np.zeros(3, own.row_type)
+    rows["input_ids"] = np.arange(15).reshape(3, 5) + vocab_size - 15
+    rows["segment_lengths"] = np.arange(12).reshape(3, 4)
+    if objective == "next_sentence":
+        rows["label"] = [0, 1, 0]
+    records = list(own.serialize(rows))
+    assert len(set(map(len, records))) == 1
+    for record, row in zip(records, rows, strict=True):
+        features = parse_example(record)
+        assert features.keys() == set(own.row_type.names)
+        np.testing.assert_array_equal(
+            np.frombuffer(features["input_ids"][0], id_type), row["input_ids"]
+        )
+        np.testing.assert_array_equal(
+            np.frombuffer(features["segment_lengths"][0], "<u2"), row["segment_lengths"]
+        )
+        if own.labelled:
+            assert features["label"] == [row["label"]]

@@ -1,0 +1,167 @@
+"""Fine-tuned models written for `transformers` and back, against what it computes itself."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file, save_file
+
+from tests.fine_tuned import FAMILIES, SHAPE, TAGS, load, make, their_logits
+from tfbio.base.cli import UserError
+from tfbio.export import conversion
+from tfbio.runs import finetuning
+from tfbio.task_types import tasks
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.weights import fine_tuned, fine_tuned_writer
+
+HEADS = {
+    "ForTokenClassification": {"labels": TAGS},
+    "ForSequenceClassification": {
+        "labels": ["no", "yes", "maybe"],
+        "problem_type": "multi_label_classification",
+    },
+    "ForQuestionAnswering": {},
+}
+
+
+def batch(family=""):
+    """Ids, mask and segments, int64 [3, 12], of rows of three lengths."""
+    rng = np.random.default_rng(0)
+    mask = (np.arange(12) < np.array([[12], [7], [10]])).astype(np.int64)
+    ids = rng.integers(5, SHAPE["vocab_size"], mask.shape) * mask
+    ids[:, 0] = 2
+    segments = rng.integers(0, FAMILIES.get(family, {}).get("type_vocab_size", 2), mask.shape)
+    return ids, mask, segments * mask
+
+
+def our_logits(model, ids, mask, segments):
+    rows, length = ids.shape
+    arrays = {
+        "input_ids": ids,
+        "segment_ids": segments,
+        "document_ids": mask * np.arange(1, rows + 1)[:, None],
+        "position_ids": mask * np.arange(length),
+        "first": np.arange(rows) * length,
+    }
+    found = model({name: tf.constant(x, tf.int32) for name, x in arrays.items()}).numpy()
+    return found[mask.reshape(-1) == 1] if model.of_tokens else found
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_comes_back_as_it_was(family, head, tmp_path):
+    before, trial = make(tmp_path / "a", family + head, **HEADS[head]), tmp_path / "trial"
+    conversion.to_tfbio(str(tmp_path / "a"), str(trial))
+    expected = their_logits(before, *batch(family))
+    assert np.abs(expected).max() > 0.1
+    for folder in (trial, trial / "trial_0"):
+        ours = our_logits(fine_tuned.read(str(folder)).model, *batch(family))
+        np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+    # By way of a trial, and at once.
+    for source, target in ((trial / "trial_0", tmp_path / "b"), (tmp_path / "a", tmp_path / "c")):
+        conversion.to_hugging_face(str(source), str(target))
+        tensors, again = (load_file(x / "model.safetensors") for x in (tmp_path / "a", target))
+        assert tensors.keys() == again.keys()
+        for name, tensor in tensors.items():
+            np.testing.assert_array_equal(again[name], tensor, err_msg=name)
+        after = load(target)
+        np.testing.assert_array_equal(their_logits(after, *batch(family)), expected)
+        one, other = before.config.to_dict(), after.config.to_dict()
+        differing = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+        # Two that `transformers` does not look at (any more).
+        more = {"null_threshold", "position_embedding_type"}
+        assert differing <= {"_name_or_path", "transformers_version", *more}
+
+
+def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
+    trial, _ = make_trial("question_answering", [], {"pairs": False}, span_head="electra")
+    with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
+        conversion.to_hugging_face(trial, str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
+    """Of the head, too, and by little."""
+    make(tmp_path / "a", "BertForSequenceClassification", ["a", "b", "c"])
+    true_write = fine_tuned_writer.write_hugging_face
+    for name in ("bert.pooler.dense.bias", "classifier.bias", "bert.embeddings.LayerNorm.bias"):
+
+        def wrong(folder, tuned, name=name):
+            true_write(folder, tuned)
+            path = Path(folder, "model.safetensors")
+            tensors = load_file(path)
+            save_file(tensors | {name: tensors[name] + 1e-4}, path)
+
+        monkeypatch.setattr(fine_tuned_writer, "write_hugging_face", wrong)
+        with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
+            conversion.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
+        assert not (tmp_path / "b").exists()
+
+
+LABELLED = "text\tlabel\nIt works .\tyes\nIt is not in the cell .\tno\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "init, text_head, architecture",
+    [
+        ("BertModel", "tanh", "BertForSequenceClassification"),
+        ("BertModel", "gelu", "ElectraForSequenceClassification"),
+        ("BertModel", "linear", "ElectraForSequenceClassification"),
+        ("ElectraForPreTraining", "gelu", "ElectraForSequenceClassification"),
+        ("ElectraForPreTraining", "tanh", None),
+    ],
+)
+def test_what_is_trained_here_computes_the_same_there(init, text_head, architecture, cpu, tmp_path):
+    make(tmp_path / "init", init)
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text(LABELLED)
+    finetuning.finetune(
+        finetuning.Run(
+            FinetuningConfig(
+                sequence_length=16,
+                train_batch_size=2,
+                num_trials=1,
+                learning_rate=1e-2,
+                text_head=text_head,
+            ),
+            task=tasks.find("classification", str(tmp_path)),
+            data_dir=str(tmp_path),
+            init_checkpoint=str(tmp_path / "init"),
+            output_dir=str(tmp_path / "out"),
+            strategy=cpu,
+        )
+    )
+    trial, folder = str(tmp_path / "out" / "trial_0"), str(tmp_path / "converted")
+    if architecture is None:
+        with pytest.raises(UserError, match="text_head tanh, .* an encoder of electra: no class"):
+            conversion.to_hugging_face(trial, folder)
+        return
+    conversion.to_hugging_face(trial, folder)
+    theirs, ours = load(folder), fine_tuned.read(trial).model
+    assert type(theirs).__name__ == architecture
+    logits = our_logits(ours, *batch())
+    np.testing.assert_allclose(their_logits(theirs, *batch()), logits, atol=1e-5)
+    assert theirs.config.id2label == {0: "no", 1: "yes"}
+    if text_head == "tanh":  # trained, from what was there
+        start = load_file(tmp_path / "init" / "model.safetensors")["pooler.dense.weight"].T
+        moved = np.abs(ours.pooler.kernel - start)
+        assert 1e-3 < moved.mean() < 0.1 < np.abs(start).mean()
+
+
+@pytest.mark.parametrize("threshold", [-2.5, None])
+def test_the_threshold_for_no_answer_goes_out_and_comes_back(threshold, tmp_path):
+    make(tmp_path / "a", "BertForQuestionAnswering")
+    path = tmp_path / "a" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"null_threshold": threshold}))
+    conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "run"))
+    scores = json.loads((tmp_path / "run" / "trial_0" / "scores.json").read_text())
+    assert scores["calibration"] == {"null_threshold": threshold}
+    conversion.to_hugging_face(str(tmp_path / "run"), str(tmp_path / "b"))
+    content = json.loads((tmp_path / "b" / "config.json").read_text())
+    assert content["null_threshold"] == threshold
+    for name in ("a", "run", "b"):
+        assert fine_tuned.read(str(tmp_path / name)).calibration == threshold

@@ -1,0 +1,110 @@
+"""The settings of TensorFlow 1 checkpoints, and those that are refused."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.parity import FOLDER, recorded_config
+from tests.tensorflow1 import copy_recording, make
+from tfbio.base.cli import UserError
+from tfbio.export import conversion
+from tfbio.objectives import electra
+from tfbio.weights import (
+    checkpoint_files,
+    checkpoint_settings,
+    checkpoint_weights,
+    hugging_face_settings,
+    tensorflow1_settings,
+    tensorflow1_weights,
+)
+from tfbio.weights.tensorflow1_settings import TensorFlow1Error
+
+
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
+    model, _ = make()
+    path = tmp_path / "model.ckpt"
+    path.write_text("no checkpoint")
+    with pytest.raises(TensorFlow1Error, match="model.ckpt is no checkpoint"):
+        tensorflow1_weights.load(str(path), model)
+    tf.train.Checkpoint(model=model).write(str(path))
+    with pytest.raises(TensorFlow1Error, match="holds no electra/embeddings/word_embeddings"):
+        tensorflow1_weights.load(str(path), model)
+
+
+def test_an_electra_is_known_by_its_tensors(tmp_path):
+    folder = str(copy_recording(tmp_path / "electra", 0, 4))
+    expected = recorded_config()
+    found = checkpoint_settings.pretraining_config(checkpoint_settings.read_settings(folder))
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    assert dataclasses.replace(found.encoder, **no_dropout) == expected.encoder
+    assert dataclasses.replace(found.generator, **no_dropout) == expected.generator
+    assert tensorflow1_settings.read_generator(folder) == found.generator
+    assert checkpoint_files.newest_weights(folder) == f"{folder}/model.ckpt-4"
+    model, other = electra.Electra(found), electra.Electra(found)
+    checkpoint_weights.restore_model(folder, model)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), other)
+    for one, two in zip(model.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(one, two)
+    # Of generator and discriminator, as `transformers` loads them, with the same outputs.
+    conversion.to_hugging_face(f"{folder}/model.ckpt-0", str(tmp_path / "converted"))
+    assert hugging_face_settings.read_generator(str(tmp_path / "converted")).hidden_size == 24
+
+
+def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
+    folder = copy_recording(tmp_path / "electra", 4, heads=0)
+    with pytest.raises(TensorFlow1Error, match="48 is no multiple of 64: put a bert_config.json"):
+        checkpoint_settings.read_settings(str(folder))
+    for path in FOLDER.glob("model.ckpt-4.*"):
+        shutil.copy(path, folder / path.name.replace("model", "other"))
+    with pytest.raises(TensorFlow1Error, match=r"several checkpoints, model.ckpt and other.ckpt:"):
+        checkpoint_settings.read_settings(str(folder))
+    _, folder = bert
+    for broken in ('{"num_attention_heads": 4', "[]", ""):
+        (folder / "bert_config.json").write_text(broken)
+        with pytest.raises(TensorFlow1Error, match="bert_config.json is no JSON object: mend it"):
+            checkpoint_settings.read_settings(str(folder))
+    (folder / "bert_config.json").write_text('{"num_attention_heads": 3}')
+    assert checkpoint_settings.read_settings(str(folder))["encoder"]["num_attention_heads"] == 3
+    (folder / "bert_config.json").write_text('{"hidden_size": 24, "hidden_act": "relu"}')
+    with pytest.raises(TensorFlow1Error, match='has hidden_act = "relu": only "gelu" and'):
+        checkpoint_settings.read_settings(str(folder))
+    (folder / "vocab.txt").unlink()
+    (folder / "bert_config.json").write_text('{"hidden_size": 24, "num_attention_heads": 4}')
+    with pytest.raises(UserError, match=r"bert has no vocab.txt,"):
+        checkpoint_settings.read_settings(str(folder))
+    # Without the step there is nothing to go on with exactly.
+    assert not tensorflow1_settings.has_state(str(folder))
+    assert tensorflow1_settings.has_state(str(tmp_path / "electra" / "model.ckpt-4"))
+    # What TensorFlow 2 wrote is another's.
+    tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt-1"))
+    assert (
+        tensorflow1_settings.find(str(tmp_path)) is None
+        and tensorflow1_settings.find(str(tmp_path / "x")) is None
+    )
+
+
+def test_settings_of_another_model_are_refused(tmp_path):
+    folder = copy_recording(tmp_path / "electra", 4)
+    wanted = recorded_config()
+    other = dataclasses.replace(wanted.encoder, num_attention_heads=6)
+    settings = dataclasses.replace(wanted, encoder=other)
+    with pytest.raises(TensorFlow1Error, match="encoder.num_attention_heads = 4, not 6: give"):
+        conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"), settings)
+
+
+def test_an_albert_without_its_settings_is_refused(albert):
+    _, folder = albert
+    path = folder / "albert_config.json"
+    stated = json.loads(path.read_text())
+    for change in ({"hidden_act": "relu"}, {"num_hidden_groups": 2}, {"inner_group_num": 2}):
+        path.write_text(json.dumps(stated | change))
+        (name,) = change
+        with pytest.raises(TensorFlow1Error, match=f"has {name} = "):
+            checkpoint_settings.read_settings(str(folder))
+    path.unlink()
+    with pytest.raises(TensorFlow1Error, match=r"how often its one layer is used: put its albert_"):
+        checkpoint_settings.read_settings(str(folder))
