@@ -44,8 +44,9 @@ from absl import flags
 
 from tfbio.base import cli, config, device_flags, paths, storage
 from tfbio.runs import sweep
-from tfbio.task_types import own_data, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig, find_protocol
+from tfbio.task_types import own_data, tasks, types
+from tfbio.task_types.finetuning_config import find_protocol
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def _train() -> None:
         config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
+    task_types = [types.make(task.task_type, task.labels, each) for each in settings]
     if FLAGS.dry_run and swept:
         raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
     task.files(FLAGS.data_dir)
@@ -207,7 +209,6 @@ def _train() -> None:
         paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning, finetuning_checks
-    from tfbio.task_types import types
     from tfbio.training import distribution
     from tfbio.weights import checkpoint_settings
 
@@ -224,14 +225,14 @@ def _train() -> None:
         print(finetuning.dry_run(run, FLAGS.estimate_for or ""))
         return
     run = dataclasses.replace(run, strategy=_make_strategy())
-    for each in settings:  # all of a sweep's before the first
-        types.make(task.task_type, task.labels, each)
     if swept:
         encoder = checkpoint_settings.read_encoder_config(
             FLAGS.init_checkpoint, not FLAGS.from_scratch
         )
-        for each in settings:
-            finetuning_checks.check_settings(each, encoder, FLAGS.init_checkpoint, run.strategy)
+        for each, task_type in zip(settings, task_types, strict=True):
+            finetuning_checks.check_settings(
+                each, task_type, encoder, FLAGS.init_checkpoint, run.strategy
+            )
     # The workers of one job write one folder, of which the chief is in charge.
     alone = storage.only_writer(FLAGS.output_dir) if run.is_chief else contextlib.nullcontext()
     with distribution.interruptions(run.strategy), alone:

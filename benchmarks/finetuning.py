@@ -35,8 +35,8 @@ from tfbio.base import config
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import metrics, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import Task
+from tfbio.task_types.types import FinetuningConfig
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn

@@ -156,7 +156,7 @@ def _wrong(
 ) -> int:
     """Counts the predictions that differ, except where the logits are equal to 1e-5."""
     if recorded.name == "regression":
-        return int(abs(outputs[0, 0] / recorded.config.score_scale - predicted) > 1e-5)
+        return int(abs(outputs[0, 0] / recorded.config.regression.scale - predicted) > 1e-5)
     if recorded.name == "multilabel":
         unsure = np.abs(logits) < 1e-5
         return int(((outputs[0] > 0.5) != (predicted > 0.5))[~unsure].sum())
@@ -207,7 +207,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     if recorded.name == "regression":
         truth = [example.label for example in examples]
         scores["mse"] = float(
-            np.mean(np.square(np.subtract(truth, predicted) / recorded.config.score_scale))
+            np.mean(np.square(np.subtract(truth, predicted) / recorded.config.regression.scale))
         )
     return scores
 

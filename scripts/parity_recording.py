@@ -23,8 +23,10 @@ from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import packing, types
-from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
+from tfbio.task_types.finetuning_config import PROTOCOLS, find_protocol
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.question_answering import QuestionAnswering
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.training import optimization
 from tfbio.weights import tensorflow1_weights, weight_names
@@ -100,7 +102,8 @@ class Recorded:
       folder: the recording.
       name: a key of `KINDS`.
       encoder_changes: changes to the shape of the encoder, to plant a mistake.
-      changes: changes to the settings, to plant a mistake.
+      of_type: changes to the settings of the task type, to plant a mistake.
+      changes: changes to the other settings, to plant a mistake.
 
     Attributes:
       examples: those of the development set, which are those of training.
@@ -108,7 +111,14 @@ class Recorded:
       dev: those of evaluation.
     """
 
-    def __init__(self, folder: Path, name: str, encoder_changes: dict | None = None, **changes):
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        encoder_changes: dict | None = None,
+        of_type: dict | None = None,
+        **changes,
+    ):
         recorded = json.loads((folder / "config.json").read_text())
         self.folder, self.name, self.own = folder, name, recorded["kinds"][name]
         self._answers = recorded.get("qa_answers", {})
@@ -120,7 +130,9 @@ class Recorded:
         task_type, self.columns = KINDS[name]
         if task_type == "multilabel":
             labels = [label.removesuffix("_1") for label in labels[1::2]]
-        self.config = FinetuningConfig(**self._settings(given) | changes)
+        settings = self._settings(given) | changes
+        changed = dataclasses.replace(settings[task_type], **(of_type or {}))
+        self.config = FinetuningConfig(**settings | {task_type: changed})
         hidden_size = recorded["model"]["hidden_size"]
         encoder = EncoderConfig(
             vocab_size=given["vocab_size"],
@@ -165,14 +177,20 @@ class Recorded:
         """Returns the settings of fine-tuning that do as the recording did."""
         if self.name == "qa":
             # The authors published no settings for question answering.
-            own = {name: given[name] for name in GIVEN_OF_ANSWERS} | {"span_head": "electra"}
+            own = {name: given[name] for name in GIVEN_OF_ANSWERS} | {"head": "electra"}
             # The recorded length may be more than a window holds; no question is so long.
             longest = given["max_seq_length"] - 5
             own["max_query_length"] = min(own["max_query_length"], longest)
-            settings = _shared_settings() | own
+            settings = _shared_settings() | {
+                "question_answering": QuestionAnswering.Settings(**own)
+            }
         else:
             path = find_protocol("authors", self.task)
             settings = vars(config.load(FinetuningConfig, path))
+        if self.name.startswith("tagging"):
+            # A mistake of the authors' code, which --hparams=authors leaves out.
+            early = dataclasses.replace(settings["tagging"], early_cut=True)
+            settings = {**settings, "tagging": early}
         return {
             **settings,
             "gradient_clip_groups": 1,  # one core
@@ -180,8 +198,6 @@ class Recorded:
             "sequence_length": given["max_seq_length"],
             "hidden_dropout_prob": 0.0,
             "attention_probs_dropout_prob": 0.0,
-            # A mistake of the authors' code, which --hparams=authors leaves out.
-            **({"tagging_early_cut": True} if self.name.startswith("tagging") else {}),
         }
 
     def checkpoint(self, name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tfbio.base import schema
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.task_types import types
+from tfbio.task_types import finetuning_settings, types
 from tfbio.task_types.finetuning_files import CONFIG, SCORES, RunScores, TrainedOn, TrialScores
 from tfbio.task_types.finetuning_settings import FinetuningSettings
 
@@ -50,7 +50,8 @@ def write_settings(folder, *, task_type="classification", labels=(), init="work/
     known = TrainedOn(task_type, list(labels), types.TYPES[task_type].new_text)
     rest = {"trained_on": known, "encoder": EncoderConfig(), "lower_case": True}
     rest |= {"family": "electra", **settings}
-    schema.write(Path(folder, CONFIG), FinetuningSettings(init_checkpoint=init, **rest))
+    settings = FinetuningSettings(init_checkpoint=init, **rest)
+    finetuning_settings.write(Path(folder, CONFIG), settings)
 
 
 def write_pretraining_settings(folder, config, **settings):

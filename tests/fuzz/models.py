@@ -19,6 +19,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.task_types.classification import Classification
 from tfbio.text import vocabularies
 from tfbio.training import optimization
 from tfbio.weights import checkpoint_files, tensorflow1_weights
@@ -116,7 +117,7 @@ def _trial(folder: Path, name: str) -> None:
     pooler.build([None, shape.hidden_size])
     tree = tf.train.Checkpoint(encoder=Encoder(shape), pooler=pooler)
     tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoint_files.TRIAL_WEIGHTS))
-    write_settings(folder, encoder=shape, text_head="tanh")
+    write_settings(folder, encoder=shape, classification=Classification.Settings(text_head="tanh"))
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -20,11 +20,11 @@ from tfbio.models import target
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining
-from tfbio.task_types import types
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types import finetuning_settings, types
 from tfbio.task_types.finetuning_files import TrainedOn, TrialScores
 from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
@@ -154,17 +154,20 @@ def make_finetuner(vocab_file, small_shape, sentences):
 def make_trial(vocab_file, small_shape, tmp_path):
     """A trial of a fine-tuning run, with random weights that tell its inputs apart."""
 
-    def make(task_type, labels, known, calibration=None, vocabulary=vocab_file, **changes):
+    def make(
+        task_type, labels, known, calibration=None, vocabulary=vocab_file, common=None, **changes
+    ):
         size = tokenization.load_tokenizer(vocabulary).vocab_size
         shape = dataclasses.replace(small_shape, vocab_size=size)
-        settings = FinetuningConfig(**{"sequence_length": 48, **changes})
+        of_type = {task_type: types.TYPES[task_type].Settings(**changes)}
+        settings = FinetuningConfig(**{"sequence_length": 48, **(common or {}), **of_type})
         made = types.make(task_type, labels, settings)
         keras.utils.set_random_seed(0)
         model = make_model(shape, made, settings)
         rng = np.random.default_rng(0)
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.2, variable.shape))
-        if settings.span_head == "bert":
+        if not made.head_config(0.0).beam_size:
             model.head.bias.assign(tf.zeros_like(model.head.bias))
         if model.lstm is not None:  # whose outputs are small
             model.head.kernel.assign(10.0 * model.head.kernel)
@@ -184,7 +187,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
             family="electra",
             trained_on=TrainedOn(task_type, labels, made.new_text, **known),
         )
-        schema.write(trial.parent / "config.json", written)
+        finetuning_settings.write(trial.parent / "config.json", written)
         return str(trial), written
 
     return make

@@ -18,9 +18,9 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 import tfbio
 from tfbio.base import storage
 from tfbio.task_types import finetuning_files
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 
 # The end of a class's name -> the hub's word for what it is for.

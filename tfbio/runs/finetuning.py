@@ -24,11 +24,11 @@ from tfbio.runs import finetuning_data
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_checks import check
 from tfbio.runs.trial import StoppedError, Trial, checkpoints_dir, trial_dir
-from tfbio.task_types import finetuning_files, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types import finetuning_files, finetuning_settings, types
 from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.task import SPLITS, Task
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.training import distribution
 from tfbio.training.preemption import Preemption
@@ -185,9 +185,9 @@ class _Start:
         self.trained_on = finetuning_data.describe_task(run.task, examples["train"])
         shape = checkpoint_settings.read_encoder_config(folder, not run.from_scratch)
         self.tokenizer = finetuning_data.load_tokenizer(
-            self.vocabulary, shape, self.pretrained["lower_case"], config, self.trained_on
+            self.vocabulary, shape, self.pretrained["lower_case"], self.task_type, self.trained_on
         )
-        check(config, shape, self.tokenizer, folder, run.strategy)
+        check(config, self.task_type, shape, self.tokenizer, folder, run.strategy)
         rows = max(shape.vocab_size, self.tokenizer.rows)
         self.encoder_config = dataclasses.replace(shape, vocab_size=rows)
         self.unused_embeddings = rows - self.tokenizer.rows
@@ -246,7 +246,7 @@ def _prepare_output_dir(
     distribution.wait_for_all(run.strategy)  # all have read what was there
     if run.is_chief:
         os.makedirs(run.output_dir, exist_ok=True)
-        schema.write(path, settings)
+        finetuning_settings.write(path, settings)
         vocabularies.copy_vocabulary(vocabulary, run.output_dir)
         for seed in filter(run.is_complete, run.seeds):
             # Of a process that was killed as it ended the trial.
@@ -262,7 +262,7 @@ def _settings_before(path: str) -> FinetuningSettings:
     if not content.get("task"):
         folder = os.path.dirname(path)
         raise UserError(f"{folder} holds another model, and no run of run_finetuning.py: {remedy}.")
-    return schema.parse(FinetuningSettings, content, path, remedy)
+    return finetuning_settings.parse(content, path, remedy)
 
 
 def _difference(before: FinetuningSettings, settings: FinetuningSettings) -> str:
@@ -332,7 +332,7 @@ def _run_trials(
                     trained=trained,
                     init_checkpoint="" if run.from_scratch else run.init_checkpoint,
                     with_head=not run.from_scratch
-                    and start.task_type.continues_head(start.pretrained, config),
+                    and start.task_type.continues_head(start.pretrained),
                     output_dir=run.output_dir,
                     seed=seed,
                     shown=SPLITS[1:] if run.show_test else ("dev",),

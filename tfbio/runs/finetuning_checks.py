@@ -7,14 +7,16 @@ import tensorflow as tf
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import has_fixed_shapes
+from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.weights.checkpoint_files import CheckpointError
 
 
 def check(
     config: FinetuningConfig,
+    task_type: TaskType,
     encoder_config: EncoderConfig,
     tokenizer: tokenization.Tokenizer,
     folder: str,
@@ -24,6 +26,7 @@ def check(
 
     Args:
       config: all settings.
+      task_type: of the task.
       encoder_config: of the encoder in `folder`.
       tokenizer: of the encoder.
       folder: for the messages.
@@ -32,7 +35,7 @@ def check(
     Raises:
       UserError: they do not.
     """
-    check_settings(config, encoder_config, folder, strategy)
+    check_settings(config, task_type, encoder_config, folder, strategy)
     if tokenizer.vocab_size > encoder_config.vocab_size:
         raise CheckpointError(
             f"the vocabulary of {folder} has {tokenizer.vocab_size} tokens, but the encoder was "
@@ -42,6 +45,7 @@ def check(
 
 def check_settings(
     config: FinetuningConfig,
+    task_type: TaskType,
     encoder_config: EncoderConfig,
     folder: str,
     strategy: tf.distribute.Strategy,
@@ -56,11 +60,7 @@ def check_settings(
             f"sequence_length {config.sequence_length} is more than the "
             f"{encoder_config.max_sequence_length} positions of the encoder in {folder}."
         )
-    if config.tagging_segment >= encoder_config.type_vocab_size:
-        raise ConfigError(
-            f"tagging_segment {config.tagging_segment} needs more than the "
-            f"{encoder_config.type_vocab_size} segment(s) of the encoder in {folder}."
-        )
+    task_type.check_encoder(encoder_config, folder)
     _check_division(config, strategy.num_replicas_in_sync)
     if has_fixed_shapes(config, strategy):
         _check_fixed_shapes(config, strategy)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio.formats import relations
 from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types import packing, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.task import Task
+from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
 
 # The second numbers of the seeds of the order and of the choice of examples; `finetuner` has
@@ -57,7 +57,7 @@ def load_tokenizer(
     vocabulary: str | os.PathLike,
     encoder_config: EncoderConfig,
     lower_case: bool,
-    config: FinetuningConfig,
+    task_type: TaskType,
     trained_on: TrainedOn,
 ) -> tokenization.Tokenizer:
     """Loads the tokenizer of an encoder, with the markers of relations if the task has them.
@@ -66,10 +66,10 @@ def load_tokenizer(
       vocabulary: see `vocabularies.find_vocabulary`.
       encoder_config: of the encoder.
       lower_case: whether it was trained on text in lower case.
-      config: all settings.
+      task_type: of the task.
       trained_on: what a run keeps of its task, see `describe_task`.
     """
-    markers = relations.MARKERS if config.entity_markers and trained_on.markers else ()
+    markers = task_type.new_tokens(trained_on)
     sha256 = vocabularies.sha256_of(vocabulary)
     return _tokenizer(vocabulary, sha256, lower_case, markers, encoder_config.type_vocab_size)
 
@@ -103,7 +103,7 @@ def encode(
         sequence_length=config.sequence_length,
         max_dev_examples=config.max_dev_examples,
         max_test_examples=config.max_test_examples,
-        **{name: getattr(config, name) for name in types.SETTINGS},
+        **{task.task_type: getattr(config, task.task_type)},
     )
     return _encoded(task, data_dir, data_sha256, tokenizer, shape)
 

@@ -14,11 +14,12 @@ import json
 import os
 import statistics
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 
 if TYPE_CHECKING:  # TensorFlow takes seconds, and mistakes in flags should not.
     from tfbio.runs import finetuning
@@ -88,7 +89,7 @@ def run(
             os.remove(path)
     runs, rows = [], []
     for config in settings:
-        values = {name: getattr(config, name) for name in swept}
+        values = {name: attrgetter(name)(config) for name in swept}
         folder = ",".join(f"{name}={value}" for name, value in values.items())
         output_dir = os.path.join(of.output_dir, folder)
         runs.append(dataclasses.replace(of, config=config, output_dir=output_dir))

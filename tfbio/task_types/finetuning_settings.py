@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+from typing import Any
 
-from tfbio.base import schema
+from tfbio.base import schema, storage
 from tfbio.base.config import require
 from tfbio.models.encoder_config import FAMILIES, EncoderConfig
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import CONFIG, REMEDY, TrainedOn, read_config
+from tfbio.task_types.types import TYPES, FinetuningConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningSettings(FinetuningConfig):
     """`config.json`: all settings of a run, and what its models need to be used.
+
+    The file has the settings of the run's own task type alone, so that a run does not depend on
+    which others there are.
 
     A model that was fine-tuned elsewhere has the first five of these alone; the others are empty.
 
@@ -62,5 +67,34 @@ def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
     Raises:
       SchemaError: there is none, or it is not as a fine-tuning run writes it.
     """
-    content, path = read_config(folder), os.path.join(folder, CONFIG)
-    return schema.parse(FinetuningSettings, content, path, REMEDY)
+    return parse(read_config(folder), os.path.join(folder, CONFIG), REMEDY)
+
+
+def parse(content: dict[str, Any], path: str | os.PathLike, remedy: str) -> FinetuningSettings:
+    """Makes the settings of the content of a `config.json`; other types' are at their defaults.
+
+    Args:
+      content: the JSON object.
+      path: of the file, for the message.
+      remedy: what to do where it is not as it should be, as the end of a sentence.
+
+    Raises:
+      SchemaError: it is not as a fine-tuning run writes it.
+    """
+    trained_on = content.get("trained_on")
+    own = trained_on.get("task_type") if isinstance(trained_on, dict) else ""
+    others = {
+        name: dataclasses.asdict(each.Settings()) for name, each in TYPES.items() if name != own
+    }
+    return schema.parse(FinetuningSettings, others | content, path, remedy)
+
+
+def write(path: str | os.PathLike, settings: FinetuningSettings) -> None:
+    """Writes `config.json`, with the settings of the run's own task type alone."""
+    own = settings.trained_on.task_type
+    content = {
+        name: value
+        for name, value in dataclasses.asdict(settings).items()
+        if name == own or name not in TYPES
+    }
+    storage.write_text(path, json.dumps(content, indent=2) + "\n")

@@ -108,13 +108,19 @@ def restore_encoder(
     _read(path, tree, f"an encoder of {encoder.config}")
 
 
+def _text_head(settings: dict) -> str:
+    """Returns `text_head` of the run that the settings are of; "" if it has none."""
+    task_type = settings.get("trained_on", {}).get("task_type", "")
+    return settings.get(task_type, {}).get("text_head", "")
+
+
 def restore_pooler(folder: str, pooler: tf.Module) -> None:
     """Restores the pooler of a `TaskModel`, or leaves it as it is if the folder has none.
 
     Args:
       folder: see `restore_encoder`. A pooler is in a BERT or ALBERT from elsewhere, in a
         pretraining run with `sentence_pair_head`, and in a trial with `text_head` "tanh".
-      pooler: the pooler of a `TaskModel` with `text_head` "tanh".
+      pooler: the pooler of a `TaskModel` whose `text_layer` is "tanh".
 
     Raises:
       CheckpointError: the weights are damaged, or of another shape.
@@ -125,7 +131,7 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
     settings, model = read_settings(folder), tf.train.Checkpoint(pooler=pooler)
     if settings.get("sentence_pair_head"):
         model = tf.train.Checkpoint(sentence_pair_head=model)
-    elif settings.get("text_head") != "tanh":
+    elif _text_head(settings) != "tanh":
         return
     _read(newest_weights(folder), tf.train.Checkpoint(model=model), "the pooler")
 

@@ -20,11 +20,11 @@ from tfbio.base.cli import UserError
 from tfbio.base.config import load
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import finetuning_files, finetuning_settings, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import hugging_face_tokenizer
 from tfbio.weights import (
     checkpoint_files,
@@ -172,9 +172,7 @@ def restore(trial: str, model: TaskModel) -> None:
 def finetuning_config(
     settings: FinetuningSettings, overrides: Sequence[str] = ()
 ) -> FinetuningConfig:
-    """Returns the configuration in the `config.json` of a fine-tuning run.
-
-    `tagging_early_cut` is false in it: new text is never cut, even if training sentences were.
+    """Returns the configuration in the `config.json` of a fine-tuning run, for new text.
 
     Args:
       settings: see `read_settings`.
@@ -183,14 +181,14 @@ def finetuning_config(
     written = dataclasses.asdict(settings)
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
     own = json.dumps({name: written[name] for name in names})
-    config = load(FinetuningConfig, own, overrides)
-    return dataclasses.replace(config, tagging_early_cut=False)
+    config, task_type = load(FinetuningConfig, own, overrides), type_of(settings)
+    of_type = task_type.settings_for_new_text(getattr(config, task_type.name))
+    return dataclasses.replace(config, **{task_type.name: of_type})
 
 
 def _make(settings: FinetuningSettings) -> TaskModel:
     """Makes a model of these settings, with random weights."""
-    config, known = finetuning_config(settings), settings.trained_on
-    task_type = types.make(known.task_type, known.labels, config)
+    config, task_type = finetuning_config(settings), task_type_of(settings)
     shape = settings.encoder
     # Exports name the dropout that the encoder was pretrained with.
     names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -198,39 +196,40 @@ def _make(settings: FinetuningSettings) -> TaskModel:
     return make_model(shape, task_type, config)
 
 
-# Settings of inputs and outputs that other programs do not have.
-_OURS = ("tagging_segment", "absent_outputs", "score_scale")
-
-
 def _by_default(
     model: TaskModel, settings: FinetuningSettings
 ) -> tuple[TaskModel, FinetuningSettings]:
-    """Returns an equivalent model with the defaults of `_OURS`, and its settings.
+    """Returns an equivalent model with settings that other programs have, and its settings.
 
-    The segment of tagging becomes the first one, the outputs of absent labels are removed, and the
-    scale of the score becomes a part of the head.
+    Tagging's segment becomes the first one, the outputs of absent labels are removed, and the scale
+    of the score becomes a part of the head; see `TaskType.portable_settings`.
     """
-    config = finetuning_config(settings)
-    defaults = {name: getattr(FinetuningConfig, name) for name in _OURS}
-    if all(getattr(config, name) == default for name, default in defaults.items()):
+    task_type = task_type_of(settings)
+    portable = task_type.portable_settings()
+    if portable == task_type.settings:
         return model, settings
-    settings = dataclasses.replace(settings, **defaults)
+    settings = dataclasses.replace(settings, **{task_type.name: portable})
     same = _make(settings)
     for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
         variable.assign(value)
     if same.pooler is not None:
         same.pooler.set_weights(model.pooler.get_weights())
-    if config.tagging_segment:
-        segments = model.encoder.embeddings.segment
-        same.encoder.embeddings.segment.assign(tf.roll(segments, -config.tagging_segment, axis=0))
-    outputs = slice(1, None, 2) if config.absent_outputs else slice(None)
-    kernel, bias = (weights[..., outputs] for weights in model.head.get_weights())
-    same.head.set_weights([kernel * config.score_scale, bias * config.score_scale])
+    task_type.copy_head(model, same)
     if same.transitions is not None:
         same.transitions.assign(model.transitions)
     if same.lstm is not None:
         same.lstm.set_weights(model.lstm.get_weights())
     return same, settings
+
+
+def task_type_of(settings: FinetuningSettings) -> TaskType:
+    """Makes the task type of a trial's settings, for new text.
+
+    Raises:
+      UserError: there is no such type, or its settings or labels cannot be used.
+    """
+    known = settings.trained_on
+    return types.make(known.task_type, known.labels, finetuning_config(settings))
 
 
 def type_of(settings: FinetuningSettings) -> type[TaskType]:
@@ -266,13 +265,14 @@ def _settings_of_hugging_face(folder: str) -> FinetuningSettings:
     task_type = _type_in(folder, content, labels)
     known, implied = task_type.read_hugging_face(folder, labels)
     implied |= task_type.settings_of_family(weight_names.TEXT_HEADS[family].text_head)
+    of_type = {task_type.name: task_type.Settings(**implied)}
     config = FinetuningConfig(
         comment=f"{content['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
         hidden_dropout_prob=shape.hidden_dropout_prob,
         attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
         num_trials=1,
-        **implied,
+        **of_type,
     )
     return schema.extended(
         FinetuningSettings,

@@ -14,8 +14,8 @@ import os
 import tensorflow as tf
 
 from tfbio.base import schema
-from tfbio.task_types import finetuning_files, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.models.head_config import HeadConfig
+from tfbio.task_types import finetuning_files, finetuning_settings
 from tfbio.task_types.finetuning_files import TrainedOn, TrialScores
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import vocabularies
@@ -25,7 +25,7 @@ from tfbio.weights import (
     hugging_face_weights,
     weight_names,
 )
-from tfbio.weights.fine_tuned import FineTuned, FineTunedError, finetuning_config, type_of
+from tfbio.weights.fine_tuned import FineTuned, FineTunedError, task_type_of, type_of
 
 
 def write_trial(folder: str, tuned: FineTuned) -> None:
@@ -44,7 +44,7 @@ def write_trial(folder: str, tuned: FineTuned) -> None:
     scores = TrialScores(calibration=_calibration(tuned))
     schema.write(os.path.join(trial, finetuning_files.SCORES), scores)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
-    schema.write(os.path.join(folder, finetuning_files.CONFIG), tuned.settings)
+    finetuning_settings.write(os.path.join(folder, finetuning_files.CONFIG), tuned.settings)
 
 
 def _calibration(tuned: FineTuned) -> dict[str, float | None]:
@@ -64,11 +64,11 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
       FineTunedError: no class can hold the model.
       HuggingFaceError: the family cannot have its encoder.
     """
-    config, known = finetuning_config(tuned.settings), tuned.settings.trained_on
-    _check_head(tuned.folder, config, known)
+    known = tuned.settings.trained_on
+    _check_head(tuned.folder, tuned.model.head_config, known)
     vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(tuned.folder))
-    task_type = types.make(known.task_type, known.labels, config)
-    family = _family(tuned, task_type, config.text_head)
+    task_type = task_type_of(tuned.settings)
+    family = _family(tuned, task_type, tuned.model.head_config.text_layer)
     hugging_face_settings.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels = task_type.hugging_face_labels(known)
     # tfbio reads the calibration back; `transformers` ignores it.
@@ -89,26 +89,26 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     )
 
 
-def _check_head(folder: str, config: FinetuningConfig, known: TrainedOn) -> None:
+def _check_head(folder: str, head: HeadConfig, known: TrainedOn) -> None:
     """Checks that `transformers` has layers such as those on the encoder.
 
     Args:
       folder: of the model, for the message.
-      config: the configuration that it was trained with.
+      head: the layers on the encoder.
       known: what it was trained on.
 
     Raises:
       FineTunedError: it has not.
     """
-    if config.tagging_head != "linear" or config.pooling != "first" or known.markers:
+    if head.token_layer != "linear" or head.pooling != "first" or known.markers:
         raise FineTunedError(
-            f"{folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
+            f"{folder} has head {head.token_layer} and pooling {head.pooling}"
             f"{', and markers of entities' * known.markers}: that form has only what is linear "
             "and first."
         )
-    if config.span_head != "bert":
+    if head.beam_size:
         raise FineTunedError(
-            f"{folder} has span_head {config.span_head}, whose ends depend on their starts: "
+            f"{folder} has head electra, whose ends depend on their starts: "
             "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
         )
 

@@ -46,7 +46,7 @@ class TextHead(NamedTuple):
     """The two layers on [CLS] in a family's ForSequenceClassification.
 
     Attributes:
-      text_head: the equivalent `text_head` of `TaskModel`.
+      text_head: the equivalent `text_layer` of `HeadConfig`.
       pooler: the scope of the first layer.
       output: the scope of the second layer.
     """
@@ -106,7 +106,7 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
     """Names the weights of a fine-tuned model as the classes of a family in `transformers` do.
 
     Args:
-      model: a model with `tagging_head` "linear". A model of texts has the family's `text_head`, or
+      model: a model with `token_layer` "linear". A model of texts has the family's `text_layer`, or
         for ELECTRA's class also none.
       head_name: the name of the layer that computes the logits of tokens; "" for a model of texts,
         whose layers the family names. See `TaskType.hugging_face_head`.

@@ -19,12 +19,14 @@ from tfbio.export import comparison, conversion
 from tfbio.models import task_model
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.objectives import electra, masked_language_model
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.weights import (
@@ -445,7 +447,8 @@ def test_fine_tuned_models_compute_what_ours_do(
     theirs = load(transformers, architecture, folder)
     outputs = len(labels or "12")
     ours = task_model.TaskModel(
-        checkpoint_settings.read_encoder_config(trial), outputs, name != "classification", 0.0
+        checkpoint_settings.read_encoder_config(trial),
+        HeadConfig(outputs, name != "classification"),
     )
     fine_tuned.restore(trial, ours)
     ids = np.random.default_rng(0).integers(5, 100, [3, 16])
@@ -476,7 +479,10 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
     finetuning.finetune(
         finetuning.Run(
             FinetuningConfig(
-                sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"
+                sequence_length=32,
+                train_batch_size=1,
+                num_trials=1,
+                tagging=Tagging.Settings(head="crf"),
             ),
             task=tasks.find("ner", str(tmp_path)),
             data_dir=str(tmp_path),
@@ -485,7 +491,7 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
             strategy=cpu,
         )
     )
-    words = "tagging_head crf .* only what is linear"
+    words = "head crf .* only what is linear"
     with pytest.raises(fine_tuned.FineTunedError, match=words):
         conversion.to_hugging_face(str(tmp_path / "out" / "trial_0"), str(tmp_path / "no"))
 

@@ -11,6 +11,7 @@ import tfbio
 from tfbio.base import schema
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
+from tfbio.task_types import finetuning_settings
 from tfbio.task_types.finetuning_files import RunScores, TrialScores
 
 TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
@@ -66,7 +67,7 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_of_a_trial(seeds, make_trial, tmp_path):
     known = {"entity_type": "Disease", "words": "punctuation"}
-    trial, settings = make_trial("tagging", ["O", "B", "I"], known, learning_rate=0.125)
+    trial, settings = make_trial("tagging", ["O", "B", "I"], known, common={"learning_rate": 0.125})
     scores = TrialScores(seed=7, step=1234, dev=DEV, test=TEST)
     schema.write(Path(trial, "scores.json"), scores)
     summary = RunScores(
@@ -88,7 +89,7 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
         vocab_sha256="345",
         comment="As in the paper.",
     )
-    schema.write(Path(trial).with_name("config.json"), settings)
+    finetuning_settings.write(Path(trial).with_name("config.json"), settings)
     conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     card = read_back(tmp_path / "converted" / "README.md")
     assert card.data.to_dict() == {

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tfbio.base import run_folders
+from tfbio.base import config, run_folders
 from tfbio.base.cli import UserError
 from tfbio.runs import finetuning, sweep, trial
 from tfbio.task_types import tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 
 ROOT = Path(__file__).parents[3]
 
@@ -105,6 +105,21 @@ def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(
     for shown in (table, capsys.readouterr().out, json.dumps(found)):
         for rate in (1e-5, 5e-5, 1e-4):
             assert str(TEST[rate]) not in shown
+
+
+def test_a_setting_of_the_task_type_is_swept(run_sweep, tmp_path):
+    given = [config.load(FinetuningConfig, "", [f"tagging.scheme={x}"]) for x in ("BIO", "IO")]
+
+    def finetune(run):
+        score = 0.5 if run.config.tagging.scheme == "BIO" else 0.7
+        os.makedirs(run.output_dir, exist_ok=True)
+        about = {"task": "bc2gm", "metric": "f1", "trials": [{"dev": {"f1": score}}]}
+        return {**about, "mean": score, "std": None, "median": score}
+
+    swept = run_sweep(given, finetune, "tagging.scheme")
+    assert [row["tagging.scheme"] for row in swept["settings"]] == ["BIO", "IO"]
+    assert swept["chosen"] == "tagging.scheme=IO"
+    assert "| **IO** | **0.7000** |" in (tmp_path / "sweep.md").read_text()
 
 
 def test_a_setting_that_diverges_is_out(run_sweep, tmp_path, capsys):

@@ -15,8 +15,8 @@ from tfbio.base.cli import UserError
 from tfbio.export import conversion, saved_model
 from tfbio.runs import finetuner, predict
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.weights import checkpoint_settings, fine_tuned
 
 
@@ -69,7 +69,7 @@ def test_tags_of_other_schemes_are_refused(labels, scheme, tags, tmp_path):
         return
     conversion.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
     settings = json.loads((tmp_path / "b" / "config.json").read_text())
-    assert settings["trained_on"]["labels"] == tags and settings["tagging_scheme"] == scheme
+    assert settings["trained_on"]["labels"] == tags and settings["tagging"]["scheme"] == scheme
     conversion.to_hugging_face(str(tmp_path / "b"), str(tmp_path / "c"))
     assert [*load(tmp_path / "c").config.id2label.values()] == labels
 
@@ -110,9 +110,10 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
     if architecture.endswith("SequenceClassification"):
         conversion.to_tfbio(folder, str(tmp_path / "b"))
         places.append(str(tmp_path / "b" / "trial_0"))
-    settings = FinetuningConfig(text_head="tanh", sequence_length=16)
+    settings = FinetuningConfig(sequence_length=16)
     shape = checkpoint_settings.read_encoder_config(folder)
-    made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 4, cpu)
+    task_type = Classification("ab", Classification.Settings(text_head="tanh"))
+    made = finetuner.Finetuner(settings, shape, task_type, 0, 4, cpu)
     for place in places:
         made.initialize(3, place)
         if name is None:

@@ -13,7 +13,8 @@ from tfbio.base.cli import UserError
 from tfbio.export import conversion
 from tfbio.runs import finetuning
 from tfbio.task_types import tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.classification import Classification
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.weights import fine_tuned, fine_tuned_writer
 
 HEADS = {
@@ -77,8 +78,8 @@ def test_comes_back_as_it_was(family, head, tmp_path):
 
 
 def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
-    trial, _ = make_trial("question_answering", [], {"pairs": False}, span_head="electra")
-    with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
+    trial, _ = make_trial("question_answering", [], {"pairs": False}, head="electra")
+    with pytest.raises(UserError, match="head electra, .*: no class of `transformers` has"):
         conversion.to_hugging_face(trial, str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
@@ -126,7 +127,7 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
                 train_batch_size=2,
                 num_trials=1,
                 learning_rate=1e-2,
-                text_head=text_head,
+                classification=Classification.Settings(text_head=text_head),
             ),
             task=tasks.find("classification", str(tmp_path)),
             data_dir=str(tmp_path),

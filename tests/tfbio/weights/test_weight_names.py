@@ -5,6 +5,7 @@ import pytest
 
 from tfbio.models import task_model
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.weights import weight_names
 
 
@@ -13,7 +14,7 @@ def test_one_layer_is_the_same_as_two_with_gelu_between(outputs):
     import torch
 
     shape = EncoderConfig(9, 8, 64, 1, 4, 16, 8)
-    model = task_model.TaskModel(shape, outputs, False, 0.0)
+    model = task_model.TaskModel(shape, HeadConfig(outputs, False))
     rng = np.random.default_rng(0)
     model.head.bias.assign(rng.normal(0, 1, outputs))
     hidden = rng.normal(0, 3, [500, 64]).astype(np.float32)
