@@ -222,12 +222,11 @@ def parse_flags() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def check(flags: argparse.Namespace, manifest: Manifest) -> None:
-    """Checks the flags once, before any run.
+def checked(flags: argparse.Namespace) -> Manifest:
+    """Checks the flags once, before any run, and reads the manifest of the examples.
 
     Args:
       flags: see `parse_flags`.
-      manifest: of the examples.
 
     Raises:
       UserError: an engine cannot do what the flags say, or the examples are too few.
@@ -236,6 +235,7 @@ def check(flags: argparse.Namespace, manifest: Manifest) -> None:
         if change.partition("=")[0] not in CHANGES:
             raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
+    manifest = read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
         raise UserError(
             f"--examples={flags.examples}: these are packed, which Hugging Face's models do not "
@@ -248,6 +248,7 @@ def check(flags: argparse.Namespace, manifest: Manifest) -> None:
         raise UserError(
             f"{available} examples are fewer than these steps need: give fewer --steps."
         )
+    return manifest
 
 
 def run_all(flags: argparse.Namespace) -> np.ndarray:
@@ -313,8 +314,7 @@ def main() -> None:
         own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
         serve(flags.engine, own, flags.examples)
         return
-    manifest = read_manifest(flags.examples, "examples")
-    check(flags, manifest)
+    manifest = checked(flags)
     require("torch", "transformers")
     print_table(run_all(flags), flags, manifest.settings["sequence_length"])
 

@@ -69,7 +69,7 @@ class Classification(TextType):
         return self.labels[0]
 
     def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
-        return relations.MARKERS if self.settings.entity_markers and known["markers"] else ()
+        return relations.MARKERS if self.settings.entity_markers and known.markers else ()
 
     def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is the number of its class."""
