@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def count(text: str) -> int:
-    """The type of an argument that counts something."""
+    """Reads an argument that counts something."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < cli.TOO_LARGE:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no whole number above 0")
     return int(text)

@@ -1,4 +1,4 @@
-"""How fast the corpus is made, against what people use now, in one run on the same input.
+"""Measures how fast the corpus is made, against other tools on the same input, in one run.
 
     python -m benchmarks.data_prep --vocab=pubmedbert_uncased.txt
 
@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a command took: seconds on the clock and of processors, and its largest process."""
+    """The cost of a command: seconds on the clock and of processors, and its largest process."""
 
     wall: float
     cpu: float
@@ -65,7 +65,7 @@ def stage(name: str, *flags: str) -> list[str]:
 
 
 def peer_documents(path: str) -> tuple[int, float]:
-    """pubmed_parser, then scispaCy's rules: articles with an abstract, processor seconds."""
+    """Runs pubmed_parser, then scispaCy's rules: articles with an abstract, processor seconds."""
     import pubmed_parser
     import scispacy.custom_sentence_segmenter  # noqa: F401  (registers the component)
     import spacy
@@ -82,7 +82,7 @@ def peer_documents(path: str) -> tuple[int, float]:
 
 
 def peer_examples(documents: str, vocab: str, output: str) -> tuple[int, float]:
-    """The original ELECTRA script's way: tokens in the documents' text, processor seconds.
+    """Runs the original ELECTRA script's way: tokens in the documents' text, processor seconds.
 
     Its input is text, a sentence a line and an empty line after each document, read as it does.
     """
@@ -176,7 +176,7 @@ def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
 
 
 def copy_documents(source: Path, folder: Path, copies: int) -> None:
-    """A corpus with the documents of another so many times, each time under other ids."""
+    """Writes a corpus with the documents of another several times, each time under other ids."""
     from tfbio.base.document_records import read_documents
     from tfbio.base.manifests import MANIFEST, read_manifest, write_manifest
     from tfbio.base.shards import write_shard

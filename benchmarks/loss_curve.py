@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config, storage
 from tfbio.base.cli import UsageError, UserError
-from tfbio.base.manifests import read_manifest
+from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -67,7 +67,7 @@ CHANGES = (
 def settings(
     examples: str, steps: int, batch_size: int, seed: int, changes: list[str]
 ) -> PretrainingConfig:
-    """ELECTRA-small with its peak learning rate, and a warm-up for so few steps."""
+    """Returns ELECTRA-small's settings, with its peak learning rate and a short warm-up."""
     of_examples = read_manifest(examples, "examples").settings
     overrides = {
         "encoder.vocab_size": of_examples["vocab_size"],
@@ -145,7 +145,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
 
 
 def both(settings: PretrainingConfig, examples: str):
-    """tfbio's trainer and Hugging Face's model, whose weights are the seed's."""
+    """Makes tfbio's trainer and Hugging Face's model, with weights by the seed."""
     import torch
 
     from benchmarks import hugging_face_electra
@@ -160,7 +160,7 @@ def both(settings: PretrainingConfig, examples: str):
 
 
 def batches(settings: PretrainingConfig, examples: str):
-    """What `run_pretraining.py` would train on."""
+    """Returns the batches that `run_pretraining.py` would train on."""
     from tfbio.runs import pretraining_data
 
     manifest = read_manifest(examples, "examples")
@@ -180,7 +180,7 @@ def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
 
 
 def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[float]]:
-    """[step, generator's loss, discriminator's loss] for every point of one run."""
+    """Yields [step, generator's loss, discriminator's loss] for every point of one run."""
     command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
     command += ["--seed", str(seed), "--examples", storage.absolute(flags.examples)]
     command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
@@ -201,7 +201,8 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
 # --- The comparison ------------------------------------------------------------------------------
 
 
-def main() -> None:
+def parse_flags() -> argparse.Namespace:
+    """Reads the command line."""
     parser = Parser(__doc__)
     parser.add_argument(
         "--examples", required=True, help="that data_prep.examples wrote, without --packing"
@@ -218,17 +219,23 @@ def main() -> None:
     )
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
-    flags = parser.parse_args()
-    if flags.engine:
-        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
-        serve(flags.engine, own, flags.examples)
-        return
+    return parser.parse_args()
+
+
+def check(flags: argparse.Namespace, manifest: Manifest) -> None:
+    """Checks the flags once, before any run.
+
+    Args:
+      flags: see `parse_flags`.
+      manifest: of the examples.
+
+    Raises:
+      UserError: an engine cannot do what the flags say, or the examples are too few.
+    """
     for change in flags.set:
         if change.partition("=")[0] not in CHANGES:
             raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
-    # A mistake is told here, once.
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
-    manifest = read_manifest(flags.examples, "examples")
     if manifest.settings["packing"]:
         raise UserError(
             f"--examples={flags.examples}: these are packed, which Hugging Face's models do not "
@@ -241,8 +248,14 @@ def main() -> None:
         raise UserError(
             f"{available} examples are fewer than these steps need: give fewer --steps."
         )
-    require("torch", "transformers")
 
+
+def run_all(flags: argparse.Namespace) -> np.ndarray:
+    """Runs every engine with every seed, one run on each core.
+
+    Returns:
+      float64 [engines, seeds, points, 3]: steps, generator's loss, discriminator's loss.
+    """
     cores = queue.SimpleQueue()
     for core in os.sched_getaffinity(0):
         cores.put(core)
@@ -266,15 +279,22 @@ def main() -> None:
     with ThreadPoolExecutor(cores.qsize(), initializer=take_a_core) as pool:
         jobs = [(engine, seed) for seed in range(flags.seeds) for engine in ENGINES]
         points = dict(zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True))
+    return np.array([[points[name, seed] for seed in range(flags.seeds)] for name in ENGINES])
 
-    length = manifest.settings["sequence_length"]
+
+def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> None:
+    """Prints the mean losses of each engine, and their difference.
+
+    Args:
+      curves: see `run_all`.
+      flags: see `parse_flags`.
+      length: the tokens of an example.
+    """
     model = ", ".join(["ELECTRA-small", *flags.set])
     print(f"\n{model}, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n")
     columns = [f"{loss}, {name}" for loss in LOSSES for name in (*ENGINES, "difference")]
     print(f"| steps | {' | '.join(columns)} |")
     print(f"|--:{'|--:' * len(columns)}|")
-    # [engine, seed, point, (step, generator's loss, discriminator's)]
-    curves = np.array([[points[name, seed] for seed in range(flags.seeds)] for name in ENGINES])
     start = 0
     for index in range(POINTS):
         end = int(curves[0, 0, index, 0])
@@ -287,8 +307,24 @@ def main() -> None:
     )
 
 
+def main() -> None:
+    flags = parse_flags()
+    if flags.engine:
+        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
+        serve(flags.engine, own, flags.examples)
+        return
+    manifest = read_manifest(flags.examples, "examples")
+    check(flags, manifest)
+    require("torch", "transformers")
+    print_table(run_all(flags), flags, manifest.settings["sequence_length"])
+
+
 def cells(losses: np.ndarray) -> list[str]:
-    """[engine, seed, (step, generator's loss, discriminator's)] -> what the table shows of them."""
+    """Returns the cells of a line of the table.
+
+    Args:
+      losses: float64 [engines, seeds, 3]: steps, generator's loss, discriminator's loss.
+    """
     shown = []
     for index in range(1, 1 + len(LOSSES)):
         of_engines = losses[..., index]

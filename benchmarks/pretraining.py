@@ -1,4 +1,4 @@
-"""How fast ELECTRA is pretrained, against Hugging Face `transformers`, in one run on one corpus.
+"""Measures how fast ELECTRA is pretrained, against `transformers`, in one run on one corpus.
 
     python -m benchmarks.pretraining --vocab=pubmedbert_uncased.txt
 
@@ -59,7 +59,7 @@ class Shape:
     rounds: int  # tfbio's run.gradient_accumulation_steps, as tried out
 
     def config(self, vocab_size: int) -> PretrainingConfig:
-        """The settings of `hparams`, for one phase at this length."""
+        """Returns the settings of `hparams`, for one phase at this length."""
         overrides = {
             "encoder.vocab_size": vocab_size,
             "sequence_length": self.sequence_length,
@@ -92,7 +92,7 @@ Train = Callable[[int], tuple[int, int]]  # so many steps -> sequences, real tok
 def tfbio_engine(
     shape: Shape, folder: Path, input_alone: bool = False
 ) -> tuple[Train, Callable[[], float]]:
-    """Our training loop, or its input alone, and the FLOP/s of TensorFlow's matrix products."""
+    """Returns our training loop, or its input alone, and TensorFlow's FLOP/s of matrix products."""
     import tensorflow as tf
 
     from tfbio.base.manifests import read_manifest
@@ -138,7 +138,7 @@ def tfbio_engine(
 def hugging_face_engine(
     shape: Shape, folder: Path, dynamic: bool
 ) -> tuple[Train, Callable[[], float]]:
-    """Hugging Face's, and the FLOP/s of PyTorch's matrix products."""
+    """Returns Hugging Face's training loop, and PyTorch's FLOP/s of matrix products."""
     import torch
 
     from benchmarks import hugging_face_electra
@@ -178,7 +178,7 @@ def hugging_face_engine(
 
 
 def serve(engine: str, shape: Shape, folder: Path) -> None:
-    """Trains as many steps as each line on stdin says, and prints what that took."""
+    """Trains as many steps as each line on stdin says, and prints their cost."""
     if engine.startswith("tfbio"):
         train, measured_peak = tfbio_engine(shape, folder, input_alone=engine.endswith("input"))
     else:
@@ -210,7 +210,7 @@ class Engine:
         )
 
     def train(self, steps: int) -> list[float]:
-        """Sequences and real tokens per second, the most memory so far in MiB, FLOP/s at best."""
+        """Measures sequences and real tokens per second, the most memory in MiB, FLOP/s at best."""
         with contextlib.suppress(BrokenPipeError):  # it has ended, as the next line says
             self.process.stdin.write(f"{steps}\n")
             self.process.stdin.flush()

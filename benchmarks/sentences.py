@@ -47,20 +47,20 @@ class Corpus(NamedTuple):
 
 
 def genia(data: Path) -> Corpus:
-    """The abstracts of the GENIA corpus, from the JNLPBA files: sentences that people corrected.
+    """Reads the GENIA corpus from the JNLPBA files: abstracts with sentences that people corrected.
 
     The titles, which come first, are left out, as are the notes in brackets after them.
     """
-    found = []
+    articles = []
     for split in ("train", "dev", "test"):
         for _, lines in _conll(data / f"jnlpba/blurb/{split}.tsv.gz"):
             abstract = itertools.dropwhile(lambda tokens: tokens[0] == "[", lines[1:])
-            found.append([detokenize(tokens) for tokens in abstract])
-    return Corpus("GENIA", [document for document in found if document], "people")
+            articles.append([detokenize(tokens) for tokens in abstract])
+    return Corpus("GENIA", [article for article in articles if article], "people")
 
 
 def ncbi_disease(data: Path, raw: bool) -> Corpus:
-    """Titles and abstracts of the NCBI disease corpus, with the boundaries of its NER files.
+    """Reads the NCBI disease corpus, with the sentence boundaries of its NER files.
 
     A program drew them, so this is no gold: it is here to compare a text as PubMed has it (`raw`)
     with the same text put together from tokens. The sentences are found again in the raw text;
@@ -76,7 +76,7 @@ def ncbi_disease(data: Path, raw: bool) -> Corpus:
                 title = text
             elif kind == "a":
                 texts[_solid(title + text)] = f"{title} {text}"
-    found = []
+    articles = []
     for name in ("train.tsv.gz", "devel.tsv", "test.tsv"):
         # The files do not say where an abstract ends: sentences are taken until they make up one.
         document: list[list[str]] = []
@@ -85,10 +85,10 @@ def ncbi_disease(data: Path, raw: bool) -> Corpus:
             solid = "".join(map("".join, document))
             if solid in texts:
                 parts = [detokenize(tokens) for tokens in document]
-                found.append(_cut_like(texts[solid], parts) if raw else parts)
+                articles.append(_cut_like(texts[solid], parts) if raw else parts)
             if solid in texts or not any(text.startswith(solid) for text in texts):
                 document = []
-    return Corpus("NCBI disease, " + ("raw" if raw else "tokens"), found, "a program")
+    return Corpus("NCBI disease, " + ("raw" if raw else "tokens"), articles, "a program")
 
 
 def _cut_like(text: str, parts: Sequence[str]) -> list[str]:
@@ -100,13 +100,13 @@ def _cut_like(text: str, parts: Sequence[str]) -> list[str]:
 
 
 def section_ends(files: Sequence[str]) -> Corpus:
-    """Every fourth structured abstract, joined: a section's end is a sentence's end."""
-    found = []
+    """Joins every fourth structured abstract: a section's end is a sentence's end."""
+    articles = []
     for path in files:
         for citation in pubmed.read_citations(path):
             if len(citation.sections) > 1 and all(category for _, category, _ in citation.sections):
-                found.append([text for *_, text in citation.sections])
-    return Corpus("section ends", found[::4], "authors", recall_only=True)
+                articles.append([text for *_, text in citation.sections])
+    return Corpus("section ends", articles[::4], "authors", recall_only=True)
 
 
 def detokenize(tokens: Sequence[str]) -> str:
@@ -153,24 +153,24 @@ def _solid(text: str) -> str:
 
 
 def boundaries(parts: Sequence[str]) -> set[int]:
-    """Where the sentences of a text end, but for the last, in characters that are no space."""
+    """Returns the ends of a text's sentences but the last, in characters that are no space."""
     ends = list(itertools.accumulate(len(_solid(part)) for part in parts))
     return set(ends[:-1]) - {0, ends[-1] if ends else 0}
 
 
 def score(corpus: Corpus, split: Split) -> tuple[float, float, float]:
-    """Precision, recall and F1 of boundaries, over all documents together."""
+    """Computes precision, recall and F1 of boundaries, over all documents together."""
     true = said = hit = 0
     texts = [" ".join(document) for document in corpus.documents]
     for document, parts in zip(corpus.documents, split(texts), strict=True):
-        gold, found = boundaries(document), boundaries(parts)
-        true, said, hit = true + len(gold), said + len(found), hit + len(gold & found)
+        gold, ours = boundaries(document), boundaries(parts)
+        true, said, hit = true + len(gold), said + len(ours), hit + len(gold & ours)
     precision, recall = hit / max(1, said), hit / max(1, true)
     return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
 
 
 def agreement(texts: list[str], one: Split, other: Split) -> tuple[int, int, int]:
-    """How many boundaries both find, only the one, and only the other."""
+    """Counts the boundaries that both find, only the one, and only the other."""
     pairs = [(boundaries(a), boundaries(b)) for a, b in zip(one(texts), other(texts), strict=True)]
     return (
         sum(len(a & b) for a, b in pairs),
@@ -183,7 +183,7 @@ def agreement(texts: list[str], one: Split, other: Split) -> tuple[int, int, int
 
 
 def plain(name: str) -> Split:
-    """A spaCy pipeline as its own page says to use it."""
+    """Loads a spaCy pipeline as its own page says to use it."""
     import spacy
 
     if name == "scispacy":
@@ -223,26 +223,26 @@ PEERS = {"pysbd": pysbd, "syntok": syntok, "blingfire": blingfire}
 
 
 def installed_splitters() -> dict[str, Split]:
-    """Every splitter that is installed, by what the tables call it."""
-    found: dict[str, Split] = {}
+    """Loads every splitter that is installed, by its name in the tables."""
+    installed: dict[str, Split] = {}
     for name in filter(importlib.util.find_spec, splitters.BEST_FIRST):
-        found[f"{name}, here"] = splitters.load(name)
+        installed[f"{name}, here"] = splitters.load(name)
         # After ours, which sets how thinc multiplies matrices: that makes the plain use faster.
-        found[f"{name}, plain"] = plain(name)
+        installed[f"{name}, plain"] = plain(name)
     for name in filter(importlib.util.find_spec, PEERS):
-        found[name] = PEERS[name]()
-    return found
+        installed[name] = PEERS[name]()
+    return installed
 
 
-def speeds(found: dict[str, Split], rounds: Sequence[list[str]]) -> dict[str, float]:
-    """Seconds of one core for a round: the median over all rounds but the first.
+def speeds(installed: dict[str, Split], rounds: Sequence[list[str]]) -> dict[str, float]:
+    """Measures the seconds of one core for a round: the median over all rounds but the first.
 
     Every splitter reads every round, one after another, so that what else the machine does meets
     all of them.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in found}
+    seconds: dict[str, list[float]] = {name: [] for name in installed}
     for texts in rounds:
-        for name, split in found.items():
+        for name, split in installed.items():
             begin = time.process_time()
             for _ in split(texts):
                 pass
@@ -261,7 +261,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.shared and not os.path.isdir(flag.shared):
@@ -270,7 +270,7 @@ def main(argv: list[str]) -> None:
         there = importlib.util.find_spec(name)
         print(f"- {name} {importlib.metadata.version(name) if there else 'is not installed'}")
     print()
-    found = installed_splitters()
+    installed = installed_splitters()
     corpora = []
     if flag.shared:
         data = Path(flag.shared) / "data"
@@ -283,7 +283,7 @@ def main(argv: list[str]) -> None:
             f"in {len(corpus.documents):,} texts\n"
         )
         print("| splitter | precision | recall | F1 |\n|---|---|---|---|")
-        for name, split in found.items():
+        for name, split in installed.items():
             precision, recall, f1 = (f"{100 * value:.2f}" for value in score(corpus, split))
             precision, f1 = ("", "") if corpus.recall_only else (precision, f1)
             print(f"| {name} | {precision} | {recall} | {f1} |", flush=True)
@@ -300,7 +300,7 @@ def main(argv: list[str]) -> None:
     rounds = [texts[i * size : (i + 1) * size] for i in range(flag.rounds)]
     for name in filter(importlib.util.find_spec, splitters.BEST_FIRST):
         both, here, there = agreement(
-            texts[: size * flag.rounds], found[f"{name}, here"], found[f"{name}, plain"]
+            texts[: size * flag.rounds], installed[f"{name}, here"], installed[f"{name}, plain"]
         )
         print(
             f"**{name}, here against plain**: in {size * flag.rounds:,} texts {both:,} boundaries "

@@ -7,14 +7,8 @@ from tfbio.base import schema
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.task_types import types
-from tfbio.task_types.finetuning_files import (
-    CONFIG,
-    SCORES,
-    FinetuningSettings,
-    RunScores,
-    TrainedOn,
-    TrialScores,
-)
+from tfbio.task_types.finetuning_files import CONFIG, SCORES, RunScores, TrainedOn, TrialScores
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 
 
 def write_scores(folder, trials, *, task, metric="f1", init="work/model", examples=None):

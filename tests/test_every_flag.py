@@ -239,29 +239,41 @@ def last_line(ended):
 
 
 def what_is_wrong(ended, without=""):
-    """Why the end of a command line is none that a user should see; "" if it is all right.
+    """Says why the end of a command line is none that a user should see; "" if it is all right.
 
     Args:
       ended: how the command line ended.
       without: the last line on stderr of the command without the flag that is tried.
     """
-    line, kind, name = last_line(ended), ended["kind"], ended.get("name")
-    value = (ended["args"] or [""])[-1].partition("=")[2]
+    line, kind = last_line(ended), ended["kind"]
     if "Traceback" in ended["err"] or ended["code"] not in (None, 0, 1, 2):
         return "a traceback, or another exit code"
     if ended["code"] and not (line.startswith("error: ") and len(line) <= 300):
         return "no sentence"
     if kind == "help":
-        if ended["code"] or ended["begun"]:
-            return "--help is no failure"
-        # A boolean flag is shown as --[no]NAME.
-        shown = set(re.findall(r"^ +(?:-\w,)?--(?:\[no\])?(\w+):", ended["out"], re.MULTILINE))
-        missing = [one for one in ended["names"] if one not in shown]
-        return f"its text lacks --{missing[0]}" if missing else ""
+        return what_is_wrong_with_help(ended)
     if kind == "base":
         return "" if ended["code"] in (0, 1) else "the base of this command is refused"
-    if kind == "unknown" or (kind == "line"):
-        return "" if ended["code"] == 2 and (kind == "line" or name in line) else "not refused"
+    if kind in ("unknown", "line"):
+        is_named = kind == "line" or ended["name"] in line
+        return "" if ended["code"] == 2 and is_named else "not refused"
+    return what_is_wrong_with_a_flag(ended, without)
+
+
+def what_is_wrong_with_help(ended):
+    """Says what the text of --help lacks; "" for nothing."""
+    if ended["code"] or ended["begun"]:
+        return "--help is no failure"
+    # A boolean flag is shown as --[no]NAME.
+    shown = set(re.findall(r"^ +(?:-\w,)?--(?:\[no\])?(\w+):", ended["out"], re.MULTILINE))
+    missing = [one for one in ended["names"] if one not in shown]
+    return f"its text lacks --{missing[0]}" if missing else ""
+
+
+def what_is_wrong_with_a_flag(ended, without):
+    """Says what is wrong about the end of a command line with a value of a flag; see above."""
+    line, kind, name = last_line(ended), ended["kind"], ended["name"]
+    value = (ended["args"] or [""])[-1].partition("=")[2]
     tried = [arg.partition("=")[2] for arg in ended["args"] if arg.startswith(f"--{name}=")]
     named = f"--{name}" in line or any(one in line for one in tried) or line == without
     if ended["code"] and not named:

@@ -1,4 +1,4 @@
-"""A submission to BLURB: what a model predicted for each test set, as JSON.
+"""Writes a submission to BLURB: the predictions of a model for each test set, as JSON.
 
   python -m tfbio.blurb_submission --finetuning='SuperBERT=out/ours/*' --output=out/submission
 
@@ -99,7 +99,7 @@ class SubmissionError(cli.UserError):
 def write_submission(
     finetuning: Sequence[str], output: str, seed: int | None = None
 ) -> dict[str, Path]:
-    """Writes a file for each data set, and says which are missing.
+    """Writes a file for each data set, and prints which are missing.
 
     Args:
       finetuning: output folders of fine-tuning runs; see `results.find`.
@@ -141,7 +141,7 @@ def write_submission(
 
 
 def submission(run: Run, seed: int | None = None) -> dict:
-    """What a run predicted for its test set, in the form that this module describes.
+    """Returns the predictions of a run for its test set, in the form that this module describes.
 
     Args:
       run: of a task of BLURB.
@@ -167,7 +167,7 @@ def submission(run: Run, seed: int | None = None) -> dict:
     if run.task not in IDS:
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
-        found = of_words(places, predicted)
+        by_id = of_words(places, predicted)
     else:
         try:
             keys = _keys(run.task, predictions.read_ids(path))
@@ -176,8 +176,8 @@ def submission(run: Run, seed: int | None = None) -> dict:
                 f"{path} does not have the ids of BLURB's test set of {NAMES[run.task]}, in its "
                 f"order ({error}): fine-tune on BLURB's files."
             ) from error
-        found = dict(zip(keys, map(_value, predicted), strict=True))
-    return {"dataset_name": NAMES[run.task], "model_name": run.name, "predictions": found}
+        by_id = dict(zip(keys, map(_value, predicted), strict=True))
+    return {"dataset_name": NAMES[run.task], "model_name": run.name, "predictions": by_id}
 
 
 def _trial(run: Run, seed: int | None) -> str:
@@ -216,41 +216,45 @@ def _places(path: str, count: int) -> list[tuple[int, str]]:
 def _by_sentence(
     places: Sequence[tuple[int, str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, list[str]]:
-    """The tags of each sentence, by its number.
+    """Returns the tags of each sentence, by its number.
 
     Wherever two more lines than the one between sentences were passed over, they began a document.
     """
-    found, number, expected = {}, 0, 1
+    by_id, number, expected = {}, 0, 1
     for (line, _), tags in zip(places, predicted, strict=True):
         number += (line - expected) // 2
         before = ("O", *tags)
         # The evaluator cannot read an I that continues nothing. An entity begins there, as for
         # conlleval.
-        found[str(number)] = [
+        by_id[str(number)] = [
             "B" if tag[0] == "I" and last == "O" else tag[0]
             for last, tag in zip(before, tags, strict=False)
         ]
         number, expected = number + 1, line + len(tags) + 1
-    return found
+    return by_id
 
 
 def _by_document(
     places: Sequence[tuple[int, str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, list[str]]:
-    """The tags of each document, by its PMID."""
-    found: dict[str, list[str]] = {}
+    """Returns the tags of each document, by its PMID."""
+    by_id: dict[str, list[str]] = {}
     for (line, document), tags in zip(places, predicted, strict=True):
         if not document:
             raise SubmissionError(
                 f"the run does not say of which abstract the sentence in line {line} is: fine-tune "
                 "again, on BLURB's files, in another --output_dir."
             )
-        found.setdefault(document, []).extend(tags)
-    return found
+        by_id.setdefault(document, []).extend(tags)
+    return by_id
 
 
 def _keys(task: str, ids: Sequence[str]) -> list[str]:
-    """The ids of a submission.
+    """Returns the ids of a submission.
+
+    Args:
+      task: `--task`.
+      ids: of the task's test file, in its order.
 
     Raises:
       ValueError: the ids of the data are not those of BLURB's test set.
@@ -271,7 +275,10 @@ def _keys(task: str, ids: Sequence[str]) -> list[str]:
 
 
 def _chemprot_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
-    """The pairs `.T1.T2` of each sentence: they share mentions, those of two sentences do not."""
+    """Yields the pairs `.T1.T2` of each sentence.
+
+    The pairs of one sentence share mentions, those of two sentences do not.
+    """
     before, mentions, pairs = "", set(), []
     for id_ in ids:
         pmid, *pair = id_.split(".")
@@ -285,7 +292,11 @@ def _chemprot_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _ddi_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
-    """The pairs `_T0_T1` of each sentence, which has all pairs of its drugs, in their order."""
+    """Yields the pairs `_T0_T1` of each sentence: all pairs of its drugs, in their order.
+
+    Raises:
+      ValueError: a sentence does not have all its pairs.
+    """
     for name, own in itertools.groupby(ids, key=lambda id_: id_.rpartition(".")[0]):
         count = len(list(own))
         drugs = math.isqrt(2 * count) + 1  # n drugs have n (n - 1) / 2 pairs
@@ -316,7 +327,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):

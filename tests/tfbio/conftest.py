@@ -21,7 +21,8 @@ from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRu
 from tfbio.runs import pretraining
 from tfbio.task_types import types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.finetuning_files import FinetuningSettings, TrainedOn, TrialScores
+from tfbio.task_types.finetuning_files import TrainedOn, TrialScores
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.inference import make_model
 from tfbio.text import tokenization, vocabularies
 

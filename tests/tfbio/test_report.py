@@ -6,18 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from matplotlib.figure import Figure
 
 from tests.run_files import write_scores, write_settings
 from tfbio import report
 from tfbio.formats.task_examples import LabelledText
-from tfbio.reporting import published, results, test_sets
+from tfbio.reporting import results, test_sets
+from tfbio.reporting.grouping import GroupingError
 
 ROOT = Path(__file__).parents[2]
 HEADER = "id\tlabel\tpredicted\ttext"
@@ -261,20 +260,6 @@ def test_answers_in_spans_have_intervals_of_both_figures(tmp_path):
         assert 0 < float(row["p"]) <= 1
 
 
-def test_the_blurb_score_needs_all_13():
-    figures = dict(next(x for x in published.MODELS if x.name == "PubMedBERT").figures)
-    runs = {
-        title_task[1]: results.Run(
-            "", "ours", title_task[1], title_task[2],
-            [{title_task[2]: float(figures[title_task[0]]) / 100}], [],
-        )
-        for title_task in published.BLURB
-    }  # fmt: skip
-    table = report.score_table("BLURB", published.BLURB, {"ours": runs})
-    assert table.rows[-1] == ["ours", *figures.values(), "81.10"]
-    assert not any("missing" in note for note in table.notes)
-
-
 # --- Test sets that are not the published ones, folds, and one answer to all ----------------------
 
 
@@ -312,32 +297,6 @@ def test_a_cut_test_set_stands_apart_from_published_figures(write, as_published,
     for row in read_runs(path.parent):
         assert row["test_set"] in (cut.partition(", ")[2], pairs.partition(", ")[2])
         assert row["task"] in ("bioasq", "biosses")
-
-
-def test_what_a_blurb_score_lacks_says_which_test_set_there_is(monkeypatch):
-    def runs(aside):
-        found = {}
-        for column in published.BLURB:
-            run = results.Run("", "ours", column.task, column.metric, [{column.metric: 0.5}], [])
-            match, part_of = test_sets.Match(), ""
-            if column.task == "gad" and aside:
-                match, part_of = test_sets.Match(3, "fold 3 of 10"), "gad"
-            elif column.task == "bioasq":
-                match = test_sets.Match(unverified="140 test examples, as published")
-            found[f"x{column.task}" if part_of else column.task] = results.dataclasses.replace(
-                run, match=match, part_of=part_of
-            )
-        return found
-
-    table = report.score_table("BLURB", published.BLURB, {"ours": runs(False)})
-    assert table.header[-1] == "BLURB score" and table.rows[-1][-1] == "50.00"
-    assert (
-        "to be the published test sets: BioASQ (140 test examples, as published)."
-        in (table.notes[-1])
-    )
-    table = report.score_table("BLURB", published.BLURB, {"ours": runs(True)})
-    assert "GAD" not in table.header and "BLURB score" not in table.header
-    assert "ours has no BLURB score: GAD (fold 3 of 10) missing." in table.notes
 
 
 @pytest.fixture
@@ -423,7 +382,7 @@ def test_some_folds_are_no_published_test_set(folds, as_published, tmp_path):
     alone = report.write_report([runs.replace("*", "5")], str(tmp_path / "report"))
     header, rows = table_of(alone.parent, "Other tasks and test sets")
     assert header == ["model", "EU-ADR, fold 5 of 10"]
-    with pytest.raises(report.ReportError, match="are both fold 5 of euadr of 'x'"):
+    with pytest.raises(GroupingError, match="are both fold 5 of euadr of 'x'"):
         other = folds("euadr", "theirs", lambda *_: 3, numbers=(5,))
         report.write_report([f"x={runs}", f"x={other}"], str(tmp_path / "report"))
 
@@ -506,82 +465,10 @@ def test_the_chart_shows_names_as_they_are(write, tmp_path):
     assert report.write_report([run], str(tmp_path / "report")).with_name("report.png").exists()
 
 
-@pytest.fixture
-def draw(tmp_path, monkeypatch):
-    """Draws runs of two seeds, one in each column, and gives matplotlib's figure."""
-    drawn = []
-    save = Figure.savefig
-
-    def savefig(figure, *arguments, **options):
-        drawn.append(figure)
-        save(figure, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
-
-    def draw(columns, one_answer=None, **more):
-        own = {"model": "ours", "figure": 80.0, "values": "79.0 81.0"} | more
-        trivial = dict.fromkeys(columns, "any run") if one_answer else {}
-        monkeypatch.setattr(report, "_trivial", lambda *_: trivial)
-        monkeypatch.setattr(report, "_shown", lambda *_: one_answer)
-        figures = [{"data_set": column.title, **own} for column in columns]
-        report._draw_scores(columns, figures, {}, tmp_path / "report.png")
-        return drawn[-1]
-
-    return draw
-
-
-@pytest.mark.parametrize("panels", [1, 2, 5])
-def test_the_words_about_the_scores_are_inside_of_the_picture(panels, draw, monkeypatch):
-    aside = "3,000 of 4,797 test examples, or the folder with data of one's own"
-    columns = [published.Column(f"task {number}, {aside}", "", "") for number in range(panels)]
-    known = replace(published.MODELS[0], figures={columns[0].title: "82.00"})
-    monkeypatch.setattr(published, "MODELS", (known,))
-    figure = draw(columns, one_answer=80.5, low=78.0, high=82.0)
-    caption = figure._supxlabel.get_window_extent()
-    # All that it can say.
-    said = " ".join(figure._supxlabel.get_text().split())
-    assert said == (
-        "blue: mean over seeds or folds and its interval; orange: each of them; grey: published; "
-        "red: trivial, one answer to all"
-    )
-    assert caption.x0 >= 0 and caption.x1 <= figure.bbox.x1 and caption.y0 >= 0
-    titles = [axis.title.get_window_extent() for axis in figure.axes]
-    assert all(x.x0 >= 0 and x.x1 <= figure.bbox.x1 for x in titles)
-    assert not any(x.overlaps(y) for i, x in enumerate(titles) for y in titles[:i])
-
-
-@pytest.mark.parametrize(
-    ("title", "drawn_too", "said"),
-    [
-        ("task", {}, "blue: mean over seeds or folds; orange: each of them"),
-        (
-            "task",
-            {"low": 78.0, "high": 82.0},
-            "blue: mean over seeds or folds and its interval; orange: each of them",
-        ),
-        (
-            published.BLURB[0].title,
-            {},
-            "blue: mean over seeds or folds; orange: each of them; grey: published",
-        ),
-        (
-            "task",
-            {"one_answer": 80.5},
-            "blue: mean over seeds or folds; orange: each of them; red: trivial, one answer to all",
-        ),
-        # So far from the others that no line is drawn; its number stands below the panel.
-        ("task", {"one_answer": 3.0}, "blue: mean over seeds or folds; orange: each of them"),
-    ],
-)
-def test_the_caption_explains_the_marks_that_are_there(title, drawn_too, said, draw):
-    figure = draw([published.Column(title, "", "")], **drawn_too)
-    assert " ".join(figure._supxlabel.get_text().split()) == said
-
-
 def test_what_does_not_fit_together_is_refused(write, tmp_path):
     one, other = write("bioasq"), write("bioasq", name="other")
     output = str(tmp_path / "report")
-    with pytest.raises(report.ReportError, match=r"both bioasq of 'ours'.*'NAME=.*other"):
+    with pytest.raises(GroupingError, match=r"both bioasq of 'ours'.*'NAME=.*other"):
         report.write_report([one, other], output)
     file = Path(one, "trial_0", "test_predictions.tsv")
     file.write_text(file.read_text().replace("yes\tno", "yes\tyes"))

@@ -19,7 +19,8 @@ import tfbio
 from tfbio.base import storage
 from tfbio.task_types import finetuning_files
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.finetuning_files import FinetuningSettings, TrialScores
+from tfbio.task_types.finetuning_files import TrialScores
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 
 # The end of a class's name -> the hub's word for what it is for.

@@ -52,7 +52,7 @@ PUBTATOR_TEXT = re.compile(r"([^|\s]+)\|([ta])\|(.*)", re.DOTALL)
 _LONGEST_NAME = 250
 # Characters that may be missing between the passages of a small file of BioC.
 _LEAST_ROOM = 1_000_000
-# What a line of PubTator or brat cannot hold: tabs, and whatever a reader may take for its end.
+# Tabs, and the characters that a reader may take for a line's end: PubTator and brat have blanks.
 _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 
 
@@ -61,10 +61,14 @@ class FormatError(UserError):
 
 
 class Passage(NamedTuple):
-    """A part of a document's text, never empty, and what it is, or "" if that is not known.
+    """A part of a document's text, never empty.
 
-    Of PubMed's and PMC's it is "title", "abstract", "heading" (the title of a section),
-    "paragraph", "caption" or "table" (the cells of a row); of BioC what the file says.
+    Attributes:
+      start: its first character in the document's text.
+      end: the character behind its last.
+      kind: "" if that is not known; of PubMed's and PMC's "title", "abstract", "heading" (the title
+        of a section), "paragraph", "caption" or "table" (the cells of a row); of BioC what the file
+        says.
     """
 
     start: int
@@ -74,7 +78,7 @@ class Passage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """A text, and its passages in their order, which do not overlap."""
+    """A text with its id, and its passages in their order, which do not overlap."""
 
     id: str
     text: str
@@ -88,23 +92,37 @@ Annotated = Iterable[tuple[Document, Sequence[Entity]]]
 
 
 def joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
-    """A document of (start, kind, text) each.
+    """Makes a document of its passages.
+
+    Args:
+      name: the document's id.
+      parts: for each passage its first character in the document, see `Passage.kind`, and its
+        text; one without text is left out.
 
     Raises:
       ValueError: a part begins before the end of the one before.
     """
-    pieces, passages, end = [], [], 0
+    texts, passages, end = [], [], 0
     for start, kind, part in parts:
         if start < end:
             raise ValueError(f"that at {start} begins before the end of the one before")
         if part:
-            pieces += ["\n" * (start - end), part]
+            texts += ["\n" * (start - end), part]
             end = start + len(part)
             passages.append(Passage(start, end, kind))
-    return Document(name, "".join(pieces), tuple(passages))
+    return Document(name, "".join(texts), tuple(passages))
 
 
 def read_pubtator(path: str, text: str) -> Iterator[Document]:
+    """Yields the documents of a file of PubTator, without annotations.
+
+    Args:
+      path: for messages.
+      text: of the file.
+
+    Raises:
+      FormatError: a line is not of this format, or there is no document.
+    """
     name, parts = "", []
 
     def mistake(number: int, message: str) -> FormatError:
@@ -134,6 +152,13 @@ def _titled(name: str, title: str, abstract: str = "") -> Document:
 
 
 def read_bioc_json(path: str) -> Iterator[Document]:
+    """Yields the documents in a file of BioC's JSON, wherever they stand in its objects.
+
+    Raises:
+      FormatError: it is no JSON, has no document, or a document is not as BioC says.
+      TaskFileError: it cannot be read.
+    """
+
     def documents(value: Any) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict) and "passages" in value:
             yield value
@@ -143,15 +168,25 @@ def read_bioc_json(path: str) -> Iterator[Document]:
 
     text = read_text(path)
     try:
-        found = list(documents(json.loads(text)))
+        read = list(documents(json.loads(text)))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path} is not JSON ({error}).") from None
-    if not found:
+    if not read:
         raise FormatError(f"{path} holds no document of BioC: none of its objects has passages.")
-    yield from read_bioc(path, found, len(text))
+    yield from read_bioc(path, read, len(text))
 
 
 def read_bioc(path: str, documents: Iterable[dict[str, Any]], size: int) -> Iterator[Document]:
+    """Yields documents of BioC.
+
+    Args:
+      path: of the file, for messages.
+      documents: as BioC's JSON has them.
+      size: characters or bytes of the file: its passages may leave no more than that between them.
+
+    Raises:
+      FormatError: a document has no id, or a passage no text and offset that fit.
+    """
     # What offsets leave between passages is filled, and so must not be more than files have.
     room = max(_LEAST_ROOM, size)
     for document in documents:
@@ -231,7 +266,7 @@ def _jsonl(annotated: Annotated) -> Iterator[str]:
 
 
 def _pubtator(annotated: Annotated) -> Iterator[str]:
-    """The first line of a text is the title; further line ends, and tabs, become blanks."""
+    """Yields lines; a text's first line is the title, other line ends and tabs become blanks."""
     for document, entities in annotated:
         name = re.sub(r"[|\s]", "_", document.id)
         # Not where a title would end in a blank, which some readers strip.
@@ -317,7 +352,7 @@ def _bioc_element(passage: dict[str, Any]) -> etree._Element:
 
 
 def _write_brat(folder: str, annotated: Annotated) -> None:
-    """ID.txt with the text as it is, and ID.ann; an entity on two lines has two parts."""
+    """Writes ID.txt with the text as it is, and ID.ann; an entity on two lines has two parts."""
     # All files are complete before the folder appears, or the first one of an earlier run goes.
     new = f"{os.path.abspath(folder)}.{uuid.uuid4().hex}.tmp"
     os.makedirs(new)

@@ -21,7 +21,7 @@ from tfbio.formats.markup import (
 
 
 def is_bioc(path: str | os.PathLike) -> bool:
-    """Whether a file of XML, gzip-compressed or not, is a collection of BioC.
+    """Returns True if a file of XML, gzip-compressed or not, is a collection of BioC.
 
     Raises:
       BadFile: it cannot be read, or is no XML.
@@ -53,7 +53,7 @@ def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
 
 
 def _fields(element: etree._Element) -> dict[str, Any]:
-    """Of a document, a passage or a sentence."""
+    """Returns the fields of a document, a passage or a sentence, as BioC's JSON has them."""
     fields = {name: _whole_text(element.find(name)) for name in ("id", "offset", "text")}
     infons = {infon.get("key"): infon.text for infon in element.iterfind("infon")}
     parts = {

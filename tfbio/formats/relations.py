@@ -1,4 +1,4 @@
-"""The two entities of a relation, and what stands for them in a text.
+"""The two entities of a relation, and the dummies or markers for them in a text.
 
 The forms are those of Gu et al. (2021), section 6.5 and Table 12; the names of the markers, which
 they do not show, are ours. A text has dummies for its entities, `@GENE$`, and one dummy for two
@@ -22,7 +22,13 @@ _MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")
 
 
 def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """The text with markers about two mentions, each from a character to before another."""
+    """Puts markers about two mentions of a text.
+
+    Args:
+      text: without markers.
+      first: the first mention, `[start, end)`.
+      second: the second mention, `[start, end)`.
+    """
     # Where one mention ends and the other begins, the end comes first.
     markers = [(second[1], 0, " [E2]"), (first[1], 1, " [E1]")]
     markers += [(first[0], 2, "[S1] "), (second[0], 3, "[S2] ")]
@@ -36,7 +42,7 @@ def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
 def find(
     example: LabelledText, pooling: str, keep_markers: bool
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The text as the model is to see it, and where what stands for each entity begins and ends.
+    """Returns the text as the model is to see it, and the span for each of its entities.
 
     Args:
       example: with dummies, or with markers.
@@ -44,7 +50,7 @@ def find(
       keep_markers: whether the text is to keep its markers.
 
     Raises:
-      TaskFileError: it has not what is asked for.
+      TaskFileError: the text lacks the markers or dummies that `pooling` needs.
     """
     text = example.text
     if all(text.count(marker) == 1 for marker in MARKERS):
@@ -55,7 +61,7 @@ def find(
         if pooling == "entity_start":
             return text, [(s1, s1 + length), (s2, s2 + length)]
         return text, [(s1 + length, e1), (s2 + length, e2)]
-    dummies = [found.span() for found in DUMMY.finditer(text)]
+    dummies = [dummy.span() for dummy in DUMMY.finditer(text)]
     if keep_markers and pooling != "entity_start" and 1 <= len(dummies) <= 2:
         return text, [dummies[0], dummies[-1]]
     raise TaskFileError(
@@ -69,11 +75,11 @@ def find(
 def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Returns the text without its markers, and the spans that they were about."""
     plain, places, last = "", {}, 0
-    for found in _MARKER.finditer(text):
-        plain += text[last : found.start()]
-        places[found[0].strip()] = len(plain)
-        last = found.end()
-    s1, e1, s2, e2 = (places[marker] for marker in MARKERS)
+    for marker in _MARKER.finditer(text):
+        plain += text[last : marker.start()]
+        places[marker[0].strip()] = len(plain)
+        last = marker.end()
+    s1, e1, s2, e2 = (places[name] for name in MARKERS)
     return plain + text[last:], [(s1, e1), (s2, e2)]
 
 
@@ -93,6 +99,6 @@ def with_dummies(text: str) -> str:
 
 
 def are_marked(examples: Iterable[Example]) -> bool:
-    """Whether a text has all markers, once each: a single [S1] may be a reference."""
+    """Returns True if some text has all markers, once each: a single [S1] may be a reference."""
     texts = (getattr(example, "text", "") for example in examples)
     return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)

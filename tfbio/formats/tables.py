@@ -23,7 +23,7 @@ from tfbio.formats.text_files import (
     read_lines,
 )
 
-# What a column of the user's own table holds -> what it may be called.
+# The content of a column of the user's own table -> the names that it may have.
 OWN_COLUMNS = {
     "id": ("id", "index"),
     "text": ("text", "sentence", "sentence1"),
@@ -131,7 +131,16 @@ def read_unlabelled_table(path: str) -> list[LabelledText]:
 def read_rows(
     path: str, width: int, header: Sequence[str] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """(number of the line, columns) for each line below the header."""
+    """Yields the number and the columns of each line below the header.
+
+    Args:
+      path: the file.
+      width: the number of columns.
+      header: the names in the first line; None where the first line is an example.
+
+    Raises:
+      TaskFileError: the header is another, or a line has another number of columns.
+    """
     lines = read_lines(path)
     names = ", ".join(header or ())
     if header is not None and lines[0].split("\t") != list(header):
@@ -157,7 +166,18 @@ def labelled_texts(
     labels: Collection[str] | None,
     score_range: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[LabelledText]:
-    """The example of each row."""
+    """Makes an example of each row.
+
+    Args:
+      path: the file, for messages.
+      rows: see `read_rows`.
+      columns: see `read_table`.
+      labels: all labels; None for any.
+      score_range: the lowest and the highest score.
+
+    Raises:
+      TaskFileError: a text is missing, or a label is not one of `labels` or no score in its range.
+    """
     (kind,) = {"label", "score", "labels"}.intersection(columns)
     # Where a label may stand by mistake. Without a list of labels any text may be one.
     others = ["text", "pair"] if labels or kind == "score" else []
@@ -188,14 +208,14 @@ def labelled_texts(
 
 
 def labels_between_bars(cell: str) -> tuple[str, ...]:
-    """The labels of a multi-label text."""
+    """Returns the labels of a multi-label text, `a|b`; none for an empty cell."""
     return tuple(cell.split("|")) if cell else ()
 
 
 def _label_problem(
     kind: str, cell: str, labels: Collection[str] | None, score_range: tuple[float, float]
 ) -> str:
-    """Why a cell holds no "label", "score" or "labels"; "" if it does."""
+    """Says why a cell holds no "label", "score" or "labels"; "" if it does."""
     if kind == "score":
         low, high = score_range
         try:
@@ -215,5 +235,10 @@ def _label_problem(
 
 
 def stands_in(what: str, columns: Sequence[int]) -> str:
-    """A guess for the end of a message: in which of the columns, counted from 0, something is."""
+    """Returns the end of a message that guesses the column of a cell; "" without a guess.
+
+    Args:
+      what: such as "label".
+      columns: those that fit, counted from 0.
+    """
     return f" (the {what} seems to stand in column {columns[0] + 1})" if columns else ""

@@ -67,7 +67,7 @@ def read_tagged_words(
     tags: list[str] = []
     width, document = 0, ""
     lines = read_lines(path)
-    found = _scheme(lines) if scheme == "BIO" else scheme
+    in_file = _scheme(lines) if scheme == "BIO" else scheme
     before = "O"
     for number, line in enumerate([*lines, ""], start=1):
         if not line.strip(" \t") or line.startswith("-DOCSTART-"):
@@ -89,22 +89,22 @@ def read_tagged_words(
                 f"expected {width} columns with the word first and its tag last, separated by "
                 f"single tabs or blanks, found {line!r:.60}",
             )
-        problem = _tag_problem(cells[-1], before, types, found)
+        problem = _tag_problem(cells[-1], before, types, in_file)
         if problem:
-            fit = [i for i, x in enumerate(cells[:-1]) if not _tag_problem(x, x, types, found)]
+            fit = [i for i, x in enumerate(cells[:-1]) if not _tag_problem(x, x, types, in_file)]
             raise mistake((path, number), problem + stands_in("tag", fit))
         before = cells[-1]
         words.append(cells[0])
-        tags.append(_IN_BIO[found].get(before[0], before[0]) + before[1:])
+        tags.append(_IN_BIO[in_file].get(before[0], before[0]) + before[1:])
     return not_empty(path, sentences)
 
 
-# The schemes of tags, with what of each is another tag in BIO.
+# The schemes of tags, and for each the letters that are another one in BIO.
 _IN_BIO = {"BIO": {}, "IO": {}, "IOBES": {"S": "B", "E": "I"}, "BILOU": {"U": "B", "L": "I"}}
 
 
 def _scheme(lines: Sequence[str]) -> str:
-    """The scheme of a file whose entities begin with B, by the last column of its lines."""
+    """Returns the scheme of a file whose entities begin with B, by the last column of its lines."""
     tags = {re.split("[\t ]", line)[-1] for line in lines}
     prefixes = {tag[0] for tag in tags if re.fullmatch("[SEUL](-.+)?", tag)}
     for scheme in ("IOBES", "BILOU"):
@@ -114,14 +114,14 @@ def _scheme(lines: Sequence[str]) -> str:
 
 
 def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str) -> str:
-    """Why a tag cannot stand after the one before it; "" if it can."""
-    prefix, _, kind = tag.partition("-")
+    """Says why a tag cannot stand after the one before it; "" if it can."""
+    prefix, _, entity_type = tag.partition("-")
     if tag == "O":
         return ""
     if prefix == "O" or prefix not in [*scheme] or tag.endswith("-"):
         letters = ", ".join(f"{letter}-TYPE" for letter in sorted(scheme) if letter != "O")
         return f"expected a tag of the scheme {scheme} (O, {letters}), found {tag!r:.60}"
-    if types is not None and kind not in types and (kind or len(types) != 1):
+    if types is not None and entity_type not in types and (entity_type or len(types) != 1):
         return f"unknown type in the tag {tag!r:.60}; the types are {listed(types)}"
     begin = f"B{tag[1:]}"
     inside = scheme != "IO" and prefix in ("I", "E", "L")
@@ -170,7 +170,7 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
 
 
 def hoc_labels(held: Collection[str]) -> str:
-    """Some of the `HALLMARKS` as `read_hoc` reads them, `0_0,1_1,...`."""
+    """Writes some of the `HALLMARKS` as `read_hoc` reads them, `0_0,1_1,...`."""
     return ",".join(f"{i}_{int(name in held)}" for i, name in enumerate(HALLMARKS))
 
 
@@ -199,8 +199,8 @@ def read_bioasq_factoid(path: str) -> list[Question]:
         patterns = [rf"(?<!\w){re.escape(answer)}(?!\w)" for answer in answers]
         # A question without snippets cannot be answered, but counts.
         for i, context in enumerate(snippets or [""]):
-            found = [re.search(pattern, context, re.IGNORECASE) for pattern in patterns]
-            starts = tuple(match.start() if match else -1 for match in found)
+            matches = [re.search(pattern, context, re.IGNORECASE) for pattern in patterns]
+            starts = tuple(match.start() if match else -1 for match in matches)
             context_id = f"{name}_{i:03}"
             questions.append(
                 Question(context_id, text, context, tuple(answers), starts, name, where)
@@ -209,18 +209,18 @@ def read_bioasq_factoid(path: str) -> list[Question]:
 
 
 def _factoids(path: str) -> Iterator[tuple[str, str, list[str], dict, Where]]:
-    """(id, question, snippets, all of it, place) of each factoid question."""
-    found: dict[str, dict] = {}
+    """Yields id, question, snippets, record and place of each factoid question."""
+    factoids: dict[str, dict] = {}
     for i, record in enumerate(
         field_of(parse_json(path), "questions", (path, "the file"), list), 1
     ):
         where = (path, f"question {i} of the file")
         name = field_of(record, "id", where, str)
-        if name in found:
+        if name in factoids:
             raise mistake(where, f"the id {name!r} stands there twice: give another")
         if record.get("type") == "factoid":
-            found[name] = record
-    for name, record in found.items():
+            factoids[name] = record
+    for name, record in factoids.items():
         where = (path, f"question {name}")
         snippets = [
             field_of(snippet, "text", where, str).replace("\n", " ")

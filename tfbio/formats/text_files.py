@@ -14,8 +14,8 @@ from typing import Any, TextIO
 from tfbio.base import storage
 from tfbio.formats.task_examples import TaskFileError, Where, mistake
 
-# gzip shrinks text 3 to 10 times, and zeros 1,000 times: what shrinks so far over this length is
-# no text.
+# gzip shrinks text 3 to 10 times, and zeros 1,000 times: a file over this length that shrinks so
+# far is no text.
 MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
 
 # The path of what is piped into a command, as messages call it.
@@ -25,7 +25,7 @@ JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
 
 
 def read_text(path: str) -> str:
-    """A file's text, with its line ends as they are, without a byte-order mark.
+    """Reads a file's text, with its line ends as they are, without a byte-order mark.
 
     Args:
       path: the file, or `STDIN`.
@@ -70,7 +70,11 @@ def _read_stdin(stdin: TextIO | None) -> bytes:
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a file, without their ends."""
+    """Reads the lines of a file, without their ends.
+
+    Raises:
+      TaskFileError: see `read_text`; or there is no line.
+    """
     # Not `splitlines`, which also splits at characters that may stand in a sentence.
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
     if not lines[-1]:
@@ -87,11 +91,21 @@ def parse_json(path: str) -> Any:
         raise mistake((path, number), f"this is not JSON ({error})") from None
 
 
-def field_of(record: Any, name: str, where: Where, kind: type) -> Any:
-    """A value of a JSON object, of one type."""
+def field_of(record: Any, name: str, where: Where, value_type: type) -> Any:
+    """Returns a value of a JSON object.
+
+    Args:
+      record: the object.
+      name: the key.
+      where: the place of the object, for messages.
+      value_type: one of `JSON_TYPES`.
+
+    Raises:
+      TaskFileError: it is no object, or has no value of this type.
+    """
     value = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(value, kind):
-        raise mistake(where, f"expected {JSON_TYPES[kind]} as {name!r}, found {value!r:.60}")
+    if not isinstance(value, value_type):
+        raise mistake(where, f"expected {JSON_TYPES[value_type]} as {name!r}, found {value!r:.60}")
     return value
 
 
@@ -103,8 +117,8 @@ def texts_only(values: list, where: Where) -> list[str]:
     return values
 
 
-def not_empty(path: str, found: list) -> list:
+def not_empty(path: str, examples: list) -> list:
     """Returns the examples of a file, or raises a TaskFileError if there is none."""
-    if not found:
+    if not examples:
         raise mistake((path, 1), "there is no example in this file: make or fetch it again")
-    return found
+    return examples

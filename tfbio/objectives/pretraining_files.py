@@ -36,7 +36,7 @@ class PretrainingSettings(PretrainingConfig):
     data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     family: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         require(
             self.family in ("", *FAMILIES),

@@ -1,4 +1,4 @@
-"""How a pretraining run went, from its TensorBoard logs."""
+"""Reads the curves of a pretraining run from its TensorBoard logs, and draws them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CurvesError(UserError):
 
 
 def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
-    """The scalars of a folder of TensorBoard event files.
+    """Reads the scalars of a folder of TensorBoard event files.
 
     Where a run was interrupted and went over some steps again, the later value counts.
 
@@ -57,12 +57,16 @@ def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
 
 
 def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
-    """The curves of a run's "train" and "heldout"; raises a CurvesError if it has none."""
+    """Reads the curves of a run's "train" and "heldout".
+
+    Raises:
+      CurvesError: it has none.
+    """
     return {split: read(Path(model_dir, "logs", split)) for split in ("train", "heldout")}
 
 
 def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
-    """A report's section on a pretraining run.
+    """Returns a report's section on a pretraining run.
 
     Args:
       folder: of the run.
@@ -86,7 +90,7 @@ def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
 
 
 def draw(curves: dict[str, dict[str, Curve]], path: Path) -> None:
-    """Draws what `read_run` read as a PNG file."""
+    """Draws the curves that `read_run` returns as a PNG file."""
     from matplotlib.figure import Figure
 
     drawn = [(tag, name) for tag, name in PRETRAINING_SCALARS if tag in curves["heldout"]]

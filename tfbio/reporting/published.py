@@ -84,14 +84,14 @@ OTHERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What a table of a paper says of a model.
+    """A model in a paper's table.
 
     Attributes:
       name: as in the paper.
       source: paper and table.
       figures: title of a column -> figure, as it is printed.
       blurb_score: as it is printed; "" if it is not.
-      note: why the figures are not quite of the same kind as the others.
+      note: how the figures differ from the others; "" if they do not.
     """
 
     name: str
@@ -102,10 +102,15 @@ class Model:
 
 
 def blurb_score(figures: Mapping[str, float]) -> float:
-    """The mean over BLURB's six task types of the mean over the data sets of each (Gu et al., 4).
+    """Computes the mean over BLURB's six task types of the mean over the data sets of each.
+
+    See Gu et al., section 4.
 
     Args:
-      figures: title of a column of `BLURB` -> figure; a KeyError if one is missing.
+      figures: title of a column of `BLURB` -> figure.
+
+    Raises:
+      KeyError: a figure is missing.
     """
     types = {column.type: [] for column in BLURB}
     for column in BLURB:

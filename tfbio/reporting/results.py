@@ -1,4 +1,4 @@
-"""What fine-tuning runs reached on the test set: their figures, how sure they are, which differ.
+"""Reads fine-tuning runs: their test scores, with intervals, and tests of their differences.
 
 Test examples are resampled (documents, where the score is by document): the paired bootstrap of
 Berg-Kirkpatrick et al. (2012), which Dror et al. (2018) advise for scores such as F1, whose
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.scores import Scores
 
 if TYPE_CHECKING:
+    from tfbio.task_types.finetuning_settings import FinetuningSettings
     from tfbio.task_types.task_type import Score, TaskType
 
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
@@ -46,13 +46,13 @@ class Run:
     Attributes:
       folder: where it lies.
       name: of the model, for tables.
-      task: `--task`; see `apart` for data of the user's own.
+      task: `--task`; see `grouping.by_data` for data of the user's own.
       metric: the task's first figure.
       tests: for each seed the figures of the test set, in [0, 1] or [-1, 1].
       examples: of the test set, with what is true; none if the predictions cannot be resampled.
       scores: of each seed, by the task's own function; none with no examples.
-      data_set: of data of the user's own the path of their folder; else "".
-      data: of data of the user's own the hashes of their files, as text; else "".
+      data_set: the path of the folder of data of the user's own; else "".
+      data: the hashes of the files of data of the user's own, as text; else "".
       devs: for each seed the figures of the development set; none if one is not known.
       dev_set: which part of the development set that is, "200 of 11,268"; "" for all of it.
       match: how the test examples compare with the published ones.
@@ -79,34 +79,39 @@ class Run:
     folds: Sequence[Run] = ()
 
     def values(self, metric: str = "") -> np.ndarray:
-        """A figure of each seed, float64 [seeds]; by default the task's first."""
+        """Returns a figure of each seed, float64 [seeds]; by default the task's first."""
         return np.array([test[metric or self.metric] for test in self.tests])
 
     def mean(self, metric: str = "") -> float:
-        """The mean over the seeds."""
+        """Returns the mean of a figure over the seeds; by default the task's first."""
         return float(self.values(metric).mean())
 
     def median_of_others(self, metric: str = "") -> float:
-        """The median over all folds but the first, as bio-lm reports (Lewis et al., 5.2)."""
+        """Returns the median over all folds but the first, as bio-lm does (Lewis et al., 5.2)."""
         return float(np.median(self.values(metric)[1:]))
 
     def can_draw(self, metric: str = "") -> bool:
-        """Whether a figure can be had for a draw of test examples."""
+        """Returns True if a figure can be computed for a draw of test examples."""
         return bool(self.scores) and (metric or self.metric) in self.scores[0].drawable
 
     def drawn(self, rows: np.ndarray, metric: str = "") -> float:
-        """The mean over the seeds of a figure of a draw, int64 [size] numbers; see `can_draw`."""
+        """Returns the mean over the seeds of a figure of a draw; see `can_draw`.
+
+        Args:
+          rows: int64 [size], the numbers of the examples that were drawn.
+          metric: the figure; by default the task's first.
+        """
         times = np.bincount(rows, minlength=self.scores[0].size).astype(float)
         return float(np.mean([own.drawn(metric or self.metric, times) for own in self.scores]))
 
     def interval(self, metric: str = "") -> tuple[float, float]:
-        """The bootstrap interval of the mean over the seeds, at 95 %; see `can_draw`."""
+        """Returns the bootstrap interval of the mean over the seeds, at 95 %; see `can_draw`."""
         size = self.scores[0].size
         return bootstraps.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
 
 
 class _FoldScores:
-    """The mean over folds, of any draw of the examples of all; see `scores.Scores`."""
+    """Scores a draw of the examples of all folds by the folds' mean; see `scores.Scores`."""
 
     def __init__(self, folds: Sequence[Run]):
         self._folds = folds
@@ -116,13 +121,19 @@ class _FoldScores:
         self.drawable = frozenset.intersection(*(run.scores[0].drawable for run in folds))
 
     def drawn(self, name: str, times: np.ndarray) -> float:
+        """Returns the mean over the folds and their seeds of a figure of a draw.
+
+        Args:
+          name: of the figure.
+          times: float64 [size], how often each example was drawn.
+        """
         parts = zip(self._folds, np.split(times, self._ends), strict=True)
         means = [np.mean([own.drawn(name, x) for own in run.scores]) for run, x in parts]
         return float(np.mean(means))
 
 
 def joined(folds: Sequence[Run], task: str) -> Run:
-    """Returns one run of several folds of a task, in which folds are what seeds are in another.
+    """Joins the runs of several folds of a task to one, whose folds count as its seeds.
 
     A fold's figure is the mean over its seeds. An interval is of the mean over the folds, as the
     test examples of all of them are drawn anew.
@@ -152,10 +163,10 @@ def joined(folds: Sequence[Run], task: str) -> Run:
 
 
 def p_value(run: Run, baseline: Run, metric: str = "") -> float:
-    """How probable so large a difference of two runs is, to either side, if none is real.
+    """Computes how probable so large a difference of two runs is, to either side, by chance.
 
-    Twice the p-value of `bootstraps.paired_bootstrap` in the direction that was found, at most 1.
-    Both runs, with all their seeds, are scored on the same draws; see `Run.can_draw`.
+    It is twice the p-value of `bootstraps.paired_bootstrap` in the direction of the difference, at
+    most 1. Both runs, with all their seeds, are scored on the same draws; see `Run.can_draw`.
 
     Raises:
       ResultsError: their test sets differ.
@@ -177,7 +188,7 @@ def p_value(run: Run, baseline: Run, metric: str = "") -> float:
 
 
 def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str | int | float]:
-    """What a table says of a run, in percent.
+    """Returns the figures of a run for a table, in percent.
 
     Args:
       run: of a task.
@@ -226,10 +237,10 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
 def find(argument: str) -> list[Run]:
     """Reads the runs of a folder or a pattern, perhaps with `NAME=` before it.
 
-    What a pattern matches and holds no scores.json is named and left out.
+    A folder that matches a pattern and holds no scores.json is named and left out.
 
     Raises:
-      ResultsError: there is no run, or a folder holds other results than it should.
+      UserError: there is no run, or a folder holds other results than it should; see `read`.
     """
     name, pattern = "", argument
     if "=" in argument and not glob.glob(argument):
@@ -276,13 +287,21 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         match=test_sets.compare(task, []),
     )
     if task in own_data.OWN:
-        settings = finetuning_files.read_settings(folder)
+        settings = _read_settings(folder)
         known, data = settings.trained_on, json.dumps(settings.data_sha256)
         run = dataclasses.replace(run, data_set=settings.data_set, data=data)
         return _with_examples(run, known.task_type, own_data.own_score(task, known.labels), scores)
     if task in tasks.TASKS:
         return _with_examples(run, tasks.TASKS[task].task_type, tasks.TASKS[task].score, scores)
     return run
+
+
+def _read_settings(folder: str | os.PathLike) -> FinetuningSettings:
+    """Reads the `config.json` of a run, see `finetuning_settings.read_settings`."""
+    # Imported late: it knows the settings of all task types, and so imports TensorFlow.
+    from tfbio.task_types import finetuning_settings
+
+    return finetuning_settings.read_settings(folder)
 
 
 def _dev_set(scores: RunScores) -> str:
@@ -339,43 +358,11 @@ def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) ->
 def _trivial(
     run: Run, task_type: type[TaskType], score: Score, file: Path, examples: Sequence[Example]
 ) -> Run:
-    """See `Run.trivial`; without predictions on the development set the answer is the test's."""
+    """Returns `Run.trivial`; without predictions for the development set the test set chooses."""
     path = file.with_name(task_type.predictions_file("dev"))
     dev = task_type.read_predictions(str(path))[0] if path.exists() else examples
     answer, scores = task_type.one_answer(score, dev, examples)
     return Run(answer, "trivial", run.task, run.metric, [scores], examples, [scores])
-
-
-def apart(runs: Sequence[Run]) -> list[Run]:
-    """The runs, their tasks of data of the user's own named after these, "reports (ner)".
-
-    The name is the end of the path of their folder, as short as tells them from other data of the
-    same `--task`; if no path does, the start of what tells their content stands beside it. Data of
-    the same content are the same, wherever they lie. Without a path a task keeps its name.
-    """
-    sets: dict[tuple[str, str], str] = {}
-    for run in runs:
-        if run.data_set:
-            sets.setdefault(_set_of(run), run.data_set)
-
-    def name(key: tuple[str, str]) -> str:
-        others = [Path(x).parts for own, x in sets.items() if own[0] == key[0] and own != key]
-        parts = Path(sets[key]).parts
-        for length in range(1, len(parts) + 1):
-            end = parts[-length:]
-            if all(other[-length:] != end for other in others):
-                return f"{Path(*end).as_posix()} ({key[0]})"
-        digest = hashlib.sha256("".join(key).encode()).hexdigest()
-        return f"{parts[-1]} {digest[:6]} ({key[0]})"
-
-    return [
-        dataclasses.replace(run, task=name(_set_of(run))) if run.data_set else run for run in runs
-    ]
-
-
-def _set_of(run: Run) -> tuple[str, str]:
-    """Returns what tells a run's data from other data: its task, and the hashes of its files."""
-    return run.task, run.data
 
 
 def _model_of(init: str) -> str:
@@ -386,5 +373,5 @@ def _model_of(init: str) -> str:
     """
     run = Path(init).parent
     if Path(init).name.startswith("trial_") and Path(run, finetuning_files.CONFIG).is_file():
-        return _model_of(finetuning_files.read_settings(run).init_checkpoint)
+        return _model_of(_read_settings(run).init_checkpoint)
     return Path(init).name

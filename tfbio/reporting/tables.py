@@ -22,7 +22,15 @@ LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 
 class Table(NamedTuple):
-    """A table as text; a line parts the first `above` rows from the others."""
+    """A table as text.
+
+    Attributes:
+      title: its title.
+      header: the names of its columns.
+      rows: its cells.
+      above: a line parts so many rows, the first ones, from the others.
+      notes: sentences below it.
+    """
 
     title: str
     header: list[str]
@@ -36,7 +44,7 @@ def _is_text(heading: str) -> bool:
 
 
 def markdown(table: Table) -> str:
-    """A section with the table."""
+    """Returns a section of Markdown with the table."""
     rule = ["---" if _is_text(heading) else "---:" for heading in table.header]
     lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
     lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
@@ -45,12 +53,12 @@ def markdown(table: Table) -> str:
 
 
 def _latex_text(text: str) -> str:
-    """Text that LaTeX shows as it is; hyphens in a row would join to a dash."""
+    """Returns text that LaTeX shows as it is; hyphens in a row would join to a dash."""
     return re.sub("-(?=-)", "-{}", text.translate(str.maketrans(LATEX)))
 
 
 def latex(table: Table) -> str:
-    """A table* in booktabs' style, at most as wide as the text."""
+    """Returns a table* of LaTeX in booktabs' style, at most as wide as the text."""
 
     def line(cells: Sequence[str]) -> str:
         escaped = map(_latex_text, cells)

@@ -1,4 +1,4 @@
-"""The test sets on which papers report, known by what is in them.
+"""Knows the test sets on which papers report by their content.
 
 A figure can be set beside published ones only if it is of the same test examples. `compare` says
 so of the examples that a run has kept: `test_sets.json` has the number of a test set's examples
@@ -65,10 +65,10 @@ class TestSet(NamedTuple):
 
 
 class Match(NamedTuple):
-    """How test examples compare with the published ones; all empty where they are the same.
+    """The comparison of test examples with the published ones; empty where they are the same.
 
     Attributes:
-      fold: which of the published folds they are, from 1; 0 for none.
+      fold: the number of the published fold that they are, from 1; 0 for none.
       aside: why they are not the published ones, such as "1,000 of 15,745 test examples".
       unverified: why that cannot be told by their content.
     """
@@ -102,7 +102,7 @@ def compare(task: str, examples: Sequence[Example], of: int = 0) -> Match:
     Args:
       task: `--task`.
       examples: as the task's files or a run's predictions have them; none if they are not known.
-      of: of how many they were drawn by `max_test_examples`; 0 if they were not.
+      of: the number that they were drawn from by `max_test_examples`; 0 if they were not.
     """
     match = _compare(task, examples, of)
     if match.unverified and of > len(examples) > 0:
@@ -111,6 +111,7 @@ def compare(task: str, examples: Sequence[Example], of: int = 0) -> Match:
 
 
 def _compare(task: str, examples: Sequence[Example], of: int) -> Match:
+    """Compares test examples with those of the papers, see `compare`."""
     known = published().get(task)
     if not examples:
         return Match(unverified="the run has kept no test examples")
@@ -158,7 +159,7 @@ def _not_published(own: TestSet, known: Mapping[str, TestSet]) -> str:
 
 
 def published() -> dict[str, dict[str, TestSet]]:
-    """Task -> name of a test set, "" or "fold 1" -> what is known of it."""
+    """Returns the known test sets, by task and by name: "" or "fold 1"."""
     return {
         task: {
             name: TestSet(**{**one, "sample": tuple(one["sample"].split())})
@@ -174,13 +175,13 @@ def _table() -> dict:
 
 
 def _is_part(own: TestSet, other: TestSet) -> bool | None:
-    """Returns whether examples are the other set's; None where its sample does not reach them."""
+    """Returns True if examples are of the other set; None if its sample does not reach them."""
     least = {digest for digest in own.sample if digest <= other.sample[-1]}
     return least <= set(other.sample) if least else None
 
 
 def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
-    """Compares numbers, where the published examples were not at hand."""
+    """Compares numbers of examples, where the published examples were not at hand."""
     if task not in COUNTS:
         return Match(unverified="no published number of test examples is known")
     expected, unit = COUNTS[task]
@@ -205,7 +206,7 @@ def write_table(sets: Sequence[str], output: str) -> None:
     """Writes `test_sets.json`.
 
     Args:
-      sets: of each test set `TASK=FOLDER`, or `TASK:N=FOLDER` of fold N.
+      sets: for each test set `TASK=FOLDER`, or `TASK:N=FOLDER` of fold N.
       output: the file.
 
     Raises:
@@ -213,13 +214,13 @@ def write_table(sets: Sequence[str], output: str) -> None:
     """
     table: dict[str, dict[str, dict]] = {}
     for argument in sets:
-        found = re.fullmatch(r"(\w+)(?::(\d+))?=(.+)", argument)
-        if not found or found[1] not in tasks.TASKS:
+        match = re.fullmatch(r"(\w+)(?::(\d+))?=(.+)", argument)
+        if not match or match[1] not in tasks.TASKS:
             raise cli.UsageError(
                 f"--test_set={argument}: expected TASK=FOLDER, or TASK:N=FOLDER of fold N, where "
                 "TASK is one that --task of run_finetuning.py takes."
             )
-        task, fold, folder = found.groups()
+        task, fold, folder = match.groups()
         one = describe(task, tasks.TASKS[task].read(find_split(folder, "test")))
         row = one._replace(sample=" ".join(one.sample))._asdict()
         table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
@@ -238,7 +239,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     cli.no_arguments(argv)
     write_table(flags.FLAGS.test_set, flags.FLAGS.output)
 

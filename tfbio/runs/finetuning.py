@@ -30,12 +30,8 @@ from tfbio.planning import finetuning_cost
 from tfbio.runs.finetuner import Finetuner, training_order
 from tfbio.task_types import finetuning_files, packing, predictions, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.finetuning_files import (
-    FinetuningSettings,
-    RunScores,
-    TrainedOn,
-    TrialScores,
-)
+from tfbio.task_types.finetuning_files import RunScores, TrainedOn, TrialScores
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.inference import has_fixed_shapes
 from tfbio.task_types.task import SPLITS, Task
 from tfbio.text import tokenization, vocabularies

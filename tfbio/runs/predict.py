@@ -124,5 +124,5 @@ def _trained_on(model: str) -> TrainedOn | None:
         return TrainedOn("", [], forms[head[1]]) if head else None
     for run in (folder, os.path.dirname(folder)):
         if os.path.isfile(os.path.join(run, finetuning_files.CONFIG)):
-            return finetuning_files.read_settings(run).trained_on
+            return finetuning_files.read_trained_on(run)
     return None

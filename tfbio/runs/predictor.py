@@ -17,7 +17,7 @@ from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.runs import finetuning
 from tfbio.task_types import answers, types, words
-from tfbio.task_types.finetuning_files import FinetuningSettings
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.inference import Inference
 from tfbio.task_types.packing import Features
 from tfbio.text import vocabularies

@@ -1,6 +1,7 @@
-"""The JSON files of a fine-tuning run, as dataclasses: `config.json` and `scores.json`.
+"""The JSON files of a fine-tuning run: `scores.json`, and what `config.json` says of the task.
 
-`runs.finetuning` writes them. Prediction, export and the report read them, see `base.schema`.
+`runs.finetuning` writes them, see `base.schema`. Prediction, export and the report read them.
+Reading this imports no TensorFlow; the settings in `config.json` are in `finetuning_settings`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from typing import Any
 
 from tfbio.base import schema
 from tfbio.base.config import require
-from tfbio.models.encoder_config import FAMILIES, EncoderConfig
-from tfbio.task_types.finetuning_config import FinetuningConfig
 
 CONFIG, SCORES = "config.json", "scores.json"
 # What to do where one of these files is not as a run wrote it.
@@ -40,47 +39,6 @@ class TrainedOn:
     pairs: bool | None = None
     entity_type: str = ""
     words: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningSettings(FinetuningConfig):
-    """`config.json`: all settings of a run, and what its models need to be used.
-
-    A model that was fine-tuned elsewhere has the first five of these alone; the others are empty.
-
-    Attributes:
-      init_checkpoint: the encoder that fine-tuning started from, or a model from elsewhere.
-      encoder: the shape of the encoder.
-      lower_case: True if the encoder was trained on text in lower case.
-      family: the family of `transformers` that the encoder is of, see
-        `checkpoint_settings.family_of`.
-      trained_on: what a model must know of the task.
-      task: `--task`.
-      data_set: the folder with the task's files, as an absolute path.
-      data_sha256: the SHA-256 of each split's file.
-      from_scratch: True if fine-tuning started from random weights.
-      weights_sha256: a hash of the weights in `init_checkpoint`; "" with `from_scratch`.
-      vocab_sha256: a hash of the vocabulary.
-    """
-
-    init_checkpoint: str
-    encoder: EncoderConfig
-    lower_case: bool
-    family: str
-    trained_on: TrainedOn
-    task: str = ""
-    data_set: str = ""
-    data_sha256: dict[str, str] = dataclasses.field(default_factory=dict)
-    from_scratch: bool = False
-    weights_sha256: str = ""
-    vocab_sha256: str = ""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require(
-            self.family in FAMILIES,
-            f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}",
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +93,7 @@ class RunScores:
     std: float | None
     median: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require(
             self.examples.keys() == {"dev", "test"}
             and all(len(x) == 2 for x in self.examples.values()),
@@ -147,17 +105,27 @@ class RunScores:
         )
 
 
-def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
-    """Reads the `config.json` of a run.
+def read_config(folder: str | os.PathLike) -> dict[str, Any]:
+    """Reads the `config.json` of a run, whose values are not checked.
 
     Raises:
-      SchemaError: there is none, or it is not as a fine-tuning run writes it.
+      SchemaError: there is none, or it is not of a fine-tuning run.
     """
     path = os.path.join(folder, CONFIG)
     content = schema.read_object(path, REMEDY)
     if "trained_on" not in content:
         raise schema.SchemaError(f"{path} is not of a fine-tuning run: {REMEDY}.")
-    return schema.parse(FinetuningSettings, content, path, REMEDY)
+    return content
+
+
+def read_trained_on(folder: str | os.PathLike) -> TrainedOn:
+    """Reads what a run's models know of their task.
+
+    Raises:
+      SchemaError: there is no `config.json`, or it is not as a fine-tuning run writes it.
+    """
+    path = os.path.join(folder, CONFIG)
+    return schema.parse(TrainedOn, read_config(folder)["trained_on"], path, REMEDY)
 
 
 def read_trial(folder: str | os.PathLike) -> TrialScores:

@@ -40,7 +40,9 @@ _NEGATIVE = re.compile(
 
 
 def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
-    """A task for files in one of the forms that `task_files` describes; labels as in training.
+    """Makes a task for files in one of the forms that `task_files` describes.
+
+    Its labels are those of the training file.
 
     Args:
       kind: one of `OWN`.
@@ -75,7 +77,7 @@ def of_own_data(kind: str, data_dir: str, negative: str = "") -> Task:
 
 
 def _negative_of(labels: Sequence[str], wanted: str, path: str) -> str:
-    """The label that says that there is no relation: the one that is wanted, or of a usual name."""
+    """Returns the label for no relation: the one that is wanted, or one with a usual name."""
     listed = ", ".join(labels)[:120]
     if wanted and wanted not in labels:
         raise TaskError(f"--negative_label={wanted}: {path} has the labels {listed}; give one.")
@@ -90,7 +92,7 @@ def _negative_of(labels: Sequence[str], wanted: str, path: str) -> str:
 
 
 def own_score(kind: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], Scores]:
-    """`Task.score` of data of the user's own, which need not be at hand.
+    """Returns `Task.score` for data of the user's own, which need not be at hand.
 
     Args:
       kind: one of `OWN`.

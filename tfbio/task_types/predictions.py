@@ -1,4 +1,4 @@
-"""Predictions as files, in the data's own form."""
+"""Writes and reads the files of predictions in a trial's folder."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def entities(
     entity_type: str,
     probabilities: Sequence[float] | None = None,
 ) -> list[Entity]:
-    """The entities of a sentence by the rule of `tag_schemes.entities`, in order.
+    """Returns the entities of a sentence by the rule of `tag_schemes.entities`, in order.
 
     Args:
       tags: of each word.
@@ -100,7 +100,7 @@ def entities(
             return None
         return round(math.prod(probabilities[first : last + 1]), 6)
 
-    found = sorted(tag_schemes.entities(tags), key=lambda entity: entity[1:])
+    tagged = sorted(tag_schemes.entities(tags), key=lambda entity: entity[1:])
     return [
         Entity(
             entity_type if named == "_" else named,
@@ -108,7 +108,7 @@ def entities(
             spans[last][1],
             score(first, last),
         )
-        for named, first, last in found
+        for named, first, last in tagged
     ]
 
 
@@ -143,12 +143,12 @@ def write_entities(
         for sentence, tags in zip(sentences, predicted, strict=True):
             ends = accumulate(map(len, sentence.words), lambda end, length: end + 1 + length)
             spans = [(end - len(word), end) for word, end in zip(sentence.words, ends, strict=True)]
-            gold, found = (
+            gold, ours = (
                 [entity.as_dict() for entity in entities(own, spans, entity_type)]
                 for own in (sentence.tags, tags)
             )
             text = " ".join(sentence.words)
-            yield EntitiesLine(sentence.id, sentence.document, text, gold, found)
+            yield EntitiesLine(sentence.id, sentence.document, text, gold, ours)
 
     _write_lines(os.path.join(folder, f"{split}_entities.jsonl"), lines())
 
@@ -187,7 +187,7 @@ def write_words(
 
 
 def read_words(path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
-    """Reads what `write_words` wrote; sentences have the number of their first line as their id.
+    """Reads the file of `write_words`; sentences have the number of their first line as their id.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -199,9 +199,9 @@ def read_words(path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
             continue
         with _naming(path, number, line):
             rows = (row.split("\t") for row in lines[first:number])
-            words, tags, found = zip(*rows, strict=True)
+            words, tags, ours = zip(*rows, strict=True)
             sentences.append(TaggedSentence(str(first + 1), words, tags))
-            predicted.append(found)
+            predicted.append(ours)
         first = number + 1
     return sentences, predicted
 
@@ -234,7 +234,7 @@ def write_texts(
 
 
 def read_texts(path: str, label_in: Callable[[str], Any]) -> tuple[list[LabelledText], list]:
-    """Reads what `write_texts` wrote; texts have the number of their line as their id.
+    """Reads the file of `write_texts`; texts have the number of their line as their id.
 
     Args:
       path: of the file.
@@ -249,18 +249,18 @@ def read_texts(path: str, label_in: Callable[[str], Any]) -> tuple[list[Labelled
     for number, line in enumerate(lines[1:], start=1):
         with _naming(path, number, line):
             row = dict(zip(header, line.split("\t"), strict=True))
-            label, found = (label_in(row[name]) for name in ("label", "predicted"))
+            label, ours = (label_in(row[name]) for name in ("label", "predicted"))
             document = row.get("document", row["id"])
             pair = row.get("pair", "")
             texts.append(LabelledText(str(number), row["text"], label, pair, document))
-            predicted.append(found)
+            predicted.append(ours)
     return texts, predicted
 
 
 def write_hallmarks(
     path: str, sentences: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
 ) -> None:
-    """Writes what was predicted of HoC as its files have what is true, for `read_hoc`."""
+    """Writes the predicted hallmarks in the form of HoC's own files, for `read_hoc`."""
     rows = [(hoc_labels(own), x.text, x.id) for x, own in zip(sentences, predicted, strict=True)]
     storage.write_text(path, "".join("\t".join(row) + "\n" for row in (HOC_HEADER, *rows)))
 
@@ -268,7 +268,7 @@ def write_hallmarks(
 def write_answers(
     folder: str, split: str, questions: Sequence[Question], predicted: Sequence[answers.Answers]
 ) -> None:
-    """Writes the answers as the official scripts read them, and with what is true.
+    """Writes the answers as the official scripts read them, and beside the gold answers.
 
     `SPLIT_predictions.json` is SQuAD's {id: answer}, with `SPLIT_null_odds.json`, {id: null odds},
     where some questions have no answer; or, for BioASQ's factoid questions, {"questions": [{"id",
@@ -285,9 +285,9 @@ def write_answers(
     """
     path = os.path.join(folder, f"{split}_answers.jsonl")
     _write_gold_answers(path, questions, predicted)
-    found: dict[str, object] = {x.id: own.best for x, own in zip(questions, predicted, strict=True)}
+    best: dict[str, object] = {x.id: own.best for x, own in zip(questions, predicted, strict=True)}
     if questions[0].question_id:
-        found = {
+        best = {
             "questions": [
                 {"id": name, "type": "factoid", "exact_answer": [[text] for text in texts]}
                 for name, texts in answers.merged(questions, predicted).items()
@@ -296,7 +296,7 @@ def write_answers(
     elif not all(question.answers for question in questions):
         odds = {x.id: own.null_odds for x, own in zip(questions, predicted, strict=True)}
         _write_json(folder, f"{split}_null_odds.json", odds)
-    _write_json(folder, f"{split}_predictions.json", found)
+    _write_json(folder, f"{split}_predictions.json", best)
 
 
 def _write_gold_answers(
@@ -373,7 +373,7 @@ def _naming(path: str, number: int, line: str) -> Iterator[None]:
 
 
 def read_ids(path: str) -> list[str]:
-    """The ids of the texts in a file that `read` reads."""
+    """Reads the ids of the texts in a file that `write_texts` wrote."""
     rows = Path(path).read_bytes().decode().split("\n")[1:-1]
     return [row.partition("\t")[0] for row in rows]
 

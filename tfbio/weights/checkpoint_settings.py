@@ -14,7 +14,7 @@ from tfbio.models import encoder_cost
 from tfbio.models.encoder_config import TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.task_types.finetuning_files import FinetuningSettings
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.text import vocabularies
 from tfbio.weights import hugging_face_settings, tensorflow1_settings, weight_files
 from tfbio.weights.checkpoint_files import (

@@ -19,9 +19,10 @@ from tfbio.base import run_folders, schema, storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import load
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import finetuning_files, types
+from tfbio.task_types import finetuning_files, finetuning_settings, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.finetuning_files import FinetuningSettings, TrainedOn
+from tfbio.task_types.finetuning_files import TrainedOn
+from tfbio.task_types.finetuning_settings import FinetuningSettings
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import hugging_face_tokenizer
@@ -128,7 +129,7 @@ def read_settings(trial: str) -> FinetuningSettings:
     """
     if hugging_face_settings.is_one(trial):
         return _settings_of_hugging_face(trial)
-    return finetuning_files.read_settings(os.path.dirname(trial))
+    return finetuning_settings.read_settings(os.path.dirname(trial))
 
 
 def read_calibration(trial: str) -> float | None:

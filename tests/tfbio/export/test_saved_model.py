@@ -257,6 +257,19 @@ def test_minilm_gives_what_transformers_gives(sentences, tmp_path):
 TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
 
 
+@pytest.fixture
+def serve(make_trial, vocabulary_of_kind, cpu, tmp_path):
+    """Makes a trial, and returns the signature of its SavedModel and its `Predictor`."""
+
+    def make(task_type, labels, known, calibration=None, vocabulary="wordpiece", **changes):
+        path = vocabulary_of_kind[vocabulary]
+        trial, settings = make_trial(task_type, labels, known, calibration, path, **changes)
+        signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+        return signature, Predictor(trial, settings, cpu)
+
+    return make
+
+
 @pytest.mark.parametrize(
     "labels, rule, vocabulary, changes",
     [
@@ -275,13 +288,9 @@ TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
     ],
     ids=["linear", "io_lstm", "bioul_crf", "all_tokens_crf", "pico", "byte_bpe", "albert"],
 )
-def test_entities_are_those_of_predict(
-    labels, rule, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
-):
+def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve, sentences):
     known = {"entity_type": "Thing", "words": rule}
-    vocabulary = vocabulary_of_kind[vocabulary]
-    trial, settings = make_trial("tagging", labels, known, vocabulary=vocabulary, **changes)
-    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    signature, predictor = serve("tagging", labels, known, vocabulary=vocabulary, **changes)
     # Those that `predict` takes for one sentence, too.
     splitter = splitters.load("biosenter")
     texts = [own[0] for own in splitter(sentences[:60]) if len(own) == 1]
@@ -292,7 +301,6 @@ def test_entities_are_those_of_predict(
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert len(texts) > len(short) > 20
 
-    predictor = Predictor(trial, settings, cpu)
     documents = [
         annotation_formats.Document(
             str(row), texts[row], (annotation_formats.Passage(0, len(texts[row]), ""),)
@@ -340,13 +348,10 @@ def test_entities_are_those_of_predict(
         ("regression", True, "albert", {}),
     ],
 )
-def test_labels_are_those_of_predict(
-    task_type, pairs, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
-):
+def test_labels_are_those_of_predict(task_type, pairs, vocabulary, changes, serve, sentences):
     labels = [] if task_type == "regression" else ["no", "yes", "unknown"]
-    known, vocabulary = {"pairs": pairs}, vocabulary_of_kind[vocabulary]
-    trial, settings = make_trial(task_type, labels, known, vocabulary=vocabulary, **changes)
-    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+    known = {"pairs": pairs}
+    signature, predictor = serve(task_type, labels, known, vocabulary=vocabulary, **changes)
     texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
     examples = [
         LabelledText(str(row), text, "", pair if pairs else "")
@@ -356,7 +361,7 @@ def test_labels_are_those_of_predict(
     if pairs:
         inputs["text_pair"] = tf.constant(others)
     found = signature(**inputs)
-    expected = list(Predictor(trial, settings, cpu).label(examples))
+    expected = list(predictor.label(examples))
     cut = found["truncated"].numpy()
     assert cut.any() and not cut.all()
     if task_type == "regression":
@@ -394,14 +399,9 @@ ELECTRA = {"span_head": "electra", "beam_size": 30, "max_answer_length": 9}
     + [(False, "wordpiece", ELECTRA)],
     ids=["always", "threshold", "byte_bpe", "albert", "unigram", "electra"],
 )
-def test_answers_are_those_of_predict(
-    with_threshold, vocabulary, changes, make_trial, vocabulary_of_kind, sentences, cpu, tmp_path
-):
-    threshold, vocabulary = -2.0 if with_threshold else None, vocabulary_of_kind[vocabulary]
-    trial, settings = make_trial(
-        "question_answering", [], {"pairs": False}, threshold, vocabulary, **changes
-    )
-    signature = load(saved_model.write(trial, str(tmp_path / "serving")))
+def test_answers_are_those_of_predict(with_threshold, vocabulary, changes, serve, sentences):
+    known, threshold = {"pairs": False}, -2.0 if with_threshold else None
+    signature, predictor = serve("question_answering", [], known, threshold, vocabulary, **changes)
     contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
     asked = ["What?", "Which " * 80] * 16
     found = signature(question=tf.constant(asked), context=tf.constant(contexts))
@@ -409,7 +409,7 @@ def test_answers_are_those_of_predict(
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert 8 < len(short) < 32
     questions = [Question(str(row), asked[row], contexts[row], (), ()) for row in short]
-    expected = [own.best for own in Predictor(trial, settings, cpu).answer(questions)]
+    expected = [own.best for own in predictor.answer(questions)]
     answers = strings(found["answer"])
     assert [answers[row] for row in short] == expected
     # But for the last: the 20 best places may all be before its context of one token.

@@ -134,11 +134,11 @@ TEXTS = ("the [S1] genes [E1] binds a [S2] drug [E2]", "[S1] a [S2] genes [E2] m
 def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
     kind = Classification(("no", "yes"), pooling, keep)
     examples = [example(text) for text in TEXTS]
-    pieces = kind.pieces(examples, tokenizer, 32)
+    pieces = kind.features(examples, tokenizer, 32)
     assert [[set(tokens) for tokens in both] for both in pieces.entities] == expected
     assert len({both.shape for both in pieces.entities}) == 1
     # What is cut off is seen as [SEP], the fifth token.
-    cut = kind.pieces(examples, tokenizer, 5)
+    cut = kind.features(examples, tokenizer, 5)
     found = [[set(tokens) for tokens in both] for both in cut.entities]
     assert found == [[{min(n, 4) for n in own} for own in both] for both in expected]
 
@@ -147,7 +147,7 @@ def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
 def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
     kind = Classification(("no", "yes"), pooling)
-    pieces = kind.pieces([example(text) for text in TEXTS], tokenizer, 32)
+    pieces = kind.features([example(text) for text in TEXTS], tokenizer, 32)
     model = TaskModel(SHAPE, 2, False, 0.1, pooling)
     (part,) = packing.Packer(pieces, 2, 1, pad_id=0).batch(np.array([1, 0]))
     assert part.arrays["input_ids"].shape[0] == 1

@@ -1,5 +1,6 @@
 """Runs, on folders made by hand; intervals and p-values against scipy."""
 
+import collections
 import dataclasses
 import json
 import re
@@ -347,12 +348,46 @@ def word_f1(gold, found):
     return 2 * common / (len(gold) + len(found))
 
 
-@pytest.mark.parametrize("task", ["squad_v2", "bioasq_factoid"])
+def squad_by_question(asked, predicted):
+    """Figure -> its value for each question, float64 [questions]."""
+    f1, exact = [], []
+    for question, own in zip(asked, predicted, strict=True):
+        best = words(own.texts[0] if own.texts else "")
+        options = [words(x) for x in question.answers] or [[]]
+        f1.append(max(word_f1(x, best) for x in options))
+        exact.append(float(best in options))
+    return {"f1": np.array(f1), "exact_match": np.array(exact)}
+
+
+def factoids_by_question(asked, predicted):
+    """The same of questions on two contexts each, whose answers' probabilities are summed up."""
+    ranks = []
+    for question, *both in zip(asked[::2], predicted[::2], predicted[1::2], strict=True):
+        totals = collections.Counter()
+        for own in both:
+            for text, share in zip(own.texts, own.probabilities, strict=True):
+                totals[text] += share
+        order = sorted(totals, key=totals.get, reverse=True)[:5]
+        right = [1 / n for n, text in enumerate(order, 1) if text in question.answers]
+        ranks.append(max(right, default=0.0))
+    ranks = np.array(ranks)
+    return {
+        "mrr": ranks,
+        "strict_accuracy": (ranks == 1).astype(float),
+        "lenient_accuracy": (ranks > 0).astype(float),
+    }
+
+
+# Task -> contexts of a question, and its figures for each question.
+OF_QUESTIONS = {"squad_v2": (1, squad_by_question), "bioasq_factoid": (2, factoids_by_question)}
+
+
+@pytest.mark.parametrize("task", OF_QUESTIONS)
 def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task, tmp_path):
     """Files of two runs; intervals by scipy over each question's own figures, p by a permutation
     test."""
-    squad = task == "squad_v2"
-    asked = questions(120, 1 if squad else 2)
+    contexts, by_question = OF_QUESTIONS[task]
+    asked = questions(120, contexts)
     ours, theirs = [[answered(len(asked)) for _ in range(2)] for _ in range(2)]
     # One run finds more of what is right.
     for own in ours:
@@ -371,35 +406,8 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
         write_scores(tmp_path / name, trials, task=task, metric=metric)
         return results.read(tmp_path / name)
 
-    def by_question(found):
-        """Figure -> its value for each question."""
-        if squad:
-            best = [own.texts[0] if own.texts else "" for own in found]
-            f1, exact = [], []
-            for question, text in zip(asked, best, strict=True):
-                options = [words(x) for x in question.answers] or [[]]
-                f1.append(max(word_f1(x, words(text)) for x in options))
-                exact.append(float(words(text) in options))
-            return {"f1": np.array(f1), "exact_match": np.array(exact)}
-        ranks = []
-        for first, second in zip(asked[::2], found[::2], strict=True):
-            i = asked.index(first)
-            totals = {}
-            for own in (second, found[i + 1]):
-                for text, share in zip(own.texts, own.probabilities, strict=True):
-                    totals[text] = totals.get(text, 0) + share
-            order = sorted(totals, key=totals.get, reverse=True)[:5]
-            right = [1 / n for n, text in enumerate(order, 1) if text in first.answers]
-            ranks.append(max(right, default=0.0))
-        ranks = np.array(ranks)
-        return {
-            "mrr": ranks,
-            "strict_accuracy": (ranks == 1).astype(float),
-            "lenient_accuracy": (ranks > 0).astype(float),
-        }
-
     one, other = write("ours", ours), write("theirs", theirs)
-    values = [[by_question(found) for found in seeds] for seeds in (ours, theirs)]
+    values = [[by_question(asked, found) for found in seeds] for seeds in (ours, theirs)]
     for metric in values[0][0]:
         mine, base = (np.mean([x[metric] for x in seeds], axis=0) for seeds in values)
         row = results.figures(one, metric, other)
@@ -415,33 +423,6 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
             permutation_type="samples", vectorized=True, random_state=0,
         ).pvalue  # fmt: skip
         assert row["p"] == pytest.approx(expected, abs=0.02)
-
-
-def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
-    def named(*sets):
-        runs = [results.Run("", "m", task, "f1", [], [], (), *own) for task, *own in sets]
-        return [run.task for run in results.apart(runs)]
-
-    # The same name, other data; the same data elsewhere; another kind of task; a run of before.
-    assert named(
-        ("ner", "/home/notes/data", "1"),
-        ("ner", "/home/papers/data", "2"),
-        ("ner", "/copy/data", "1"),
-        ("pair", "/home/notes/data", "3"),
-        ("ner", "", ""),
-    ) == ["notes/data (ner)", "papers/data (ner)", "notes/data (ner)", "data (pair)", "ner"]
-    assert named(("ner", "/a/x/data", "1"), ("ner", "/b/x/data", "2")) == [
-        "a/x/data (ner)",
-        "b/x/data (ner)",
-    ]
-    assert named(("ner", "/a/reports", "1"), ("ner", "/a/notes", "2")) == [
-        "reports (ner)",
-        "notes (ner)",
-    ]
-    # No path tells them apart: the files were changed.
-    one, other = named(("ner", "/a/data", "1"), ("ner", "/a/data", "2"))
-    assert one != other and all(re.fullmatch(r"data [0-9a-f]{6} \(ner\)", x) for x in (one, other))
-    assert named(("ner", "data", "1"), ("ner", "/a/data", "2"))[1] == "a/data (ner)"
 
 
 def test_data_of_ones_own_are_read_with_their_path(write):

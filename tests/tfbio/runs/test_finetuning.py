@@ -385,6 +385,7 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     shutil.copytree(pretrained, offset)
     settings = json.loads((offset / "config.json").read_text())
     settings["encoder"]["position_offset"] = 2
+    settings["sequence_length"] = 32
     (offset / "config.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match="sequence_length 64 .* 62 positions"):
         run(output, dataclasses.replace(SETTINGS, sequence_length=64), init_checkpoint=str(offset))

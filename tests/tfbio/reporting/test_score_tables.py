@@ -1,0 +1,45 @@
+"""The tables of scores, of runs made by hand."""
+
+import dataclasses
+
+from tfbio.reporting import published, results, score_tables, test_sets
+
+
+def test_the_blurb_score_needs_all_13():
+    figures = dict(next(x for x in published.MODELS if x.name == "PubMedBERT").figures)
+    runs = {
+        title_task[1]: results.Run(
+            "", "ours", title_task[1], title_task[2],
+            [{title_task[2]: float(figures[title_task[0]]) / 100}], [],
+        )
+        for title_task in published.BLURB
+    }  # fmt: skip
+    table = score_tables.score_table("BLURB", published.BLURB, {"ours": runs})
+    assert table.rows[-1] == ["ours", *figures.values(), "81.10"]
+    assert not any("missing" in note for note in table.notes)
+
+
+def test_what_a_blurb_score_lacks_says_which_test_set_there_is(monkeypatch):
+    def runs(aside):
+        found = {}
+        for column in published.BLURB:
+            run = results.Run("", "ours", column.task, column.metric, [{column.metric: 0.5}], [])
+            match, part_of = test_sets.Match(), ""
+            if column.task == "gad" and aside:
+                match, part_of = test_sets.Match(3, "fold 3 of 10"), "gad"
+            elif column.task == "bioasq":
+                match = test_sets.Match(unverified="140 test examples, as published")
+            found[f"x{column.task}" if part_of else column.task] = dataclasses.replace(
+                run, match=match, part_of=part_of
+            )
+        return found
+
+    table = score_tables.score_table("BLURB", published.BLURB, {"ours": runs(False)})
+    assert table.header[-1] == "BLURB score" and table.rows[-1][-1] == "50.00"
+    assert (
+        "to be the published test sets: BioASQ (140 test examples, as published)."
+        in (table.notes[-1])
+    )
+    table = score_tables.score_table("BLURB", published.BLURB, {"ours": runs(True)})
+    assert "GAD" not in table.header and "BLURB score" not in table.header
+    assert "ours has no BLURB score: GAD (fold 3 of 10) missing." in table.notes

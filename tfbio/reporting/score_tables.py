@@ -1,0 +1,263 @@
+"""The tables of scores: our runs beside the published models, and how sure our figures are."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+
+from tfbio.reporting import published, results
+from tfbio.reporting.grouping import KNOWN, Models, percent, trivial_runs
+from tfbio.reporting.published import Column
+from tfbio.reporting.results import Run
+from tfbio.reporting.tables import Table
+
+CSV_COLUMNS = (
+    *("model", "task", "data_set", "test_set", "metric", "dev_set", "dev", "figure", "std"),
+    *("median", "folds", "seeds", "low", "high", "baseline", "difference", "p", "values", "source"),
+)
+
+HOW = (
+    "Percentages of the test sets; dev is the mean over the seeds on the development set. Mean, "
+    "standard deviation (SD, n - 1) and median are over the seeds. The interval (percentile "
+    "bootstrap) is of the mean over the seeds, as the test examples (of HoC the documents, of "
+    "BioASQ factoid the questions) are drawn anew; p is that of the paired bootstrap "
+    "(Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs scored on the same draws. "
+    "It is of one task, not corrected for the number of tasks. With few examples, as in BIOSSES, "
+    "both are rough. The macro F1 of relations has neither, since a draw may lack a label."
+)
+OF_FOLDS = (
+    "Of folds, mean, SD and median are over the folds, each with the mean over its seeds; the "
+    "examples of all folds are drawn anew together. bio-lm reports the median of nine folds, and "
+    "chose on the tenth when to stop (Lewis et al., 2020, section 5.2)."
+)
+
+
+def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
+    """Returns the figures of a run in a column, by the names of `CSV_COLUMNS`.
+
+    Args:
+      column: of the run's task; of all folds but the first there is a median alone.
+      run: a run.
+      baseline: a run of the same task to compare with; None for no comparison.
+
+    Raises:
+      ResultsError: see `results.figures`.
+    """
+    if not column.of_others:
+        return results.figures(run, column.metric, baseline) | {"data_set": column.title}
+    median = 100 * run.median_of_others(column.metric)
+    values = 100 * run.values(column.metric)[1:]
+    return {
+        "model": run.name,
+        "task": run.part_of,
+        "data_set": column.title,
+        "metric": column.metric,
+        "figure": median,
+        "median": median,
+        "folds": len(values),
+        "seeds": max(len(fold.tests) for fold in run.folds),
+        "values": " ".join(map(str, values.tolist())),
+        "source": run.folder,
+    }
+
+
+def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
+    """Makes a table of published models, of one answer to all, and of ours.
+
+    BLURB's score stands there if one of our models has all 13 data sets.
+
+    Args:
+      title: of the table.
+      columns: data sets; those of which no run is are left out.
+      models: our runs; the mean over the seeds stands in the table.
+    """
+    shown = [x for x in columns if any(x.task in runs for runs in models.values())]
+    means = {
+        name: {x.title: percent(x, runs[x.task]) for x in shown if x.task in runs}
+        for name, runs in models.items()
+    }
+    is_blurb = tuple(columns) == published.BLURB
+    has_score = is_blurb and any(len(own) == len(columns) for own in means.values())
+    models_in_papers = [model for model in published.MODELS if _has_figure(model, shown)]
+    trivial = trivial_runs(shown, models)
+    above = [_published_row(model, shown, has_score) for model in models_in_papers]
+    above += [_trivial_row(trivial, shown, has_score)] * bool(trivial)
+    ours = [_own_row(name, own, shown, has_score) for name, own in means.items() if own]
+    notes = _notes_on_papers(models_in_papers) + _notes_on_trivial(trivial)
+    if is_blurb:
+        notes += _notes_on_missing(means, columns, models)
+    notes += _notes_on_test_sets(shown, models)
+    header = ["model", *(column.title for column in shown)] + ["BLURB score"] * has_score
+    return Table(title, header, above + ours, len(above), notes)
+
+
+def _has_figure(model: published.Model, columns: Sequence[Column]) -> bool:
+    return any(column.title in model.figures for column in columns)
+
+
+def _published_row(model: published.Model, columns: Sequence[Column], has_score: bool) -> list[str]:
+    """Returns the row of a published model, with its BLURB score where the table has that."""
+    figures = [model.figures.get(column.title, "") for column in columns]
+    return [model.name, *figures] + [model.blurb_score] * has_score
+
+
+def _trivial_row(
+    trivial: Mapping[Column, Run], columns: Sequence[Column], has_score: bool
+) -> list[str]:
+    """Returns the row of one answer to all examples, see `trivial_runs`."""
+    cells = [f"{percent(x, trivial[x]):.2f}" if x in trivial else "" for x in columns]
+    return ["trivial", *cells] + [""] * has_score
+
+
+def _own_row(
+    name: str, means: Mapping[str, float], columns: Sequence[Column], has_score: bool
+) -> list[str]:
+    """Returns the row of one of our models.
+
+    Args:
+      name: of the model.
+      means: the title of a column -> its figure in percent.
+      columns: of the table.
+      has_score: True if the table has BLURB's score, for which a model must have all columns.
+    """
+    row = [name, *(f"{means[x.title]:.2f}" if x.title in means else "" for x in columns)]
+    if has_score:
+        is_whole = len(means) == len(published.BLURB)
+        row.append(f"{published.blurb_score(means):.2f}" if is_whole else "")
+    return row
+
+
+def _notes_on_papers(models: Sequence[published.Model]) -> list[str]:
+    """Returns the sources of the models' figures, and then what the models' tables say of them."""
+    sources: dict[str, list[str]] = {}
+    for model in models:
+        sources.setdefault(model.source, []).append(model.name)
+    named = [f"{', '.join(names)}: {source}." for source, names in sources.items()]
+    return named + [f"{model.name}: {model.note}" for model in models if model.note]
+
+
+def _notes_on_trivial(trivial: Mapping[Column, Run]) -> list[str]:
+    """Returns a note for each answer, with the data sets that it is for."""
+    titles: dict[str, list[str]] = {}
+    for column, run in trivial.items():
+        titles.setdefault(run.folder, []).append(column.title)
+    return [f"trivial, {answer}: {'; '.join(of)}." for answer, of in titles.items()]
+
+
+def _notes_on_missing(
+    means: Mapping[str, Mapping[str, float]], columns: Sequence[Column], models: Models
+) -> list[str]:
+    """Returns a note for each of our models that lacks a data set of BLURB."""
+    notes = []
+    for name, own in means.items():
+        missing = [_missing(x, models[name]) for x in columns if x.title not in own]
+        if own and missing:
+            notes.append(f"{name} has no BLURB score: {', '.join(missing)} missing.")
+    return notes
+
+
+def _missing(column: Column, runs: Mapping[str, Run]) -> str:
+    """Returns a data set that a model lacks, and which other test examples it has."""
+    others = [run for run in runs.values() if run.part_of == column.task and not run.folds]
+    return f"{column.title} ({others[0].match.aside})" if others else column.title
+
+
+def _notes_on_test_sets(columns: Sequence[Column], models: Models) -> list[str]:
+    """Returns notes on test sets that are not the published ones, or perhaps not."""
+    runs_of = {
+        column: [x[column.task] for x in models.values() if column.task in x] for column in columns
+    }
+    aside = [x.title for x, runs in runs_of.items() if _is_aside(x, runs)]
+    unverified = {
+        f"{column.title} ({run.match.unverified})": None
+        for column, runs in runs_of.items()
+        for run in runs
+        if column in KNOWN and run.match.unverified
+    }
+    notes = []
+    if aside:
+        notes.append(f"Not the published test sets, whose figures differ: {'; '.join(aside)}.")
+    if unverified:
+        notes.append(f"Not verified to be the published test sets: {'; '.join(unverified)}.")
+    return notes
+
+
+def _is_aside(column: Column, runs: Sequence[Run]) -> bool:
+    return column not in KNOWN and any(run.part_of for run in runs)
+
+
+def runs_table(figures: Sequence[dict]) -> Table:
+    """Makes the table that says how sure our figures are, without columns that would be empty.
+
+    Args:
+      figures: see `figures_of`.
+    """
+    others = {(x["model"], x["task"]): x["figure"] for x in figures if _is_of_others(x)}
+    rows = [_runs_row(x, others) for x in figures if not _is_of_others(x)]
+    header = [name for name in rows[0] if any(row[name] for row in rows)]
+    notes = [HOW] + [OF_FOLDS] * any("folds" in one for one in figures)
+    parts = [f"{x['data_set']}, {x['model']}: {x['dev_set']}" for x in figures if x.get("dev_set")]
+    if parts:
+        notes.append(f"Of the development set a part alone was scored: {'; '.join(parts)}.")
+    return Table("Our runs", header, [[row[name] for name in header] for row in rows], 0, notes)
+
+
+def _runs_row(one: dict, others: Mapping[tuple[str, str], float]) -> dict[str, str]:
+    """Returns the cells of a run, by their headings.
+
+    Args:
+      one: see `figures_of`.
+      others: model and task -> the median of all folds but the first.
+    """
+    seeds, of_others = str(one["seeds"]), None
+    if "folds" in one:
+        seeds = f"{one['folds']} folds x {seeds}"
+        of_others = others.get((one["model"], one["task"]))
+    return {
+        "data set": one["data_set"],
+        "model": one["model"],
+        "metric": one["metric"],
+        "dev": _two_digits(one.get("dev")),
+        "mean": _two_digits(one["figure"]),
+        "SD": _two_digits(one.get("std")),
+        "median": _two_digits(one["median"]),
+        "median of folds 2 to 10": _two_digits(of_others),
+        "seeds": seeds,
+        "95 % interval": f"{one['low']:.2f} to {one['high']:.2f}" if "low" in one else "",
+        "against": one.get("baseline", ""),
+        "difference": _two_digits(one.get("difference"), "+"),
+        "p": f"{one['p']:.4f}" if "p" in one else "",
+    }
+
+
+def _is_of_others(row: Mapping) -> bool:
+    return any(column.of_others and column.title == row["data_set"] for column in KNOWN)
+
+
+def _two_digits(figure: float | None, sign: str = "") -> str:
+    return "" if figure is None else f"{figure:{sign}.2f}"
+
+
+def csv_text(columns: Sequence[Column], figures: Sequence[dict], models: Models) -> str:
+    """Returns all figures, not rounded: ours, one answer to all, and those of papers.
+
+    Args:
+      columns: of our runs; papers' figures of other data sets are left out.
+      figures: see `figures_of`.
+      models: our runs.
+    """
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(figures)
+    for column, run in trivial_runs(columns, models).items():
+        row = {"model": run.name, "task": run.part_of or run.task, "data_set": column.title}
+        row |= {"metric": column.metric, "figure": percent(column, run), "source": run.folder}
+        writer.writerow(row)
+    for title, task, metric, *_ in columns:
+        for model in published.MODELS:
+            if title in model.figures:
+                row = {"model": model.name, "task": task, "data_set": title, "metric": metric}
+                writer.writerow(row | {"figure": model.figures[title], "source": model.source})
+    return stream.getvalue()
