@@ -1,1 +1,1 @@
-"""Command lines, files, shards, and the loader of settings: what everything else stands on."""
+"""The base of all other rooms: command lines, files, shards, and the loader of settings."""

@@ -1,1 +1,1 @@
-"""Models for others: SavedModels and model cards."""
+"""Exports: models in other formats, SavedModels and model cards."""

@@ -1,1 +1,1 @@
-"""Weights in and out: ours, TensorFlow 1's, Hugging Face's."""
+"""Reads and writes weights: of runs, of TensorFlow 1 and of `transformers`."""
