@@ -68,7 +68,7 @@ class Classification(TextType):
         ]
         most = max(len(tokens) for both in entities for tokens in both)
         padded = [np.stack([np.resize(tokens, most) for tokens in both]) for both in entities]
-        return dataclasses.replace(features, entities=padded)
+        return dataclasses.replace(features, positions={"entities": padded})
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy; logits float32 [texts, classes]."""

@@ -38,7 +38,7 @@ NO_ANSWER_WEIGHT = 0.5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionFeatures(Features):
-    """Features, and what leads from their tokens to the context.
+    """Holds features, and what leads from their tokens to the context.
 
     Attributes:
       offsets: for each window int32 [context tokens, 2], see `answers.Window`.
@@ -159,7 +159,9 @@ class QuestionAnswering(TaskType):
             for text, e in zip(texts, tokenizer.encode(texts), strict=True)
         }
         special = tokenizer.special_tokens(pair=True)
-        made = QuestionFeatures([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
+        made = QuestionFeatures(
+            [], [], np.zeros(0, np.int64), per_window={"targets": []}, offsets=[], own=[]
+        )
         example = []
         for number, question in enumerate(questions):
             asked = encoded[question.question][0][: self.question_room(length, special)]
@@ -180,7 +182,7 @@ class QuestionAnswering(TaskType):
                         "span_head electra needs an encoder with two segments, for the question "
                         "and the context; this one has one: give span_head = bert."
                     )
-                made.targets.append(target)
+                made.per_window["targets"].append(target)
                 made.offsets.append(offsets[first:end])
                 made.own.append(own)
                 example.append(number)

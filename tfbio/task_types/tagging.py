@@ -3,9 +3,7 @@
 The first token of a word has the word's tag as its target, the others have none (Devlin et al.,
 2019, section 5.3). Or sub-tokens are labelled separately (BioMegatron; Shin et al., 2020, section
 5.1): then the others go on with the tag, B, I, I. The prediction for a word is that for its first
-token. A sentence that is longer than the limit is seen in windows that overlap; each of its words
-has its target in one of them, in that where it has more words on its nearer side. So no tag is
-lost, in training or in the score.
+token. A sentence that is longer than the limit is seen in windows, see `word_windows`.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,56 +23,14 @@ from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.layers import shape_of
-from tfbio.task_types import predictions, tag_schemes
+from tfbio.task_types import predictions, tag_schemes, word_windows
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_words import ServedWords
 from tfbio.task_types.task_type import Score, TaskType
+from tfbio.task_types.word_windows import Window, WordFeatures
 from tfbio.text.tokenization import Tokenizer
-
-
-class Window(NamedTuple):
-    """Words `first` to `end` of a sentence, of which those from `own` to `own_end` have targets."""
-
-    first: int
-    end: int
-    own: int
-    own_end: int
-
-
-def windows(counts: Sequence[int], room: int) -> list[Window]:
-    """The windows of a sentence: one, if it fits; else each has a quarter or so of the one before.
-
-    Args:
-      counts: the tokens of each word, at least 1 and at most `room`.
-      room: tokens that a window holds.
-    """
-    ends = np.cumsum(counts)  # tokens up to and with each word
-
-    def last_that_fits(first: int) -> int:
-        before = ends[first] - counts[first]
-        return int(np.searchsorted(ends, before + room, side="right"))
-
-    spans = [(0, last_that_fits(0))]
-    while spans[-1][1] < len(counts):
-        first, end = spans[-1]
-        # Back by a quarter of the room, and on by one word at least.
-        back = ends[end - 1] - room // 4
-        next_first = max(first + 1, int(np.searchsorted(ends, back, side="right")))
-        # At the next word, where that is so long that nothing would be gained.
-        while last_that_fits(next_first) <= end:
-            next_first += 1
-        spans.append((next_first, last_that_fits(next_first)))
-    found, own = [], 0
-    for number, (first, end) in enumerate(spans):
-        own_end = len(counts)
-        if number + 1 < len(spans):
-            own_end = (spans[number + 1][0] + end + 1) // 2  # the middle of what both have
-        found.append(Window(first, end, own, own_end))
-        own = own_end
-    return found
 
 
 def kept_by_electra(counts: Sequence[int], length: int) -> int:
@@ -171,42 +127,31 @@ class Tagging(TaskType):
 
     def features(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
-    ) -> Features:
-        """The windows of the sentences, in order, each as [CLS] tokens [SEP].
+    ) -> WordFeatures:
+        """Makes the windows of the sentences, in order, each as [CLS] tokens [SEP].
 
         Args:
           sentences: examples.
           tokenizer: see `tokenization.load_tokenizer`.
           length: the most tokens of a window, with [CLS] and [SEP].
         """
-        room = length - tokenizer.special_tokens(pair=False)
-        words = list({word for sentence in sentences for word in sentence.words})
-        # One that alone fills a window is cut.
-        encoded = (ids[:room] for ids in tokenizer.encode_words(words))
-        tokens = dict(zip(words, encoded, strict=True))
-        input_ids, segment_ids, targets, example, firsts = [], [], [], [], []
-        for number, sentence in enumerate(sentences):
-            counts = [len(tokens[word]) for word in sentence.words]
-            starts = np.cumsum([0, *counts])  # of each word, and the end
-            ids = [token for word in sentence.words for token in tokens[word]]
-            tags = self._targets(sentence.tags, counts)
-            if self.early_cut:
-                kept = kept_by_electra(counts, length)
-                seen = [Window(0, kept, 0, kept)]
-            else:
-                seen = windows(counts, room)
-            for window in seen:
-                start, end = starts[window.first], starts[window.end]
-                own, own_end = starts[window.own], starts[window.own_end]
-                own_ids, segments = tokenizer.join(ids[start:end])
-                input_ids.append(own_ids)
-                segment_ids.append([self.segment] * len(segments) if self.segment else segments)
-                targets.append(np.full(end - start + 2, NO_TARGET, np.int32))
-                targets[-1][1 + own - start : 1 + own_end - start] = tags[own:own_end]
-                firsts.append(1 + starts[window.own : window.own_end] - start)
-                example.append(number)
-        numbers = np.array(example, np.int64)
-        return Features(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
+
+        def seen(counts: Sequence[int], room: int) -> list[Window]:
+            kept = kept_by_electra(counts, length)
+            return [Window(0, kept, 0, kept)]
+
+        features = word_windows.encode(
+            sentences,
+            lambda sentence, counts: self._targets(sentence.tags, counts),
+            NO_TARGET,
+            tokenizer,
+            length,
+            seen if self.early_cut else word_windows.windows,
+        )
+        if not self.segment:
+            return features
+        segments = [np.full_like(own, self.segment) for own in features.segment_ids]
+        return dataclasses.replace(features, segment_ids=segments)
 
     def _targets(self, tags: Sequence[str], counts: Sequence[int]) -> np.ndarray:
         """The targets of a sentence's tokens, int32; `counts` are the tokens of each word."""
@@ -271,22 +216,13 @@ class Tagging(TaskType):
             each = tf.nn.softmax(logits)
         return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
 
-    def of_words(
-        self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
-    ) -> list[list]:
-        """What stands at the words of each sentence, from outputs [tokens] for each window."""
-        found: list[list] = [[] for _ in sentences]
-        for own, words, number in zip(outputs, features.words, features.example, strict=True):
-            found[number] += own[words].tolist()
-        return found
-
-    def kept(self, features: Features, count: int) -> np.ndarray:
+    def kept(self, features: WordFeatures, count: int) -> np.ndarray:
         """How many words of each of `count` sentences have a tag, int64: all, or up to the cut."""
         words = [len(own) for own in features.words]
         return np.bincount(features.example, words, count).astype(np.int64)
 
     def predictions(
-        self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
+        self, outputs: list[np.ndarray], features: WordFeatures, sentences: Sequence[TaggedSentence]
     ) -> list[tuple[str, ...]]:
         """The tags of each sentence, in BIO.
 
@@ -297,7 +233,7 @@ class Tagging(TaskType):
         """
         tags = [
             tag_schemes.in_bio([self.labels[label] for label in own], self.scheme)
-            for own in self.of_words(outputs, features, sentences)
+            for own in word_windows.at_words(outputs, features, len(sentences))
         ]
         # Only an early cut leaves words without a tag.
         return [
@@ -308,14 +244,14 @@ class Tagging(TaskType):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        features: Features,
+        features: WordFeatures,
         sentences: Sequence[TaggedSentence],
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
         """Finds the entities by their tags; the score is the product over the words."""
         tags = self.predictions([own[:, 0].astype(int) for own in outputs], features, sentences)
-        shares = self.of_words([own[:, 1] for own in outputs], features, sentences)
+        shares = word_windows.at_words([own[:, 1] for own in outputs], features, len(sentences))
         return [
             predictions.entities(own, spans, entity_type, probable)
             for own, spans, probable in zip(tags, places, shares, strict=True)
@@ -330,7 +266,7 @@ class Tagging(TaskType):
         score: Score,
         examples: Sequence[TaggedSentence],
         predicted: Sequence[tuple[str, ...]],
-        features: Features,
+        features: WordFeatures,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores without the words behind an early cut.

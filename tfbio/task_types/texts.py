@@ -49,7 +49,7 @@ def encode(
         input_ids.append(ids)
         segment_ids.append(segments)
     numbers = np.arange(len(examples))
-    return Features(input_ids, segment_ids, targets, numbers, of_tokens=False)
+    return Features(input_ids, segment_ids, numbers, per_window={"targets": targets})
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:

@@ -132,31 +132,33 @@ TEXTS = ("the [S1] genes [E1] binds a [S2] drug [E2]", "[S1] a [S2] genes [E2] m
     ],
 )
 def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
-    kind = Classification(("no", "yes"), pooling, keep)
+    task_type = Classification(("no", "yes"), pooling, keep)
     examples = [example(text) for text in TEXTS]
-    pieces = kind.pieces(examples, tokenizer, 32)
-    assert [[set(tokens) for tokens in both] for both in pieces.entities] == expected
-    assert len({both.shape for both in pieces.entities}) == 1
+    features = task_type.features(examples, tokenizer, 32)
+    assert [[set(tokens) for tokens in both] for both in features.positions["entities"]] == expected
+    assert len({both.shape for both in features.positions["entities"]}) == 1
     # What is cut off is seen as [SEP], the fifth token.
-    cut = kind.pieces(examples, tokenizer, 5)
-    found = [[set(tokens) for tokens in both] for both in cut.entities]
+    cut = task_type.features(examples, tokenizer, 5)
+    found = [[set(tokens) for tokens in both] for both in cut.positions["entities"]]
     assert found == [[{min(n, 4) for n in own} for own in both] for both in expected]
 
 
 @pytest.mark.parametrize("pooling", ["mention", "entity_start"])
 def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
-    kind = Classification(("no", "yes"), pooling)
-    pieces = kind.pieces([example(text) for text in TEXTS], tokenizer, 32)
+    task_type = Classification(("no", "yes"), pooling)
+    features = task_type.features([example(text) for text in TEXTS], tokenizer, 32)
     model = TaskModel(SHAPE, 2, False, 0.1, pooling)
-    (part,) = packing.Packer(pieces, 2, 1, pad_id=0).batch(np.array([1, 0]))
+    (part,) = packing.Packer(features, 2, 1, pad_id=0).batch(np.array([1, 0]))
     assert part.arrays["input_ids"].shape[0] == 1
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
     logits = tf.function(model, jit_compile=True)(batch)
-    for found, piece in zip(logits, (1, 0), strict=True):
-        ids = tf.constant(pieces.input_ids[piece][None])
+    for found, window in zip(logits, (1, 0), strict=True):
+        ids = tf.constant(features.input_ids[window][None])
         outputs = model.encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).numpy()[0]
-        vector = np.concatenate([outputs[tokens].max(axis=0) for tokens in pieces.entities[piece]])
+        vector = np.concatenate(
+            [outputs[tokens].max(axis=0) for tokens in features.positions["entities"][window]]
+        )
         expected = vector @ model.head.kernel.numpy() + model.head.bias.numpy()
         np.testing.assert_allclose(found, expected, atol=1e-5)
 

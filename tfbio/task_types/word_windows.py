@@ -1,0 +1,137 @@
+"""Windows of sentences whose words have targets, and the way back from tokens to words.
+
+A sentence that is longer than the limit is seen in windows that overlap; each of its words has its
+target in one of them, in that where it has more words on its nearer side. So no word is lost, in
+training or in the score. Types of tasks whose words have labels make their features here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfbio.formats.task_examples import TaggedSentence
+from tfbio.task_types.packing import Features, PerToken
+from tfbio.text.tokenization import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordFeatures(Features):
+    """Holds features, and what leads from their tokens to the words of sentences.
+
+    Attributes:
+      words: int64 [words] for each window, the first tokens of the words that have targets in it.
+    """
+
+    words: list[np.ndarray]
+
+
+class Window(NamedTuple):
+    """Tells the words of a window: `first` to `end`; those from `own` to `own_end` have targets."""
+
+    first: int
+    end: int
+    own: int
+    own_end: int
+
+
+def windows(counts: Sequence[int], room: int) -> list[Window]:
+    """Chooses the windows of a sentence: one, or several that share a quarter or so of their words.
+
+    Args:
+      counts: the tokens of each word, at least 1 and at most `room`.
+      room: tokens that a window holds.
+    """
+    ends = np.cumsum(counts)  # tokens up to and with each word
+
+    def last_that_fits(first: int) -> int:
+        before = ends[first] - counts[first]
+        return int(np.searchsorted(ends, before + room, side="right"))
+
+    spans = [(0, last_that_fits(0))]
+    while spans[-1][1] < len(counts):
+        first, end = spans[-1]
+        # Back by a quarter of the room, and on by one word at least.
+        back = ends[end - 1] - room // 4
+        next_first = max(first + 1, int(np.searchsorted(ends, back, side="right")))
+        # At the next word, where that is so long that nothing would be gained.
+        while last_that_fits(next_first) <= end:
+            next_first += 1
+        spans.append((next_first, last_that_fits(next_first)))
+    chosen, own = [], 0
+    for number, (first, end) in enumerate(spans):
+        own_end = len(counts)
+        if number + 1 < len(spans):
+            own_end = (spans[number + 1][0] + end + 1) // 2  # the middle of what both have
+        chosen.append(Window(first, end, own, own_end))
+        own = own_end
+    return chosen
+
+
+def encode(
+    sentences: Sequence[TaggedSentence],
+    targets_of: Callable[[TaggedSentence, list[int]], np.ndarray],
+    padding: float,
+    tokenizer: Tokenizer,
+    length: int,
+    choose: Callable[[Sequence[int], int], list[Window]] = windows,
+) -> WordFeatures:
+    """Makes the windows of sentences, in order, each as [CLS] tokens [SEP].
+
+    Args:
+      sentences: examples.
+      targets_of: (sentence, the tokens of each word) -> the targets of its tokens, [tokens, ...].
+      padding: the target of a token that has none.
+      tokenizer: see `tokenization.load_tokenizer`.
+      length: the most tokens of a window, with [CLS] and [SEP].
+      choose: (the tokens of each word, room) -> the windows of a sentence.
+
+    Returns:
+      Features with `targets` for each token.
+    """
+    room = length - tokenizer.special_tokens(pair=False)
+    words = list({word for sentence in sentences for word in sentence.words})
+    # One that alone fills a window is cut.
+    encoded = (ids[:room] for ids in tokenizer.encode_words(words))
+    tokens = dict(zip(words, encoded, strict=True))
+    input_ids, segment_ids, targets, example, firsts = [], [], [], [], []
+    for number, sentence in enumerate(sentences):
+        counts = [len(tokens[word]) for word in sentence.words]
+        starts = np.cumsum([0, *counts])  # of each word, and the end
+        ids = [token for word in sentence.words for token in tokens[word]]
+        all_targets = targets_of(sentence, counts)
+        for window in choose(counts, room):
+            start, end = starts[window.first], starts[window.end]
+            own, own_end = starts[window.own], starts[window.own_end]
+            own_ids, segments = tokenizer.join(ids[start:end])
+            input_ids.append(own_ids)
+            segment_ids.append(segments)
+            shape = [end - start + 2, *all_targets.shape[1:]]
+            targets.append(np.full(shape, padding, all_targets.dtype))
+            targets[-1][1 + own - start : 1 + own_end - start] = all_targets[own:own_end]
+            firsts.append(1 + starts[window.own : window.own_end] - start)
+            example.append(number)
+    return WordFeatures(
+        input_ids,
+        segment_ids,
+        np.array(example, np.int64),
+        per_token={"targets": PerToken(targets, padding)},
+        words=firsts,
+    )
+
+
+def at_words(outputs: Sequence[np.ndarray], features: WordFeatures, count: int) -> list[list]:
+    """Returns the outputs at the words of each sentence, one or a list for each word.
+
+    Args:
+      outputs: [tokens, ...] for each window.
+      features: of the sentences.
+      count: how many sentences there are.
+    """
+    words: list[list] = [[] for _ in range(count)]
+    for own, places, number in zip(outputs, features.words, features.example, strict=True):
+        words[number] += own[places].tolist()
+    return words
