@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
@@ -16,8 +17,14 @@ from tfbio.task_types import trivial
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import OwnTask, score_classes, score_relations
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, encode
+from tfbio.task_types.texts import TextType, encode, own_table
+
+
+def _score_relations(labels: tuple[str, ...]) -> Score:
+    """Returns the score of relations, of which the first label is that there is none."""
+    return partial(score_relations, negative=labels[0], types=labels[1:])
 
 
 class Classification(TextType):
@@ -32,6 +39,11 @@ class Classification(TextType):
     name = "classification"
     settings = ("entity_markers", *TextType.settings)
     problem_type = "single_label_classification"
+    own_tasks = (
+        OwnTask("classification", own_table("classification"), lambda _: score_classes, fewest=2),
+        OwnTask("relation", own_table("relation"), _score_relations, fewest=2, has_negative=True),
+        OwnTask("pair", own_table("pair"), lambda _: score_classes, fewest=2),
+    )
 
     def __init__(self, labels: Sequence[str], pooling: str = "first", entity_markers: bool = True):
         self.pooling, self.entity_markers = pooling, entity_markers

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.tables import labels_between_bars
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import metrics, trivial
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import OwnTask, score_label_sets
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, check_pooling, encode
+from tfbio.task_types.texts import TextType, check_pooling, encode, own_table
 
 
 class MultiLabel(TextType):
@@ -30,6 +32,14 @@ class MultiLabel(TextType):
     name = "multilabel"
     settings = ("absent_outputs", *TextType.settings)
     problem_type = "multi_label_classification"
+    own_tasks = (
+        OwnTask(
+            "multilabel",
+            own_table("multilabel"),
+            lambda labels: partial(score_label_sets, labels=labels),
+            fewest=1,
+        ),
+    )
     placeholder = ()
 
     def __init__(self, labels: Sequence[str], absent_outputs: bool = False):

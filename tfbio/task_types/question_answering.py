@@ -11,22 +11,27 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
+from tfbio.base.lazy import tensorflow as tf
+from tfbio.formats import task_files
+from tfbio.formats.splits import hold_out
 from tfbio.formats.task_examples import Question
-from tfbio.models.span_head import TrainingLogits, log_softmax
 from tfbio.task_types import answers, predictions
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_questions import ServedQuestions
+from tfbio.task_types.task import SQUAD_SETTINGS, OwnTask, score_answers
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
+
+if TYPE_CHECKING:
+    from tfbio.models.span_head import TrainingLogits
 
 # `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
 MAX_QUESTION = 64
@@ -114,6 +119,15 @@ class QuestionAnswering(TaskType):
     served = ServedQuestions
     hugging_face_class = "ForQuestionAnswering"
     hugging_face_head = "qa_outputs"
+    own_tasks = (
+        OwnTask(
+            "qa",
+            lambda path, labels: task_files.read_squad(path),
+            lambda labels: score_answers,
+            settings=SQUAD_SETTINGS,
+            hold_out=hold_out,
+        ),
+    )
     num_outputs = 2
 
     def __init__(
@@ -202,6 +216,9 @@ class QuestionAnswering(TaskType):
         Returns:
           The losses and their weights, 1; float32 [windows] each.
         """
+        # Imported late: the head needs TensorFlow at once.
+        from tfbio.models.span_head import TrainingLogits, log_softmax
+
         # Rows hold several windows, so the softmax is over segments. Padding is one of its own, the
         # first: what it adds up to is left out.
         window = tf.reshape(batch["document_ids"], [-1])

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import OwnTask, score_similarity
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, check_pooling, encode
+from tfbio.task_types.texts import TextType, check_pooling, encode, own_table
 
 
 class Regression(TextType):
@@ -28,6 +29,7 @@ class Regression(TextType):
     name = "regression"
     settings = ("score_scale", *TextType.settings)
     problem_type = "regression"
+    own_tasks = (OwnTask("regression", own_table("regression"), lambda _: score_similarity),)
     placeholder = 0.0
 
     def __init__(self, labels: Sequence[str] = (), scale: float = 1.0):

@@ -11,26 +11,39 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
+from tfbio.base.lazy import tensorflow as tf
+from tfbio.formats import task_files
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
-from tfbio.models.layers import shape_of
 from tfbio.task_types import predictions, tag_schemes, word_windows
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_words import ServedWords
+from tfbio.task_types.task import OwnTask, bio_tags, score_entities
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.task_types.word_windows import Window, WordFeatures
 from tfbio.text.tokenization import Tokenizer
+
+
+def _read_tags(path: str, labels: Sequence[str] | None) -> list[TaggedSentence]:
+    """Reads tagged words, of the types that have a B among the labels; see `OwnTask.read`."""
+    entity_types = None if labels is None else [tag[2:] for tag in labels if tag[0] == "B"]
+    return task_files.read_tagged_words(path, entity_types)
+
+
+def _score_tags(labels: Sequence[str]) -> Score:
+    """Returns entity F1; every trial has the figures of all types, predicted or not."""
+    return partial(score_entities, types=[tag[2:] for tag in labels if tag.startswith("B-")])
 
 
 def kept_by_electra(counts: Sequence[int], length: int) -> int:
@@ -87,6 +100,7 @@ class Tagging(TaskType):
     new_text = "documents"
     served = ServedWords
     hugging_face_class = "ForTokenClassification"
+    own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags),)
 
     def __init__(
         self,
@@ -344,6 +358,9 @@ def _in_rows(
     logits: tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """The arguments of `crf.losses` and `crf.decode`."""
+    # Imported late: the layers need TensorFlow at once.
+    from tfbio.models.layers import shape_of
+
     emissions, transitions = logits
     targets, documents = batch["targets"], batch["document_ids"]
     emissions = tf.reshape(emissions, [*shape_of(targets), emissions.shape[-1]])

@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.serving.served_task import ServedTask
+from tfbio.task_types.task import OwnTask
 from tfbio.text.tokenization import Tokenizer
 
 # Scores predictions: (examples, predictions) -> figures by name, see `Task.score`.
@@ -44,6 +45,7 @@ class TaskType(abc.ABC):
       served: the form of the model in a SavedModel.
       hugging_face_class: what follows the family's name in the name of the `transformers` class.
       hugging_face_head: the name of the head in that class, where tokens have logits.
+      own_tasks: how it learns from data of the user's own, for each `--task` that it has for them.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
     """
 
@@ -57,6 +59,7 @@ class TaskType(abc.ABC):
     hugging_face_class: ClassVar[str]
     hugging_face_head: ClassVar[str] = "classifier"
     problem_type: ClassVar[str] = ""
+    own_tasks: ClassVar[tuple[OwnTask, ...]] = ()
 
     placeholder: Any = None
     labels: tuple[str, ...] = ()

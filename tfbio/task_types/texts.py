@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfbio.base.config import ConfigError
+from tfbio.base.lazy import tensorflow as tf
+from tfbio.formats.tables import read_own_table
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import predictions
@@ -50,6 +51,17 @@ def encode(
         segment_ids.append(segments)
     numbers = np.arange(len(examples))
     return Features(input_ids, segment_ids, numbers, per_window={"targets": targets})
+
+
+def own_table(
+    kind: str,
+) -> Callable[[str, tuple[str, ...] | None], list[LabelledText]]:
+    """Returns what reads a table of the user's own; see `tables.read_own_table`, `OwnTask.read`."""
+
+    def read(path: str, labels: tuple[str, ...] | None) -> list[LabelledText]:
+        return read_own_table(path, kind, labels)
+
+    return read
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:

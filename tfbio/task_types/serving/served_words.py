@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.task_types import words
