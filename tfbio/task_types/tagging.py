@@ -28,7 +28,7 @@ from tfbio.task_types import predictions, tag_schemes, word_windows
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.scores import Scores
-from tfbio.task_types.serving.served_words import ServedWords
+from tfbio.task_types.serving.served_tags import ServedTags
 from tfbio.task_types.task import OwnTask, bio_tags, score_entities
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.task_types.word_windows import Window, WordFeatures
@@ -98,7 +98,7 @@ class Tagging(TaskType):
     of_tokens = True
     has_probabilities = True
     new_text = "documents"
-    served = ServedWords
+    served = ServedTags
     hugging_face_class = "ForTokenClassification"
     own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags),)
 
