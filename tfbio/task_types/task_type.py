@@ -263,11 +263,14 @@ class TaskType(abc.ABC):
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
         """Returns whether a model of `hugging_face_class` is of this type.
 
+        By default it is where its `problem_type` is this type's. A type without one takes all that
+        are of no other type with the same class.
+
         Args:
           said: its `config.json`.
           labels: its labels, in the order of the outputs.
         """
-        return True
+        return not cls.problem_type or said.get("problem_type") == cls.problem_type
 
     @classmethod
     @abc.abstractmethod

@@ -147,10 +147,6 @@ class TextType(TaskType):
         return predictions.read_texts(path, cls.label_in)
 
     @classmethod
-    def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
-        return said.get("problem_type") == cls.problem_type
-
-    @classmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
