@@ -43,8 +43,9 @@ from absl import flags
 
 from tfbio.base import cli, config, paths, storage
 from tfbio.runs import sweep
-from tfbio.task_types import own_data, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig, find_protocol
+from tfbio.task_types import own_data, tasks, types
+from tfbio.task_types.finetuning_config import find_protocol
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def _train() -> None:
         config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
+    task_types = [types.make(task.task_type, task.labels, each) for each in settings]
     if FLAGS.dry_run and swept:
         raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
     task.files(FLAGS.data_dir)
@@ -205,7 +207,6 @@ def _train() -> None:
         paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning
-    from tfbio.task_types import types
     from tfbio.weights import checkpoints
 
     if FLAGS.dry_run:
@@ -221,12 +222,10 @@ def _train() -> None:
         )
         return
     strategy = _make_strategy()
-    for each in settings:  # all of a sweep's before the first
-        types.make(task.task_type, task.labels, each)
     if swept:
         encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
-        for each in settings:
-            finetuning.check_settings(each, encoder, FLAGS.init_checkpoint, strategy)
+        for each, task_type in zip(settings, task_types, strict=True):
+            finetuning.check_settings(each, task_type, encoder, FLAGS.init_checkpoint, strategy)
     finetune = partial(
         finetuning.finetune,
         task=task,

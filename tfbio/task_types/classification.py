@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from tfbio.base.config import require, setting
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import trivial
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task import OwnTask, score_classes, score_relations
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, encode, own_table
+from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
 
 
 def _score_relations(labels: tuple[str, ...]) -> Score:
@@ -32,12 +32,10 @@ class Classification(TextType):
 
     Args:
       labels: all classes, in the order of the model's outputs.
-      pooling: of `TaskModel`.
-      entity_markers: whether the markers of relations are seen; see `relations`.
+      settings: see `Classification.Settings`.
     """
 
     name = "classification"
-    settings = ("entity_markers", *TextType.settings)
     problem_type = "single_label_classification"
     own_tasks = (
         OwnTask("classification", own_table("classification"), lambda _: score_classes, fewest=2),
@@ -45,32 +43,58 @@ class Classification(TextType):
         OwnTask("pair", own_table("pair"), lambda _: score_classes, fewest=2),
     )
 
-    def __init__(self, labels: Sequence[str], pooling: str = "first", entity_markers: bool = True):
-        self.pooling, self.entity_markers = pooling, entity_markers
-        self.labels = tuple(labels)
-        self.num_outputs = len(self.labels)
+    @dataclasses.dataclass(frozen=True)
+    class Settings(TextSettings):
+        """Settings of classification."""
 
-    @classmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Classification:
-        return cls(labels, config.pooling, config.entity_markers)
+        group = "classification."
+
+        pooling: str = setting(
+            "first",
+            "What the head sees of a text. first: the output for [CLS], as in the papers; mean: "
+            "that over all tokens; of relations also mention: the maximum over the tokens of both "
+            "entities; entity_start: the markers before them (see tfbio/formats/relations.py).",
+            choices=("first", "mean", *ENTITY_POOLINGS),
+        )
+        entity_markers: bool = setting(
+            True, "See relations that have markers with them; false: the original text."
+        )
+
+        def check_together(self) -> None:
+            super().check_together()
+            require(
+                self.entity_markers or self.pooling != "entity_start",
+                "classification.pooling entity_start needs classification.entity_markers to be "
+                "true",
+            )
+
+    settings: Settings
+
+    def __init__(self, labels: Sequence[str], settings: Settings | None = None):
+        super().__init__(labels, settings)
+        self.num_outputs = len(self.labels)
 
     @property
     def placeholder(self) -> str:
         return self.labels[0]
 
+    def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
+        return relations.MARKERS if self.settings.entity_markers and known["markers"] else ()
+
     def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
-        if self.pooling not in ENTITY_POOLINGS and self.entity_markers:
+        pooling, with_markers = self.settings.pooling, self.settings.entity_markers
+        if pooling not in ENTITY_POOLINGS and with_markers:
             return encode(examples, targets, tokenizer, length)
-        found = [relations.find(x, self.pooling, self.entity_markers) for x in examples]
+        found = [relations.find(x, pooling, with_markers) for x in examples]
         examples = [
             dataclasses.replace(example, text=text)
             for example, (text, _) in zip(examples, found, strict=True)
         ]
         features = encode(examples, targets, tokenizer, length)
-        if self.pooling not in ENTITY_POOLINGS:
+        if pooling not in ENTITY_POOLINGS:
             return features
         encoded = tokenizer.encode([text for text, _ in found])
         entities = [

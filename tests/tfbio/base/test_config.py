@@ -13,7 +13,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import finetuner
 from tfbio.task_types import tasks, types
-from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun, find_protocol
+from tfbio.task_types.finetuning_config import FinetuningRun, find_protocol
+from tfbio.task_types.types import FinetuningConfig
 
 HPARAMS = Path(__file__).parents[3] / "hparams"
 FILES = [
@@ -165,24 +166,69 @@ def test_fine_tuning_defaults_are_bioelectras():
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"schedule": "cosine"}, "schedule must be linear or slanted_triangular, not 'cosine'"),
-        ({"eval_every_steps": -1}, "eval_every_steps must be 0"),
-        ({"early_stopping_patience": 2}, "it goes with eval_every_steps"),
-        ({"span_head": "roberta"}, "span_head must be bert or electra, not 'roberta'"),
-        ({"beam_size": 5}, "beam_size goes with span_head = electra"),
-        ({"n_best_size": 0}, "n_best_size must be at least 1"),
-        ({"doc_stride": -1}, "doc_stride must be at least 1, or 0"),
-        ({"max_query_length": 124}, "max_query_length 124 leaves no room .*: give 123 or less"),
-        ({"text_head": "relu"}, "text_head must be linear or tanh or gelu, not 'relu'"),
+        (["schedule=cosine"], 'schedule must be linear or slanted_triangular, not "cosine"'),
+        (["eval_every_steps=-1"], "eval_every_steps must be at least 0, not -1"),
+        (["early_stopping_patience=2"], "it goes with eval_every_steps"),
         (
-            {"text_head": "tanh", "pooling": "mean"},
-            "it goes with pooling first, not mean",
+            ["question_answering.head=roberta"],
+            'question_answering.head must be bert or electra, not "roberta"',
         ),
+        (["question_answering.beam_size=5"], "beam_size goes with question_answering.head = ele"),
+        (["question_answering.n_best_size=0"], "n_best_size must be at least 1, not 0"),
+        (["question_answering.doc_stride=-1"], "doc_stride must be at least 0, not -1"),
+        (
+            ["regression.text_head=relu"],
+            'regression.text_head must be linear, tanh or gelu, not "relu"',
+        ),
+        (["regression.pooling=mention"], "regression.pooling must be first or mean, not"),
+        (
+            ["multilabel.text_head=tanh", "multilabel.pooling=mean"],
+            "multilabel.text_head tanh .*: it goes with pooling first, not mean",
+        ),
+        (["tagging.schem=IO"], "unknown setting 'tagging.schem'; the nearest is 'tagging.scheme'"),
+        (["scheme=IO"], "unknown setting 'scheme'; the nearest is 'tagging.scheme'"),
+        (["tagging_scheme=IO"], "unknown setting 'tagging_scheme'; .* is 'tagging.scheme'"),
+        (["tagging=IO"], 'tagging is a group of settings, not "IO"'),
     ],
 )
 def test_a_mistake_in_how_to_train_is_named(changes, words):
     with pytest.raises(ConfigError, match=words):
-        FinetuningConfig(**changes)
+        load(FinetuningConfig, "", changes)
+
+
+def test_a_question_leaves_room_for_a_context():
+    settings = load(FinetuningConfig, "", ["question_answering.max_query_length=124"])
+    words = "max_query_length 124 leaves no room .*: give 123 or less"
+    with pytest.raises(ConfigError, match=words):
+        types.make("question_answering", (), settings)
+
+
+@pytest.mark.parametrize(
+    "change, task_type, words",
+    [
+        ("tagging.scheme=IO", "classification", 'tagging.scheme "IO" is for tasks of tagging, '),
+        ("multilabel.text_head=tanh", "tagging", 'multilabel.text_head "tanh" is for tasks of'),
+        ("regression.scale=2", "multilabel", "regression.scale 2.0 is for tasks of regression"),
+    ],
+)
+def test_settings_of_another_task_type_are_refused(change, task_type, words):
+    settings = load(FinetuningConfig, "", [change])
+    with pytest.raises(ConfigError, match=f"{words}.*this is one of {task_type}: leave it at"):
+        types.make(task_type, ["O", "B", "I"], settings)
+
+
+def test_the_settings_of_a_run_are_those_of_its_task_type():
+    settings = types.settings_of("tagging", FinetuningConfig())
+    assert settings["tagging"]["scheme"] == "BIO" and settings["seed"] == 0
+    assert settings.keys() & types.TYPES.keys() == {"tagging"}
+    assert load(FinetuningConfig, json.dumps(settings)) == FinetuningConfig()
+
+
+@pytest.mark.parametrize("name", types.TYPES)
+def test_the_group_of_a_task_type_has_its_name(name):
+    task_type = types.TYPES[name]
+    assert task_type.Settings.group == f"{name}." and task_type.name == name
+    assert getattr(FinetuningConfig(), name) == task_type.Settings()
 
 
 @pytest.mark.parametrize(
@@ -322,24 +368,24 @@ IN_BOTH = {
 }
 OF_TEXTS = {"pooling": "first", "text_head": "linear"}
 OF_TAGS = {
-    "tagging_head": "linear",
-    "tagging_scheme": "BIO",
+    "head": "linear",
+    "scheme": "BIO",
     "label_all_tokens": False,
-    "tagging_early_cut": False,  # in the authors' code true, by mistake
+    "early_cut": False,  # in the authors' code true, by mistake
 }
 SETTINGS_OF = {
     "bioelectra": {
         "every": IN_BOTH
         | {"loss_reduction": "mean", "gradient_clip_groups": 1, "count_whole_batches": False},
-        "tagging": OF_TAGS | {"tagging_segment": 0, "tagging_dropout": True},
+        "tagging": OF_TAGS | {"segment": 0, "dropout": True},
         "classification": OF_TEXTS,
         "multilabel": OF_TEXTS | {"absent_outputs": False},
-        "regression": OF_TEXTS | {"score_scale": 1.0},
+        "regression": OF_TEXTS | {"scale": 1.0},
     },
     "authors": {
         "every": IN_BOTH
         | {"loss_reduction": "sum", "gradient_clip_groups": 8, "count_whole_batches": True},
-        "tagging": OF_TAGS | {"tagging_segment": 1, "tagging_dropout": False},
+        "tagging": OF_TAGS | {"segment": 1, "dropout": False},
         "classification": OF_TEXTS,
         "multilabel": OF_TEXTS | {"absent_outputs": True},
         "regression": OF_TEXTS,
@@ -352,8 +398,8 @@ OF_TASK = {
     "authors": {
         "mednli": {"layerwise_lr_decay": 0.9},
         "pubmedqa": {"layerwise_lr_decay": 0.9},
-        "biosses": {"score_scale": 4.0},
-        "clinical_sts": {"score_scale": 5.0},
+        "biosses": {"regression": OF_TEXTS | {"scale": 4.0}},
+        "clinical_sts": {"regression": OF_TEXTS | {"scale": 5.0}},
     },
 }
 
@@ -365,12 +411,12 @@ OF_TASK = {
 def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, table, trials, name):
     task = tasks.TASKS[name]
     lengths = ("sequence_length", "learning_rate", "num_train_epochs", "train_batch_size")
-    of_kind = SETTINGS_OF[protocol]
+    settings_of = SETTINGS_OF[protocol]
     expected = {
         **dict(zip(lengths, table[name], strict=True)),
         "num_trials": trials,
-        **of_kind["every"],
-        **of_kind[task.kind],
+        **settings_of["every"],
+        task.task_type: settings_of[task.task_type],
         **OF_TASK[protocol].get(name, {}),
     }
     path = find_protocol(protocol, name)
@@ -378,10 +424,11 @@ def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, tabl
     del values["comment"], values["sources"]
     assert values == expected
     settings = load(FinetuningConfig, path, (), task.settings)
-    types.make(task.kind, task.labels, settings)
+    types.make(task.task_type, task.labels, settings)
     # The file alone says it all, and nothing changes besides.
     assert settings == load(FinetuningConfig, path)
-    assert settings == FinetuningConfig(**{"comment": settings.comment, **expected})
+    expected["comment"] = settings.comment
+    assert settings == load(FinetuningConfig, json.dumps(expected))
 
 
 @pytest.mark.parametrize("name", TABLE_7)
@@ -495,14 +542,14 @@ def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
     [
         ({"gradient_clip_groups": 3, "loss_reduction": "sum"}, "must divide train_batch_size 32"),
         ({"gradient_clip_groups": 8}, "goes with loss_reduction = sum"),
-        ({"loss_reduction": "max"}, "loss_reduction must be mean or sum, not 'max'"),
-        ({"score_scale": 0.0}, "score_scale must be above 0"),
-        ({"tagging_segment": -1}, "tagging_segment must be 0 or more"),
+        ({"loss_reduction": "max"}, 'loss_reduction must be mean or sum, not "max"'),
+        ({"regression": {"scale": 0.0}}, "regression.scale must be above 0, not 0.0"),
+        ({"tagging": {"segment": -1}}, "tagging.segment must be at least 0, not -1"),
     ],
 )
 def test_mistakes_in_the_authors_settings_are_named(settings, said):
     with pytest.raises(ConfigError, match=said):
-        FinetuningConfig(**settings)
+        load(FinetuningConfig, json.dumps(settings))
 
 
 # --- Numbers -------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from tfbio.base import config
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText, TaskFileError
 from tfbio.models import encoder as encoders
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning, predict
 from tfbio.task_types import packing, tasks
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
 from tfbio.weights import checkpoints
 
@@ -132,7 +133,9 @@ TEXTS = ("the [S1] genes [E1] binds a [S2] drug [E2]", "[S1] a [S2] genes [E2] m
     ],
 )
 def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
-    task_type = Classification(("no", "yes"), pooling, keep)
+    task_type = Classification(
+        ("no", "yes"), Classification.Settings(pooling=pooling, entity_markers=keep)
+    )
     examples = [example(text) for text in TEXTS]
     features = task_type.features(examples, tokenizer, 32)
     assert [[set(tokens) for tokens in both] for both in features.positions["entities"]] == expected
@@ -146,18 +149,18 @@ def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
 @pytest.mark.parametrize("pooling", ["mention", "entity_start"])
 def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
-    task_type = Classification(("no", "yes"), pooling)
+    task_type = Classification(("no", "yes"), Classification.Settings(pooling=pooling))
     features = task_type.features([example(text) for text in TEXTS], tokenizer, 32)
-    model = TaskModel(SHAPE, 2, False, 0.1, pooling)
+    model = TaskModel(SHAPE, HeadConfig(2, False, 0.1, pooling))
     (part,) = packing.Packer(features, 2, 1, pad_id=0).batch(np.array([1, 0]))
     assert part.arrays["input_ids"].shape[0] == 1
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
     logits = tf.function(model, jit_compile=True)(batch)
-    for found, window in zip(logits, (1, 0), strict=True):
-        ids = tf.constant(features.input_ids[window][None])
+    for found, piece in zip(logits, (1, 0), strict=True):
+        ids = tf.constant(features.input_ids[piece][None])
         outputs = model.encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).numpy()[0]
         vector = np.concatenate(
-            [outputs[tokens].max(axis=0) for tokens in features.positions["entities"][window]]
+            [outputs[tokens].max(axis=0) for tokens in features.positions["entities"][piece]]
         )
         expected = vector @ model.head.kernel.numpy() + model.head.bias.numpy()
         np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -184,8 +187,7 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
         train_batch_size=8,
         num_trials=1,
         num_train_epochs=1.0,
-        pooling=pooling,
-        entity_markers=keep,
+        classification=Classification.Settings(pooling=pooling, entity_markers=keep),
     )
     scores = finetuning.finetune(
         settings,

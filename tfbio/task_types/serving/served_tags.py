@@ -25,7 +25,7 @@ class ServedTags(ServedWords):
         goes_on &= tf.gather(letters, best) == "I"
         begins = inside & ~goes_on
         tags = tf.gather(letters, best)
-        if self.task_type.scheme == "IO":
+        if self.task_type.settings.scheme == "IO":
             tags = tf.where(begins, "B", tags)
         tags = tf.where(seen.seen, tags + tf.where(inside, kind, ""), "")
 
@@ -41,7 +41,7 @@ class ServedTags(ServedWords):
     def _targets(self, seen: SeenWords) -> tf.Tensor:
         """Returns int32 [batch, length]: 0 where tokens have tags, for a CRF; else NO_TARGET."""
         ids = seen.batch["input_ids"]
-        if self.task_type.label_all_tokens:
+        if self.task_type.settings.label_all_tokens:
             has = (seen.batch["position_ids"] > 0) & (ids != self.encode.sep_id)
         else:
             places = tf.boolean_mask(seen.places, seen.seen)

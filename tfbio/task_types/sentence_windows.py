@@ -1,4 +1,4 @@
-"""Windows of sentences whose words have targets, and the way back from tokens to words.
+"""Divides sentences of words into windows of tokens, and leads from tokens back to words.
 
 A sentence that is longer than the limit is seen in windows that overlap; each of its words has its
 target in one of them, in that where it has more words on its nearer side. So no word is lost, in
@@ -30,7 +30,7 @@ class WordFeatures(Features):
 
 
 class Window(NamedTuple):
-    """Tells the words of a window: `first` to `end`; those from `own` to `own_end` have targets."""
+    """Words `first` to `end` of a sentence, of which those from `own` to `own_end` have targets."""
 
     first: int
     end: int
@@ -39,7 +39,7 @@ class Window(NamedTuple):
 
 
 def windows(counts: Sequence[int], room: int) -> list[Window]:
-    """Chooses the windows of a sentence: one, or several that share a quarter or so of their words.
+    """Divides a sentence into windows: one, if it fits; else each repeats a quarter of the last.
 
     Args:
       counts: the tokens of each word, at least 1 and at most `room`.
@@ -61,14 +61,33 @@ def windows(counts: Sequence[int], room: int) -> list[Window]:
         while last_that_fits(next_first) <= end:
             next_first += 1
         spans.append((next_first, last_that_fits(next_first)))
-    chosen, own = [], 0
+    divided, own = [], 0
     for number, (first, end) in enumerate(spans):
         own_end = len(counts)
         if number + 1 < len(spans):
             own_end = (spans[number + 1][0] + end + 1) // 2  # the middle of what both have
-        chosen.append(Window(first, end, own, own_end))
+        divided.append(Window(first, end, own, own_end))
         own = own_end
-    return chosen
+    return divided
+
+
+def kept_by_electra(counts: Sequence[int], length: int) -> int:
+    """Counts the words of a sentence that the original ELECTRA code keeps.
+
+    It stops at the first word before which there are so many tokens that they, the number of all
+    the sentence's words, [CLS] and [SEP] among them, and 1 are more than `length`
+    (finetune/tagging/tagging_tasks.py, `TaggingTask.featurize`). That is a mistake, which cuts much
+    too early: to be sure that all words fit, it takes one token for each.
+
+    Args:
+      counts: the tokens of each word.
+      length: the most tokens of a sentence, with [CLS] and [SEP].
+    """
+    before = 1 + np.cumsum([0, *counts])  # tokens before each word and [SEP], with [CLS]
+    stops = before + len(counts) + 2 + 1 > length
+    kept = int(stops.argmax()) if stops[:-1].any() else len(counts)
+    # A last word of many tokens might not fit.
+    return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
 
 
 def encode(
