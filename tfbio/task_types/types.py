@@ -19,6 +19,7 @@ NAMES = (
     "regression",
     "multilabel",
     "question_answering",
+    "token_multilabel",
 )
 
 
