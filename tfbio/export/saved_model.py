@@ -30,6 +30,9 @@ The signature serving_default of
   `entity_end`, `entity_type`, `entity_text` [batch, entities] and `entity_count`. `--mode=predict`
   parts documents into sentences, and sees long ones in several windows; here what does not fit has
   the tag "";
+- a model that gives words any number of labels: `text`, one sentence -> of words and entities the
+  same, but for tags `probabilities` float32 [batch, words, labels], 0 for what does not fit, and
+  `labels`, string [batch, labels], their names;
 - a model that answers questions: `question`, `context` -> `answer` string [batch], "" for none,
   `start` and `end` int32 [batch], `score` float32 [batch], the sum of the two logits, and
   `null_odds`, by how much no answer scores higher. A context that is too long is seen in several
