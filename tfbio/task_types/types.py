@@ -23,6 +23,7 @@ TYPES: dict[str, type[TaskType]] = {each.name: each for each in _ALL}
 class FinetuningConfig(CommonSettings):
     """All settings of fine-tuning: those of every run, and a group for each task type."""
 
+    # As if there were `tagging: Tagging.Settings = Tagging.Settings()`, and so on.
     __annotations__ = {each.name: each.Settings for each in _ALL}
     vars().update({each.name: each.Settings() for each in _ALL})
 
