@@ -271,5 +271,5 @@ def _predict() -> None:
 
 
 if __name__ == "__main__":
-    __doc__ += "\nSettings, with their defaults and the values that they take:\n\n" + config.describe(FinetuningConfig)
+    __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
     cli.run(main, settings=config.names(FinetuningConfig))
