@@ -111,7 +111,7 @@ PAIRS = [
     (
         "run_pretraining.py",
         "--set=generator_warmup_steps=10 --set=num_train_steps=10",
-        "less than num_train_steps",
+        "must be less than num_train_steps 10",
     ),
     (
         "run_pretraining.py",

@@ -100,7 +100,7 @@ class BaseSettings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, name = getattr(self, field.name), self.group + field.name
-            if "limits" in field.metadata:
+            if "limits" in field.metadata:  # else a group, which has checked itself
                 check_limits(field.metadata["limits"], value, name)
         self.check_together()
 
@@ -123,20 +123,6 @@ def check_limits(limits: Limits, value: Any, name: str) -> None:
     most, bound = TOO_LARGE.get(type(value), (None, ""))
     require(limits.allow(value), f"{name} must be {limits}, not {shown(value)}")
     require(most is None or value < most, f"{name} must be {bound}, not {shown(value)}")
-
-
-def require_numbers(settings: object, group: str = "") -> None:
-    """Checks what holds for every number: it is from 0 on, and int32 or float32 can hold it."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if type(value) in (int, float):
-            most, bound = (
-                (2**31, "below 2**31") if field.type is int else (3.4e38, "and finite in float32")
-            )
-            require(
-                0 <= value < most,
-                f"{group}{field.name} must be a number from 0 on, {bound}, not {shown(value)}",
-            )
 
 
 def require(condition: bool, message: str) -> None:
@@ -220,10 +206,10 @@ def describe(config_class: type, prefix: str = "") -> str:
 
 def _describe_one(field: dataclasses.Field, prefix: str) -> str:
     """Returns what `describe` says of a setting."""
-    limits, indent = str(field.metadata.get("limits", "")), " " * 6
+    limits, indent = str(field.metadata["limits"]), " " * 6
     lines = [f"  {prefix}{field.name} = {json.dumps(field.default)}{limits and f' ({limits})'}"]
     lines += textwrap.wrap(
-        field.metadata.get("meaning", ""), 80, initial_indent=indent, subsequent_indent=indent
+        field.metadata["meaning"], 80, initial_indent=indent, subsequent_indent=indent
     )
     return "\n".join(lines) + "\n"
 
