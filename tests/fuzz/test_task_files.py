@@ -157,7 +157,7 @@ def reads(folder):
 def _is_sound(example):
     if isinstance(example, LabelledSentence):
         assert len(example.words) == len(example.tags) > 0 and all(example.words)
-        labels = [label for _, label in example.labels_by_line()]
+        labels = [label for _, label in example.numbered_labels()]
         assert all(label and label != "O" and "|" not in label for label in labels), example.tags
     elif isinstance(example, TaggedSentence):
         assert len(example.words) == len(example.tags) > 0 and all(example.words)

@@ -31,12 +31,12 @@ RELEASED_FILES = {
 
 
 def find_split(data_dir: str, split: str, optional: bool = False) -> str:
-    """The file of "train", "dev" or "test" in a folder, under any of the names in use.
+    """Finds the file of a split in a folder, under any of the names in use.
 
     Args:
       data_dir: the folder.
-      split: which.
-      optional: whether there may be none; it is "" then.
+      split: "train", "dev" or "test".
+      optional: True if there may be none; the path is "" then.
 
     Raises:
       TaskFileError: there is none, or more than one.
@@ -44,20 +44,20 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
     names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in SPLIT_ENDINGS]
     names += RELEASED_FILES[split]
     paths = [os.path.join(data_dir, name + packed) for name in names for packed in ("", ".gz")]
-    found = [path for path in paths if os.path.isfile(path)]
-    if len(found) > 1:
+    files = [path for path in paths if os.path.isfile(path)]
+    if len(files) > 1:
         message = f"{data_dir} holds more than one file of the split {split!r}: leave one of"
-        raise TaskFileError(f"{message} {', '.join(map(os.path.basename, found))}.")
-    if not found and optional:
+        raise TaskFileError(f"{message} {', '.join(map(os.path.basename, files))}.")
+    if not files and optional:
         return ""
-    if not found:
+    if not files:
         message = f"{data_dir} holds no file of the split {split!r}: expected one of"
         raise TaskFileError(f"{message} {', '.join(names)} (or one of them with .gz).")
-    return found[0]
+    return files[0]
 
 
 def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """The questions to train on, and the last tenth or so for development.
+    """Returns the questions to train on, and the last tenth or so for development.
 
     Questions on one context stay together, and so do the contexts of one question.
 
@@ -80,7 +80,7 @@ def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Questi
 
 
 def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
-    """Checks what no single line of a file shows.
+    """Checks the examples of all splits against each other.
 
     Args:
       examples: split -> its examples.
@@ -98,7 +98,7 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
                 message = f"the id {example.id!r} stands in {before} already: give another"
                 raise mistake(example.where, message)
             places[example.id] = example.where
-            for i, label in example.labels_by_line():
+            for i, label in example.numbered_labels():
                 if "train" in examples and label not in known:
                     raise mistake(
                         (path, place + i if isinstance(place, int) else place),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 
@@ -15,11 +16,35 @@ class TaskFileError(UserError):
     """A task's file that is missing or not as its format says."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TaggedSentence:
-    """The words of a sentence and the tag of each; the number of its first line is its id.
+class Example(abc.ABC):
+    """One row of a data set, with its labels.
 
-    `document` is what the sentence is a part of, where the file says it.
+    Attributes:
+      id: tells it from the other examples of its split.
+      where: its place in the task's files, for messages.
+    """
+
+    id: str
+    where: Where
+
+    @abc.abstractmethod
+    def numbered_labels(self) -> Iterator[tuple[int, str]]:
+        """Yields each label that must also stand in the training set, with its place.
+
+        The place is the number of the word that has the label, counted from 0; or 0.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedSentence(Example):
+    """A sentence as words, with a tag for each.
+
+    Attributes:
+      id: the number of its first line.
+      words: its words.
+      tags: a tag for each word.
+      document: the id of the document that it is a part of; "" where the file does not say it.
+      where: its place in the task's files, for messages.
     """
 
     id: str
@@ -28,17 +53,24 @@ class TaggedSentence:
     document: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
-    def labels_by_line(self) -> Iterator[tuple[int, str]]:
-        """Yields the line after the first, and the type, of each tag ("" where it has none)."""
+    def numbered_labels(self) -> Iterator[tuple[int, str]]:
+        """Yields the type of each tag but O; "" where tags have no type."""
         tags = enumerate(self.tags)
         yield from ((i, tag.partition("-")[2]) for i, tag in tags if tag != "O")
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelledText:
+class LabelledText(Example):
     """A text, or a pair of texts, with a class, a score, or all labels that hold.
 
-    `document` is what the text is a part of, where the score is by document (HoC).
+    Attributes:
+      id: its id.
+      text: the text, or the first one of a pair.
+      label: the class, the score, or the labels.
+      pair: the second text of a pair; "" for a single text.
+      document: the id of the document that the text is a part of, where scores are by document
+        (HoC).
+      where: its place in the task's files, for messages.
     """
 
     id: str
@@ -48,20 +80,26 @@ class LabelledText:
     document: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
-    def labels_by_line(self) -> Iterator[tuple[int, str]]:
-        """Yields 0 and the label, for each label; a score is none."""
+    def numbered_labels(self) -> Iterator[tuple[int, str]]:
+        """Yields the class or the labels; of a score nothing."""
         if not isinstance(self.label, float):
-            labels = (self.label,) if isinstance(self.label, str) else self.label
-            yield from ((0, label) for label in labels)
+            names = (self.label,) if isinstance(self.label, str) else self.label
+            yield from ((0, name) for name in names)
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
-    """A question on a context, the accepted answers and the first character of each in it.
+class Question(Example):
+    """A question on a context, with its accepted answers.
 
-    There are no answers where the context holds none (SQuAD v2.0) or where they are to be found (a
-    test file). The first character is -1 where it is not known. `question_id` is the question's
-    where it has several contexts (BioASQ).
+    Attributes:
+      id: its id.
+      question: the question.
+      context: the text that has the answer, or has none.
+      answers: the accepted answers; none where the context has no answer (SQuAD v2.0), or where the
+        file does not tell them (a test file).
+      answer_starts: for each answer its first character in the context; -1 where it is not known.
+      question_id: the id of the question where it has several contexts (BioASQ).
+      where: its place in the task's files, for messages.
     """
 
     id: str
@@ -72,17 +110,14 @@ class Question:
     question_id: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
-    def labels_by_line(self) -> Iterator[tuple[int, str]]:
-        """Yields nothing: answers are no labels."""
+    def numbered_labels(self) -> Iterator[tuple[int, str]]:
+        """Yields nothing: answers differ from question to question."""
         return iter(())
 
 
-Example = TaggedSentence | LabelledText | Question
-
-
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
-    """Returns the labels in use, sorted."""
-    return tuple(sorted({label for x in examples for _, label in x.labels_by_line()}))
+    """Returns the labels in use, sorted; see `Example.numbered_labels`."""
+    return tuple(sorted({name for example in examples for _, name in example.numbered_labels()}))
 
 
 def mistake(where: Where, message: str) -> TaskFileError:

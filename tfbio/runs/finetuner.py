@@ -251,7 +251,7 @@ class Finetuner(Inference):
                 tf.constant(steps),
                 seed,
                 packer.shapes,
-                packer.of_tokens,
+                packer.token_arrays,
             )
             loss = float(total) / steps
             before += steps

@@ -166,7 +166,7 @@ class Packer:
       count: the most windows of a replica.
 
     Attributes:
-      of_tokens: names of the arrays that have elements for each token.
+      token_arrays: names of the arrays that have elements for each token.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Packer:
         self.features, self.shapes, self.replicas = features, tuple(shapes), replicas
         self.pad_id, self.count, self.lengths = pad_id, count, features.lengths
         # A tuple: two equal sets would be two graphs for `tf.function`.
-        self.of_tokens = (*OF_TOKENS, *features.per_token, *map(of_tokens, features.positions))
+        self.token_arrays = (*OF_TOKENS, *features.per_token, *map(of_tokens, features.positions))
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
         """Places the windows `chosen`, int64 [n], and gives the shortest shape that holds them.

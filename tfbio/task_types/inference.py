@@ -157,7 +157,7 @@ class Inference:
         count_done = 0
         for call in fixed_shapes.ahead(calls):
             count = tf.constant(len(call.batches))
-            found = self._predict_batches(call.arrays, count, shape, packer.of_tokens).numpy()
+            found = self._predict_batches(call.arrays, count, shape, packer.token_arrays).numpy()
             if self.task_type.has_probabilities and not with_probabilities:
                 found = found[..., 0].astype(np.int32)
             for values, batch in zip(found, call.batches, strict=True):

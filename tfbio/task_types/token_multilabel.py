@@ -52,10 +52,10 @@ THRESHOLD = 0.5
 class LabelledSentence(TaggedSentence):
     """The words of a sentence, and as the tag of each its labels between bars, or O."""
 
-    def labels_by_line(self) -> Iterator[tuple[int, str]]:
-        """Yields the line after the first, and the label, for each label of each word."""
-        for line, tag in enumerate(self.tags):
-            yield from ((line, label) for label in labels_of_word(tag))
+    def numbered_labels(self) -> Iterator[tuple[int, str]]:
+        """Yields the number of the word, and the label, for each label of each word."""
+        for number, tag in enumerate(self.tags):
+            yield from ((number, label) for label in labels_of_word(tag))
 
 
 def labels_of_word(tag: str) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def training_rows(made, features):
 def rows_of(packer, batch):
     length = packer.shapes[batch.shape].row_length
     arrays = {
-        name: array[:, :, :length] if name in packer.of_tokens else array
+        name: array[:, :, :length] if name in packer.token_arrays else array
         for name, array in batch.arrays.items()
     }
     return [
@@ -127,13 +127,13 @@ def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cp
     (call,) = fixed_shapes.calls([packer.train_batch(chosen)], [1], 50)
     numbers, scalar = tf.zeros([50], tf.int32), tf.constant(1)
     traced = made._train_steps.get_concrete_function(
-        call.arrays, numbers, scalar, scalar, packer.shapes, packer.of_tokens
+        call.arrays, numbers, scalar, scalar, packer.shapes, packer.token_arrays
     )
     assert counts_of_all(traced)["TPUReplicateMetadata"] == 3
     packer = prediction_packer(made, features)
     (call,) = fixed_shapes.calls([next(packer.predict_batches())], [1], 8)
     traced = made._predict_batches.get_concrete_function(
-        call.arrays, scalar, packer.shapes[0], packer.of_tokens
+        call.arrays, scalar, packer.shapes[0], packer.token_arrays
     )
     assert counts_of_all(traced)["TPUReplicateMetadata"] == 1
 

@@ -107,8 +107,8 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
     packer = fixed_shapes.Packer(features, shapes, replicas, pad_id=0, count=8)
     made = packer.train_batch(chosen)
     assert shapes[made.shape].row_length == 64
-    assert ("scores" if of_tokens else "groups_of_tokens") in packer.of_tokens
-    for name in packer.of_tokens:
+    assert ("scores" if of_tokens else "groups_of_tokens") in packer.token_arrays
+    for name in packer.token_arrays:
         assert made.arrays[name].shape[:3] == (replicas, 4 // replicas, 96)  # the longest shape's
         empty = {"targets": NO_TARGET, "scores": 0.5}.get(name, 0)
         assert (made.arrays[name][:, :, 64:] == empty).all()
@@ -116,7 +116,7 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
     for replica in range(replicas):
         (texts,) = np.nonzero(made.replica == replica)
         flat = {}
-        for name in packer.of_tokens:
+        for name in packer.token_arrays:
             array = made.arrays[name][replica][:, :64]
             flat[name] = array.reshape(-1, *array.shape[2:])
         for text in texts:

@@ -61,8 +61,8 @@ def test_words_and_labels_are_read(write):
         ("gene|variant", "variant"),
     )
     assert (other.id, other.words, other.tags) == ("5", (".", "a b"), ("O", "MeSH, Term"))
-    assert [*one.labels_by_line()] == [(0, "gene"), (0, "variant"), (1, "variant")]
-    assert [*other.labels_by_line()] == [(1, "MeSH, Term")]
+    assert [*one.numbered_labels()] == [(0, "gene"), (0, "variant"), (1, "variant")]
+    assert [*other.numbered_labels()] == [(1, "MeSH, Term")]
 
 
 @pytest.mark.parametrize(
