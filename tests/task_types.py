@@ -11,6 +11,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuner
 from tfbio.task_types import packing, types
 from tfbio.task_types.finetuning_config import FinetuningRun
+from tfbio.task_types.token_multilabel import LabelledSentence
 from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
@@ -47,6 +48,7 @@ TASK_TYPES = {
         (),
         {"head": "electra", "beam_size": 4},
     ),
+    "token_multilabel": ("token_multilabel", ("a", "b", "c"), {"positive_weight": 2.0}),
 }
 
 
@@ -58,6 +60,9 @@ def make_examples(name, texts):
         if task_type == "tagging":
             tags = tuple("B" if word[0] in "tpc" else "O" for word in words)
             yield TaggedSentence(str(number), tuple(words), tags)
+        elif task_type == "token_multilabel":
+            tags = tuple("|".join(x for x in "abc" if x in word) or "O" for word in words)
+            yield LabelledSentence(str(number), tuple(words), tags)
         elif task_type == "question_answering":
             answer = words[number % len(words)]
             context = " ".join(words)

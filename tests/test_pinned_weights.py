@@ -29,6 +29,7 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import types
+from tfbio.task_types.token_multilabel import LabelledSentence
 from tfbio.task_types.types import FinetuningConfig
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.tokenization import load_tokenizer
@@ -88,6 +89,7 @@ LABELS = {
     "tagging": ("O", "B-drug", "I-drug", "B-gene", "I-gene"),
     "classification": ("a", "b", "c"),
     "multilabel": ("a", "b", "c"),
+    "token_multilabel": ("a", "b", "c"),
 }
 
 # For each case of fine-tuning: the type of the task, and its settings.
@@ -112,6 +114,8 @@ FINETUNED = {
     "multilabel_absent": ("multilabel", {"absent_outputs": True}),
     "question_answering": ("question_answering", {}),
     "question_answering_electra": ("question_answering", {"head": "electra", "beam_size": 4}),
+    "token_multilabel": ("token_multilabel", {}),
+    "token_multilabel_weight": ("token_multilabel", {"positive_weight": 3.0}),
 }
 # For each case of pretraining: settings.
 PRETRAINED = {
@@ -167,6 +171,9 @@ def make_examples(task_type: str, changes: dict) -> list[Example]:
         plain = " ".join(words)
         if task_type == "tagging":
             examples.append(TaggedSentence(name, tuple(words), tuple(tags.split())))
+        elif task_type == "token_multilabel":
+            own = ("|".join(x for x in "abc" if x in word) or "O" for word in words)
+            examples.append(LabelledSentence(name, tuple(words), tuple(own)))
         elif task_type == "question_answering":
             answer = words[number] if number < 3 else ""  # the last has none
             known = ((answer,), (plain.index(answer),)) if answer else ((), ())

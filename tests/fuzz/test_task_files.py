@@ -14,6 +14,8 @@ from tfbio.formats import task_files
 from tfbio.formats.splits import SPLIT_NAMES, check_splits, find_split, hold_out
 from tfbio.formats.tables import read_own_table, read_table, read_unlabelled_table
 from tfbio.formats.task_examples import Question, TaggedSentence, TaskFileError, labels_of
+from tfbio.task_types import token_multilabel
+from tfbio.task_types.token_multilabel import LabelledSentence
 
 TAGS = ("O", "B", "I", "B-X", "I-X", "S-X", "E-X", "L-X", "U-X", "B-", "-X", "I-Y", "b-x", "B-X-Y")
 TAGGED = "Aspirin\tB-Chemical\nand\tO\nibu\tB-Chemical\nprofen\tI-Chemical\n\nNone\tO\n"
@@ -108,6 +110,12 @@ TABLES = {
         LABELS,
         ("a|a", "|", "b|"),
     ),
+    "own_words": (
+        "train.txt",
+        token_multilabel.read_sentences,
+        "A\tx|y\nb\tO\n\nc\ty\n",
+        ("O", "|", "x|x", "x|O", "\t"),
+    ),
     "unlabelled": ("new.tsv", read_unlabelled_table, UNLABELLED, ("text", "id", "pair")),
     "scores": (
         "test.tsv",
@@ -147,7 +155,11 @@ def reads(folder):
 
 
 def _is_sound(example):
-    if isinstance(example, TaggedSentence):
+    if isinstance(example, LabelledSentence):
+        assert len(example.words) == len(example.tags) > 0 and all(example.words)
+        labels = [label for _, label in example.numbered_labels()]
+        assert all(label and label != "O" and "|" not in label for label in labels), example.tags
+    elif isinstance(example, TaggedSentence):
         assert len(example.words) == len(example.tags) > 0 and all(example.words)
         assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in example.tags), example.tags
     elif isinstance(example, Question):

@@ -28,8 +28,11 @@ The signature serving_default of
 - a model that tags words: `text`, one sentence -> of words `word_start`, `word_end` int32 and
   `tags` string [batch, words], `word_count` int32 [batch]; of entities `entity_start`,
   `entity_end`, `entity_type`, `entity_text` [batch, entities] and `entity_count`. `--mode=predict`
-  splits documents into sentences, and reads long ones in several windows; here a word that does
-  not fit has the tag "";
+  parts documents into sentences, and sees long ones in several windows; here what does not fit has
+  the tag "";
+- a model that gives words any number of labels: `text`, one sentence -> of words and entities the
+  same, but for tags `probabilities` float32 [batch, words, labels], 0 for what does not fit, and
+  `labels`, string [batch, labels], their names;
 - a model that answers questions: `question`, `context` -> `answer` string [batch], "" for none,
   `start` and `end` int32 [batch], `score` float32 [batch], the sum of the two logits, and
   `null_odds`, the score of no answer minus that of the answer. `--mode=predict` reads a context
@@ -142,7 +145,7 @@ def _served(
     known, segments = tuned.settings.trained_on, tuned.model.encoder.config.type_vocab_size
     task_type = fine_tuned.task_type_of(tuned.settings)
     lower_case = tuned.settings.lower_case
-    return task_type.served_class()(
+    return task_type.served(
         task_type,
         tuned.model,
         known,

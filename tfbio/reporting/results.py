@@ -23,7 +23,7 @@ from tfbio.base import run_folders
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import bootstraps, finetuning_files, own_data, tasks
+from tfbio.task_types import bootstraps, finetuning_files, own_data, tasks, types
 from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.scores import Scores
 
@@ -323,9 +323,6 @@ def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) ->
       ResultsError: the predictions give other scores than `scores`, or are of different data.
       TaskFileError: predictions cannot be read.
     """
-    # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
-    from tfbio.task_types import types
-
     task_type = types.TYPES[type_name]
     name = task_type.predictions_file("test")
     files = [Path(run.folder, f"trial_{trial.seed}", name) for trial in scores.trials]

@@ -7,14 +7,13 @@ before TensorFlow is imported, which takes seconds.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tfbio.base import run_folders, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.runs import new_text
-from tfbio.task_types import finetuning_files
+from tfbio.task_types import finetuning_files, types
 from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.text import hugging_face_tokenizer
 
@@ -118,10 +117,11 @@ def _trained_on(model: str) -> TrainedOn | None:
             "Face's."
         )
     if "model_type" in storage.read_json(storage.at(folder, finetuning_files.CONFIG)):
-        forms = {"Token": "documents", "QuestionAnswering": "questions", "Sequence": "texts"}
         architecture = hugging_face_tokenizer.read_architecture(folder)
-        head = re.search(r"For(Token|QuestionAnswering|Sequence)", architecture)
-        return TrainedOn("", [], forms[head[1]]) if head else None
+        for each in types.TYPES.values():
+            if architecture.endswith(each.hugging_face_class):
+                return TrainedOn("", [], each.new_text)
+        return None
     for run in (folder, os.path.dirname(folder)):
         if os.path.isfile(os.path.join(run, finetuning_files.CONFIG)):
             return finetuning_files.read_trained_on(run)

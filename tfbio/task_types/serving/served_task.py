@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from tfbio.base.cli import UserError
-from tfbio.models.task_model import TaskModel
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.task_types import packing
 from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.text import tokenization
+
+if TYPE_CHECKING:
+    from tfbio.models.task_model import TaskModel
 
 # By how much outputs may differ after loading.
 TOLERANCE = 1e-5
@@ -27,7 +29,7 @@ TEXTS = (
 )
 
 # A graph whose inputs and outputs have names.
-Function = Callable[..., dict[str, tf.Tensor]]
+Function = Callable[..., "dict[str, tf.Tensor]"]
 
 
 class SavedModelError(UserError):

@@ -7,9 +7,9 @@ import unicodedata
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 import tokenizers
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.text.in_graph import characters as chars
 
 # The class of a character: part of a word, a separate word, or between words.
