@@ -39,7 +39,9 @@ class Classification(TextType):
     problem_type = "single_label_classification"
     own_tasks = (
         OwnTask("classification", own_table("text", "label"), lambda _: score_classes, fewest=2),
-        OwnTask("relation", own_table("text", "label"), _score_relations, fewest=2, has_negative=True),
+        OwnTask(
+            "relation", own_table("text", "label"), _score_relations, fewest=2, has_negative=True
+        ),
         OwnTask("pair", own_table("text", "pair", "label"), lambda _: score_classes, fewest=2),
     )
 
