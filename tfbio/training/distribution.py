@@ -254,13 +254,15 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
     if isinstance(strategy, tf.distribute.TPUStrategy):
         name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
         device = devices.DEVICES.get(name.replace("v5litepod", "v5e"))
-        return device and device.count * getattr(device, precision)
+        return None if device is None else device.count * getattr(device, precision)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
         device = next((devices.DEVICES[word] for word in words if word in devices.DEVICES), None)
-        return device and strategy.num_replicas_in_sync * getattr(device, precision)
+        if device is None:
+            return None
+        return strategy.num_replicas_in_sync * getattr(device, precision)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None  # the other machines' may be faster or slower
     return measured_peak()

@@ -30,7 +30,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         """For Keras."""
-        return vars(self)
+        return dict(vars(self))
 
 
 class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
@@ -53,7 +53,7 @@ class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         """For Keras."""
-        return vars(self)
+        return dict(vars(self))
 
 
 class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
@@ -80,7 +80,7 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         """For Keras."""
-        return vars(self)
+        return dict(vars(self))
 
 
 SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangular}
@@ -125,12 +125,14 @@ class Adam(keras.optimizers.legacy.Optimizer):
         self.bias_correction = bias_correction
         self.applies = tf.constant(True)  # bool []
 
-    def _create_slots(self, var_list):
+    def _create_slots(self, var_list: list[tf.Variable]) -> None:
         for variable in var_list:
             self.add_slot(variable, "m")
             self.add_slot(variable, "v")
 
-    def _resource_apply_dense(self, grad, var, apply_state=None):
+    def _resource_apply_dense(
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
+    ) -> tf.Operation:
         device, dtype = var.device, var.dtype.base_dtype
         # In a TPU's replica context a variable has no device, for which nothing is prepared.
         state = (apply_state or {}).get((device, dtype))
@@ -166,7 +168,13 @@ class Adam(keras.optimizers.legacy.Optimizer):
             use_locking=self._use_locking,
         )
 
-    def _resource_apply_sparse(self, grad, var, indices, apply_state=None):
+    def _resource_apply_sparse(
+        self,
+        grad: tf.Tensor,
+        var: tf.Variable,
+        indices: tf.Tensor,
+        apply_state: dict | None = None,
+    ) -> tf.Operation:
         # The gradient of an embedding table that is used for nothing else. Adam moves all rows,
         # those without a gradient too.
         dense = tf.math.unsorted_segment_sum(grad, indices, var.shape[0])

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from types import TracebackType
 
 import tensorflow as tf
 
@@ -41,8 +42,13 @@ class Preemption:
         self._answers.__enter__()
         return self
 
-    def __exit__(self, *error) -> None:
-        self._answers.__exit__(*error)
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._answers.__exit__(error_type, error, traceback)
         for each, handler in self._before.items():
             signal.signal(each, handler)
 
@@ -59,5 +65,5 @@ class Preemption:
         values = self._strategy.run(lambda: tf.identity(value))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
 
-    def _note(self, number: int, _) -> None:
+    def _note(self, number: int, _: object) -> None:
         self._sent, self.signal = True, signal.Signals(number)
