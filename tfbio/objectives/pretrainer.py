@@ -1,6 +1,9 @@
 """A model in pretraining: its step, its evaluation, and what is random in both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 import tf_keras as keras
@@ -13,6 +16,9 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLa
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer
 from tfbio.training import distribution, optimization
+
+if TYPE_CHECKING:
+    from tfbio.training.lamb import Lamb
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
@@ -55,17 +61,7 @@ class Pretrainer:
                 self.model, make_metrics = Electra(config), ElectraMetrics
             else:
                 self.model, make_metrics = MaskedLanguageModel(config), MaskedLanguageModelMetrics
-            alone = config.generator_warmup_steps
-            rate = optimization.WarmupLinearDecay(
-                config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
-            )
-            self.optimizer = optimization.Adam(
-                optimization.GeneratorWarmup(alone, rate) if alone else rate,
-                beta_1=config.adam_beta_1,
-                beta_2=config.adam_beta_2,
-                epsilon=config.adam_epsilon,
-                weight_decay_rate=config.weight_decay_rate,
-            )
+            self.optimizer = _make_optimizer(config)
             # Here, and not in the first step: several replicas cannot make variables in a graph.
             self.optimizer._create_all_weights(self.model.trainable_variables)
             self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
@@ -279,6 +275,38 @@ class Pretrainer:
             with_replacement=config.mask_with_replacement,
             seed=seed,
         )
+
+
+def _make_optimizer(config: PretrainingConfig) -> optimization.Adam | Lamb:
+    """Makes the optimizer of a run, with its learning rate; call it in the scope of the strategy.
+
+    Raises:
+      UserError: the optimizer needs a package that is not installed.
+    """
+    alone = config.generator_warmup_steps
+    rate = optimization.WarmupLinearDecay(
+        config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
+    )
+    make = optimization.Adam if config.optimizer == "adamw" else _import_lamb()
+    return make(
+        optimization.GeneratorWarmup(alone, rate) if alone else rate,
+        beta_1=config.adam_beta_1,
+        beta_2=config.adam_beta_2,
+        epsilon=config.adam_epsilon,
+        weight_decay_rate=config.weight_decay_rate,
+    )
+
+
+def _import_lamb() -> type[Lamb]:
+    """Imports LAMB, which few runs use, and whose package is an extra."""
+    try:
+        from tfbio.training.lamb import Lamb
+    except ImportError as error:
+        raise UserError(
+            f"optimizer = lamb needs TensorFlow Model Garden ({error}): "
+            "`pip install 'tfbio[model-garden]'` installs it."
+        ) from error
+    return Lamb
 
 
 def _counter(strategy: tf.distribute.Strategy) -> tf.Variable:

@@ -138,6 +138,10 @@ class PretrainingConfig:
     # Examples per step, over all devices.
     train_batch_size: int = 128
     num_train_steps: int = 1_000_000
+    # "adamw": BERT's and ELECTRA's Adam; "lamb": LAMB (You et al., 2020), for large batches, in the
+    # code of TensorFlow Model Garden, which `pip install 'tfbio[model-garden]'` installs. Both take
+    # the settings adam_* and weight_decay_rate.
+    optimizer: str = "adamw"
     learning_rate: float = 5e-4
     num_warmup_steps: int = 10_000
     weight_decay_rate: float = 0.01

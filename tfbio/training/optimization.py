@@ -1,4 +1,4 @@
-"""The optimizer and the learning rate of ELECTRA's original code."""
+"""The optimizer and the learning rates of ELECTRA's original code, and other learning rates."""
 
 import re
 from collections.abc import Callable
@@ -182,12 +182,20 @@ class Adam(keras.optimizers.legacy.Optimizer):
 
 
 def apply_clipped(
-    optimizer: Adam,
+    optimizer: keras.optimizers.legacy.Optimizer,
     gradients: list[tf.Tensor],
     variables: list[tf.Variable],
     max_norm: float,
 ) -> tf.Tensor:
     """Sums the gradients over the replicas, clips their global norm, applies them if it is finite.
+
+    Call it in a replica's context.
+
+    Args:
+      optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
+      gradients: those of this replica, each of its variable's shape and dtype.
+      variables: the variables to update.
+      max_norm: the largest global norm that gradients keep.
 
     Returns:
       float32 [], the global norm before clipping.

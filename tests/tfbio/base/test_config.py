@@ -370,7 +370,7 @@ def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, tabl
         **dict(zip(lengths, table[name], strict=True)),
         "num_trials": trials,
         **of_kind["every"],
-        **of_kind[task.kind],
+        **of_kind[task.task_type],
         **OF_TASK[protocol].get(name, {}),
     }
     path = find_protocol(protocol, name)
@@ -378,7 +378,7 @@ def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, tabl
     del values["comment"], values["sources"]
     assert values == expected
     settings = load(FinetuningConfig, path, (), task.settings)
-    types.make(task.kind, task.labels, settings)
+    types.make(task.task_type, task.labels, settings)
     # The file alone says it all, and nothing changes besides.
     assert settings == load(FinetuningConfig, path)
     assert settings == FinetuningConfig(**{"comment": settings.comment, **expected})

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -105,9 +106,14 @@ def test_logs_finite_curves(finished):
     assert curves["generator_loss"][-1][1] < curves["generator_loss"][0][1]
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
 def test_a_run_that_stopped_continues_with_the_same_weights(
-    finished, settings, examples_folder, cpu, tmp_path
+    optimizer, finished, settings, examples_folder, cpu, tmp_path
 ):
+    settings = dataclasses.replace(settings, optimizer=optimizer)
+    if optimizer != "adamw":
+        finished = str(tmp_path / "finished")
+        pretraining.pretrain(settings, [str(examples_folder)], finished, cpu)
     stopped = str(tmp_path / "model")
     shutil.copytree(finished, stopped)
     for path in Path(stopped).glob("ckpt-8*"):
@@ -409,6 +415,25 @@ def test_a_batch_may_be_divided(without_dropout, undivided, examples_folder, req
     """The same masks, the same samples, the same losses and weights, to rounding."""
     strategy = request.getfixturevalue(devices)
     assert_same_divided(without_dropout, undivided, examples_folder, strategy, run)
+
+
+@pytest.mark.parametrize(("devices", "run"), [("two_devices", {}), ("cpu", {"jit_compile": True})])
+def test_lamb_learns_the_same_on_any_devices(
+    without_dropout, undivided, examples_folder, request, devices, run
+):
+    settings = dataclasses.replace(without_dropout, optimizer="lamb")
+    (lamb, _), (adam, _) = undivided(settings), undivided(without_dropout)
+    assert abs(lamb - adam).max() > 1e-3
+    strategy = request.getfixturevalue(devices)
+    assert_same_divided(settings, undivided, examples_folder, strategy, run)
+
+
+def test_lamb_without_model_garden_names_the_extra(shallow, examples_folder, cpu, monkeypatch):
+    monkeypatch.setitem(sys.modules, "official.modeling.optimization", None)
+    monkeypatch.delitem(sys.modules, "tfbio.training.lamb", raising=False)
+    settings = dataclasses.replace(shallow, optimizer="lamb")
+    with pytest.raises(UserError, match=r"optimizer = lamb .*pip install 'tfbio\[model-garden\]'"):
+        trainer_of(settings, examples_folder, cpu, steps=1)
 
 
 def by_numpy(settings, folder, groups, steps):
@@ -720,13 +745,17 @@ def test_a_damaged_or_missing_shard_is_named_at_the_start(
         pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
 
 
-@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+@pytest.mark.parametrize(
+    ("devices", "optimizer"), [("cpu", "adamw"), ("two_devices", "adamw"), ("two_devices", "lamb")]
+)
 def test_steps_that_are_not_finite_are_counted_and_end_the_run(
-    shallow, examples_folder, devices, request, tmp_path, capsys
+    shallow, examples_folder, devices, optimizer, request, tmp_path, capsys
 ):
     strategy = request.getfixturevalue(devices)
     run = dataclasses.replace(shallow.run, max_skipped_steps=3)
-    mad = dataclasses.replace(shallow, learning_rate=1e38, num_train_steps=100, run=run)
+    mad = dataclasses.replace(
+        shallow, optimizer=optimizer, learning_rate=1e38, num_train_steps=100, run=run
+    )
     with pytest.raises(UserError, match="3 steps gave gradients that are not finite") as raised:
         pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), strategy)
     assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out
