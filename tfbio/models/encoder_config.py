@@ -1,4 +1,4 @@
-"""The settings of an encoder: its shape, and what it is trained with."""
+"""The settings of an encoder: its shape, its dropout and its initial weights."""
 
 import dataclasses
 import math
@@ -7,15 +7,15 @@ from tfbio.base.config import require, require_numbers, shown
 
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
-# What of an `EncoderConfig` does not tell one model from another.
+# Settings of an `EncoderConfig` in which the same model may differ.
 TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
-# More weights than any encoder of BERT's kind has: one of its sizes is a mistake.
+# No encoder like BERT has more weights: one of the sizes is a mistake.
 MOST_WEIGHTS = 10 * 10**9
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
-    """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
+    """Holds the shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
 
     vocab_size: int = 30522
     # ELECTRA-small and ALBERT embed tokens in fewer dimensions than the layers work in.
@@ -34,8 +34,8 @@ class EncoderConfig:
     layer_norm_eps: float = 1e-12
     # One of HIDDEN_ACTS; ALBERT: gelu_new.
     hidden_act: str = "gelu"
-    # The row of the position embeddings for the first token. RoBERTa: 2, the rows before it are not
-    # used, and max_position_embeddings counts them (514 for 512 tokens).
+    # The row of the position embeddings for the first token. RoBERTa: 2; it does not use the rows
+    # before it, and max_position_embeddings counts them (514 for 512 tokens).
     position_offset: int = 0
     # true: all layers are one, as in ALBERT (Lan et al., 2020, section 3.1).
     share_layers: bool = False
@@ -89,7 +89,7 @@ class EncoderConfig:
 
     @property
     def max_sequence_length(self) -> int:
-        """The most tokens that an input can have."""
+        """Returns the most tokens that an input can have."""
         return self.max_position_embeddings - self.position_offset
 
     @property

@@ -83,7 +83,7 @@ def pretrain(
     keep = config.run.keep_checkpoint_max
     saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief)
     counts = pretraining_data.word_counts(*data[config.sequence_length])
-    counts[pretrainer.special_ids] = 0  # never hidden
+    counts[pretrainer.masking.special_ids] = 0  # never masked
     if newest:
         with strategy.scope():
             saves.restore(newest)
