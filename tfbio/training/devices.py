@@ -1,4 +1,4 @@
-"""Lists what devices can do: FLOP/s, memory and bandwidth, with the source of each figure."""
+"""Lists the FLOP/s, memory and bandwidth of devices, with the source of each figure."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tfbio.training.optimization import NOT_DECAYED
 
 
 class Lamb(lamb.LAMB):
-    """Adam with bias correction and weight decay, scaled for each variable to the weights' norm.
+    """Scales the updates of Adam, with bias correction, to the norm of each variable.
 
     You et al. (2020), "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
     algorithm 2: with m and v divided by 1 - beta^t,
@@ -20,14 +20,15 @@ class Lamb(lamb.LAMB):
     neither decay nor are scaled, as in ALBERT's code (optimization.py and lamb_optimizer.py of
     github.com/google-research/albert), which does not correct the bias of m and v, though.
 
-    Where `applies` is false, an update changes nothing, not even m and v; see
-    `optimization.apply_clipped`.
-
     Args:
       learning_rate: the rate of each step.
       beta_1, beta_2: the shares of m and of v that each step keeps.
-      epsilon: what is added to sqrt(v).
+      epsilon: added to sqrt(v).
       weight_decay_rate: the share of a parameter that is added to its update.
+
+    Attributes:
+      applies: bool []. Where it is false, an update changes nothing, not even m and v; see
+        `optimization.apply_clipped`.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Lamb(lamb.LAMB):
             weight_decay_rate,
             exclude_from_weight_decay=[NOT_DECAYED.pattern],
         )
-        self.applies = tf.constant(True)  # bool []
+        self.applies = tf.constant(True)
 
     def _prepare_local(
         self, var_device: str, var_dtype: tf.DType, apply_state: dict[tuple, dict[str, tf.Tensor]]

@@ -29,7 +29,7 @@ from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretrainer import TRAINING_STREAM, Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
-from tfbio.runs import pretraining, pretraining_data
+from tfbio.runs import pretraining, pretraining_data, pretraining_folder
 from tfbio.runs.progress import Progress
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -210,8 +210,8 @@ def test_more_steps_than_a_run_had_are_another_run(
     assert f"--init_checkpoint={finished}, --set num_train_steps=2 and another --model_dir" in said
     further, folder = dataclasses.replace(settings, num_train_steps=2), str(tmp_path / "further")
     pretraining.pretrain(further, [str(examples_folder)], folder, cpu, init_checkpoint=finished)
-    assert pretraining.what_is_saved(folder).startswith("step 2 is saved")
-    assert pretraining.what_is_saved(str(tmp_path)).startswith("no step is saved")
+    assert pretraining_folder.what_is_saved(folder).startswith("step 2 is saved")
+    assert pretraining_folder.what_is_saved(str(tmp_path)).startswith("no step is saved")
 
 
 def test_starts_with_the_weights_of_another_run(finished, settings, examples_folder, cpu, tmp_path):
