@@ -8,7 +8,6 @@ import math
 import os
 import signal
 import sys
-from functools import partial
 
 import numpy as np
 import tensorflow as tf

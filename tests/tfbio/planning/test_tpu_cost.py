@@ -7,7 +7,7 @@ import json
 import pytest
 
 from scripts import tpu_check
-from tests.tfbio.test_cost import ROOT, recipe, settings
+from tests.tfbio.objectives.test_objective_cost import ROOT, recipe, settings
 from tfbio.base import config
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
