@@ -322,7 +322,7 @@ def _non_empty(shards: list[Shard], folder: str, split: str) -> list[Shard]:
 def _plan(
     shards: list[Shard], seed: int, start: int, end: int
 ) -> Iterator[tuple[str, tuple[int, int], int]]:
-    """(file, seed of its permutation, examples to skip) for the examples `start` to `end`."""
+    """Yields (file, seed of its permutation, examples to skip) for `start` to `end`."""
     epoch_size = sum(shard.records for shard in shards)
     for epoch in range(start // epoch_size, -(-end // epoch_size)):
         random = np.random.default_rng([seed, epoch])
