@@ -66,7 +66,7 @@ def check_schema(task, content):
         if allowed is None:
             assert 0 <= value <= 4
         else:
-            assert isinstance(value, list) == (tasks.TASKS[task].kind in LISTS)
+            assert isinstance(value, list) == (tasks.TASKS[task].task_type in LISTS)
             assert set(value if isinstance(value, list) else [value]) <= allowed
         if allowed is BIO:
             # The evaluator lengthens the last entity by an I, and fails where there is none.
@@ -161,7 +161,7 @@ def truth(task, path):
         return (true_chemprot if task == "chemprot" else true_ddi)()
     if task == "hoc":
         return true_hallmarks()
-    if tasks.TASKS[task].kind == "tagging":
+    if tasks.TASKS[task].task_type == "tagging":
         return (true_abstracts if task == "ebm_pico" else true_sentences)(path)
     rows = [line.split("\t") for line in lines(path)]
     rows = [row for row in rows if row[0] not in ("index", "pair_id")]
@@ -187,7 +187,7 @@ def score(task, true, found):
         encode = MultiLabelBinarizer(classes=HALLMARKS).fit_transform
         y_true, y_pred = (encode([sets[key] for key in documents[0]]) for sets in documents)
         return f1_score(y_true, y_pred, average="macro", zero_division=0.0)
-    if tasks.TASKS[task].kind == "tagging":
+    if tasks.TASKS[task].task_type == "tagging":
         typed = [
             [
                 [tag if tag == "O" else f"{tag}-x" for tag in labels.get(key, ["O"] * len(own))]
@@ -239,14 +239,14 @@ def test_file(tmp_path_factory):
 def write_run(folder, task, examples, of_seeds, dev):
     """What a run leaves: for each seed its predictions; `dev` are their scores."""
     task, trials = tasks.TASKS[task], []
-    metric = "pearson" if task.kind == "regression" else "f1"
+    metric = "pearson" if task.task_type == "regression" else "f1"
     for seed, predicted in enumerate(of_seeds):
         trial = folder / f"trial_{seed}"
         trial.mkdir(parents=True)
-        task_type = types.TYPES[task.kind]
+        task_type = types.TYPES[task.task_type]
         task_type.write_predictions(str(trial), "test", examples, predicted, task.entity_type)
         trials.append({"seed": seed, "dev": {metric: dev[seed]}})
-        if task.kind == "regression":
+        if task.task_type == "regression":
             trials[-1]["test"] = task.score(examples, predicted)
     scores = {"task": task.name, "metric": metric, "init": "work/SuperBERT", "trials": trials}
     (folder / "scores.json").write_text(json.dumps(scores))
@@ -260,7 +260,7 @@ def gold(examples):
 def with_mistakes(task, examples):
     """Every third example has what is true of the one before."""
     true = gold(examples)
-    if tasks.TASKS[task].kind != "tagging":
+    if tasks.TASKS[task].task_type != "tagging":
         return [true[i - 1] if i % 3 == 0 else own for i, own in enumerate(true)]
     # A word in the middle loses its tag, so that an I may continue nothing.
     cut = [(*own[: len(own) // 2], "O", *own[len(own) // 2 + 1 :]) for own in true]

@@ -323,7 +323,7 @@ def test_entities_are_those_of_predict(
 
 
 @pytest.mark.parametrize(
-    "kind, pairs, vocabulary, changes",
+    "task_type, pairs, vocabulary, changes",
     [
         ("classification", False, "wordpiece", {"text_head": "tanh"}),
         ("classification", True, "wordpiece", {"pooling": "mean"}),

@@ -731,7 +731,7 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         "tagging --input=a.txt --output=a.txt": "a.txt is there already: give another",
         "tagging --input=a.txt --output=a.txt --overwrite": "--output=a.txt is an input",
         "tagging --input=. --output=. --format=brat --overwrite": "--output=. holds the input",
-        "spans --input=a.txt": "--input: a.txt gives no file that ends in .json",
+        "question_answering --input=a.txt": "--input: a.txt gives no file that ends in .json",
         "regression --input=a.tsv": "a.tsv, line 2: one text. This model labels whole texts",
         "multilabel --input=a.tsv --format=brat": "--format=brat is for entities",
     }

@@ -149,23 +149,23 @@ def both(request, tokenizer, long_contexts):
     length = request.param
     examples = squad_lib.read_squad_examples(long_contexts, True, True)
     googles = google.FullTokenizer(str(reference.PUBMEDBERT))
-    features = []
+    theirs = []
     squad_lib.convert_examples_to_features(
-        examples, googles, length, min(128, length // 3), 64, True, features.append
+        examples, googles, length, min(128, length // 3), 64, True, theirs.append
     )
     questions = task_files.read_squad(long_contexts)
     assert [x.id for x in questions] == [x.qas_id for x in examples]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(question_answering, "STRIDE", min(128, length // 3))
         features = KIND.features(questions, tokenizer, length)
-    return questions, features, examples, features
+    return questions, features, examples, theirs
 
 
 def test_windows_and_targets_are_googles(both):
-    questions, features, _, features = both
-    assert len(features.input_ids) == len(features) > len(questions) > 99
+    questions, features, _, theirs = both
+    assert len(features.input_ids) == len(theirs) > len(questions) > 99
     own_targets = 0
-    for i, feature in enumerate(features):
+    for i, feature in enumerate(theirs):
         tokens = len(feature.tokens)
         assert features.input_ids[i].tolist() == feature.input_ids[:tokens]
         assert features.segment_ids[i].tolist() == feature.segment_ids[:tokens]
@@ -181,15 +181,15 @@ def test_windows_and_targets_are_googles(both):
 def test_answers_are_googles(both):
     from official.nlp.data import squad_lib
 
-    questions, features, examples, features = both
+    questions, features, examples, theirs = both
     rng = np.random.default_rng(0)
     outputs = [rng.normal(size=[len(ids), 2]).astype(np.float32) for ids in features.input_ids]
     Result = collections.namedtuple("Result", "unique_id start_logits end_logits")
     results = [
         Result(feature.unique_id, logits[:, 0].tolist(), logits[:, 1].tolist())
-        for feature, logits in zip(features, outputs, strict=True)
+        for feature, logits in zip(theirs, outputs, strict=True)
     ]
-    arguments = examples, features, results, 20, 30, True
+    arguments = examples, theirs, results, 20, 30, True
     _, all_best, _ = squad_lib.postprocess_output(*arguments)
     _, _, odds = squad_lib.postprocess_output(*arguments, version_2_with_negative=True)
     for own, found in zip(questions, KIND.predictions(outputs, features, questions), strict=True):

@@ -160,7 +160,7 @@ def test_comes_back_as_it_was(family, head, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "labels, problem_type, kind",
+    "labels, problem_type, task_type",
     [
         (["score"], None, "regression"),
         (["score"], "regression", "regression"),
