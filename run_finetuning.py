@@ -43,9 +43,10 @@ from absl import flags
 
 from tfbio.base import cli, config, paths, storage
 from tfbio.runs import sweep
-from tfbio.task_types import own_data, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig, find_protocol
+from tfbio.task_types import own_data, tasks, types
+from tfbio.task_types.finetuning_config import find_protocol
 from tfbio.task_types.task import Task
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def _train() -> None:
     """Fine-tunes, or prints what a run would take."""
     task = tasks.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
     swept, settings = _read_settings(task)
+    task_types = [types.make(task.task_type, task.labels, each) for each in settings]
     task.files(FLAGS.data_dir)
     paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
     if FLAGS.dry_run:
@@ -200,16 +202,13 @@ def _train() -> None:
     _require_own_output(bool(swept))
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning
-    from tfbio.task_types import types
     from tfbio.weights import checkpoints
 
     strategy = _make_strategy()
-    for each in settings:  # all of a sweep's before the first
-        types.make(task.task_type, task.labels, each)
     if swept:
         encoder = checkpoints.read_encoder_config(FLAGS.init_checkpoint, not FLAGS.from_scratch)
-        for each in settings:
-            finetuning.check_settings(each, encoder, FLAGS.init_checkpoint, strategy)
+        for each, task_type in zip(settings, task_types, strict=True):
+            finetuning.check_settings(each, task_type, encoder, FLAGS.init_checkpoint, strategy)
     finetune = partial(
         finetuning.finetune,
         task=task,

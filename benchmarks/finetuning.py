@@ -35,8 +35,8 @@ from tfbio.base import config
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import metrics, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import Task
+from tfbio.task_types.types import FinetuningConfig
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn
@@ -65,17 +65,17 @@ def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
     from tfbio.weights import checkpoints
 
     settings = settings_of(task, engine, epochs=100, seed=0)
-    kind = types.make(task.kind, task.labels, settings)
+    task_type = types.make(task.task_type, task.labels, settings)
     examples = task.examples(data_dir)["train"]
     vocabulary = vocabularies.find_vocabulary(model)
     lower_case = checkpoints.read_settings(model)["lower_case"]
     tokenizer = tokenization.load_tokenizer(vocabulary, lower_case)
-    features = kind.features(examples, tokenizer, settings.sequence_length)
+    features = task_type.features(examples, tokenizer, settings.sequence_length)
     batch_size = settings.train_batch_size
     made = finetuner.Finetuner(
         settings,
         checkpoints.read_encoder_config(model),
-        kind,
+        task_type,
         tokenizer.pad_id,
         100 * len(examples) // batch_size,
         distribution.make_strategy(),

@@ -32,8 +32,10 @@ from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import answer_scores, answers, own_data, packing, tasks, types
-from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
+from tfbio.task_types.finetuning_config import PROTOCOLS, find_protocol
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.question_answering import QuestionAnswering
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.training import optimization
 from tfbio.weights import tensorflow1, weight_names
@@ -143,7 +145,8 @@ class Recorded:
       folder: of the recording.
       name: of `KINDS`.
       encoder_changes: to the shape of the encoder, to plant a mistake.
-      changes: to the settings, to plant a mistake.
+      of_type: changes to the settings of the task type, to plant a mistake.
+      changes: to the other settings, to plant a mistake.
 
     Attributes:
       examples: those of the development set, which are those of training.
@@ -151,7 +154,14 @@ class Recorded:
       dev: those of evaluation.
     """
 
-    def __init__(self, folder: Path, name: str, encoder_changes: dict | None = None, **changes):
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        encoder_changes: dict | None = None,
+        of_type: dict | None = None,
+        **changes,
+    ):
         told = json.loads((folder / "config.json").read_text())
         self.folder, self.name, self.own = folder, name, told["kinds"][name]
         self._answers = told.get("qa_answers", {})
@@ -163,7 +173,9 @@ class Recorded:
         task_type, self.columns = KINDS[name]
         if task_type == "multilabel":
             labels = [label.removesuffix("_1") for label in labels[1::2]]
-        self.config = FinetuningConfig(**self._settings(given) | changes)
+        settings = self._settings(given) | changes
+        changed = dataclasses.replace(settings[task_type], **(of_type or {}))
+        self.config = FinetuningConfig(**settings | {task_type: changed})
         hidden_size = told["model"]["hidden_size"]
         encoder = EncoderConfig(
             vocab_size=given["vocab_size"],
@@ -206,14 +218,20 @@ class Recorded:
     def _settings(self, given: dict) -> dict:
         if self.name == "qa":
             # The authors have no configuration for answers; their code's head has no other form.
-            own = {name: given[name] for name in GIVEN_OF_ANSWERS} | {"span_head": "electra"}
+            own = {name: given[name] for name in GIVEN_OF_ANSWERS} | {"head": "electra"}
             # Theirs may be more than a window holds, where no question is so long.
             longest = given["max_seq_length"] - 5
             own["max_query_length"] = min(own["max_query_length"], longest)
-            settings = _shared_settings() | own
+            settings = _shared_settings() | {
+                "question_answering": QuestionAnswering.Settings(**own)
+            }
         else:
             path = find_protocol("authors", self.task)
             settings = vars(config.load(FinetuningConfig, path))
+        if self.name.startswith("tagging"):
+            # A mistake of that code, which is no part of --hparams=authors.
+            early = dataclasses.replace(settings["tagging"], early_cut=True)
+            settings = {**settings, "tagging": early}
         return {
             **settings,
             "gradient_clip_groups": 1,  # one core
@@ -221,8 +239,6 @@ class Recorded:
             "sequence_length": given["max_seq_length"],
             "hidden_dropout_prob": 0.0,
             "attention_probs_dropout_prob": 0.0,
-            # A mistake of that code, which is no part of --hparams=authors.
-            **({"tagging_early_cut": True} if self.name.startswith("tagging") else {}),
         }
 
     def _checkpoint(self, name: str) -> str:
@@ -592,7 +608,7 @@ def _wrong(
 ) -> int:
     """Counts the predictions that differ, but for those whose logits are equal to 1e-5."""
     if recorded.name == "regression":
-        return int(abs(outputs[0, 0] / recorded.config.score_scale - predicted) > 1e-5)
+        return int(abs(outputs[0, 0] / recorded.config.regression.scale - predicted) > 1e-5)
     if recorded.name == "multilabel":
         unsure = np.abs(logits) < 1e-5
         return int(((outputs[0] > 0.5) != (predicted > 0.5))[~unsure].sum())
@@ -643,7 +659,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     if recorded.name == "regression":
         truth = [example.label for example in examples]
         scores["mse"] = float(
-            np.mean(np.square(np.subtract(truth, predicted) / recorded.config.score_scale))
+            np.mean(np.square(np.subtract(truth, predicted) / recorded.config.regression.scale))
         )
     return scores
 

@@ -9,7 +9,8 @@ from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuner
 from tfbio.task_types import packing, types
-from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.task_types.finetuning_config import FinetuningRun
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
 SETTINGS = FinetuningConfig(
@@ -27,11 +28,11 @@ def with_fixed_shapes(settings):
     return dataclasses.replace(settings, run=run)
 
 
-# For each: type of task, labels, settings.
+# For each: type of task, labels, settings of the type.
 TASK_TYPES = {
     "tagging": ("tagging", ("O", "B", "I"), {}),
-    "tagging_crf": ("tagging", ("O", "B", "I"), {"tagging_head": "crf"}),
-    "tagging_lstm": ("tagging", ("O", "B", "I"), {"tagging_head": "lstm"}),
+    "tagging_crf": ("tagging", ("O", "B", "I"), {"head": "crf"}),
+    "tagging_lstm": ("tagging", ("O", "B", "I"), {"head": "lstm"}),
     "classification": ("classification", ("a", "b", "c"), {}),
     "pair": ("classification", ("a", "b", "c"), {"text_head": "tanh"}),
     "mean": ("classification", ("a", "b", "c"), {"pooling": "mean"}),
@@ -43,7 +44,7 @@ TASK_TYPES = {
     "question_answering_electra": (
         "question_answering",
         (),
-        {"span_head": "electra", "beam_size": 4},
+        {"head": "electra", "beam_size": 4},
     ),
 }
 
@@ -99,7 +100,8 @@ def make_finetuner(
       settings: but for those of the type.
     """
     task_type, labels, changes = TASK_TYPES[name]
-    settings = dataclasses.replace(settings, **changes)
+    changed = types.TYPES[task_type].Settings(**changes)
+    settings = dataclasses.replace(settings, **{task_type: changed})
     made = types.make(task_type, labels, settings)
     tokenizer = tokenization.load_tokenizer(vocabulary)
     long = [sentence for sentence in sentences if len(sentence.split()) > 8][:23]

@@ -111,7 +111,7 @@ PAIRS = [
     (
         "run_pretraining.py",
         "--set=generator_warmup_steps=10 --set=num_train_steps=10",
-        "less than num_train_steps",
+        "must be less than num_train_steps 10",
     ),
     (
         "run_pretraining.py",
@@ -137,10 +137,19 @@ PAIRS = [
     ),
     (
         "run_finetuning.py",
-        "--set=pooling=entity_start --set=entity_markers=false",
-        "needs entity_markers to be true",
+        "--set=classification.pooling=entity_start --set=classification.entity_markers=false",
+        "needs classification.entity_markers to be true",
     ),
-    ("run_finetuning.py", "--set=text_head=tanh --set=pooling=mean", "goes with pooling first"),
+    (
+        "run_finetuning.py",
+        "--set=regression.text_head=tanh --set=regression.pooling=mean",
+        "goes with pooling first",
+    ),
+    (
+        "run_finetuning.py",
+        "--set=classification.pooling=mean",
+        'classification.pooling "mean" is for tasks of classification, and this is one of tag',
+    ),
     ("run_finetuning.py --mode=predict", "--task=gad", "--task does not go with --mode=predict"),
     ("run_finetuning.py --mode=predict", "--seeds=2", "--seeds does not go with --mode=predict"),
     ("run_finetuning.py --mode=predict", "--sweep=seed=1,2", "--sweep does not go with --mode"),

@@ -29,7 +29,7 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import types
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.tokenization import load_tokenizer
 
@@ -90,16 +90,16 @@ LABELS = {
     "multilabel": ("a", "b", "c"),
 }
 
-# For each case of fine-tuning: the kind of task, and settings.
+# For each case of fine-tuning: the type of the task, and its settings.
 FINETUNED = {
     "tagging": ("tagging", {}),
-    "tagging_io": ("tagging", {"tagging_scheme": "IO"}),
-    "tagging_bioul": ("tagging", {"tagging_scheme": "BIOUL"}),
-    "tagging_lstm": ("tagging", {"tagging_head": "lstm"}),
-    "tagging_crf": ("tagging", {"tagging_head": "crf"}),
+    "tagging_io": ("tagging", {"scheme": "IO"}),
+    "tagging_bioul": ("tagging", {"scheme": "BIOUL"}),
+    "tagging_lstm": ("tagging", {"head": "lstm"}),
+    "tagging_crf": ("tagging", {"head": "crf"}),
     "tagging_as_electra": (
         "tagging",
-        {"label_all_tokens": True, "tagging_segment": 1, "tagging_dropout": False},
+        {"label_all_tokens": True, "segment": 1, "dropout": False},
     ),
     "classification": ("classification", {}),
     "classification_tanh": ("classification", {"text_head": "tanh"}),
@@ -111,7 +111,7 @@ FINETUNED = {
     "multilabel": ("multilabel", {}),
     "multilabel_absent": ("multilabel", {"absent_outputs": True}),
     "question_answering": ("question_answering", {}),
-    "question_answering_electra": ("question_answering", {"span_head": "electra", "beam_size": 4}),
+    "question_answering_electra": ("question_answering", {"head": "electra", "beam_size": 4}),
 }
 # For each case of pretraining: settings.
 PRETRAINED = {
@@ -158,8 +158,8 @@ def write_vocabulary(folder: Path) -> str:
     return str(path)
 
 
-def make_examples(task_type: str, settings: FinetuningConfig) -> list[Example]:
-    """Returns four examples of a kind of task."""
+def make_examples(task_type: str, changes: dict) -> list[Example]:
+    """Returns four examples of a type of task with some settings."""
     examples: list[Example] = []
     for number, (text, tags) in enumerate(zip(SENTENCES, TAGS, strict=True)):
         name = str(number)
@@ -173,8 +173,8 @@ def make_examples(task_type: str, settings: FinetuningConfig) -> list[Example]:
             examples.append(Question(name, "which drug is it?", plain, *known))
         else:
             label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
-            text = text if settings.pooling in ("mention", "entity_start") else plain
-            pair = "it is new." if settings.text_head == "tanh" else ""  # two segments
+            text = text if changes.get("pooling") in ("mention", "entity_start") else plain
+            pair = "it is new." if changes.get("text_head") == "tanh" else ""  # two segments
             examples.append(LabelledText(name, text, label.get(task_type, "abca"[number]), pair))
     return examples
 
@@ -182,11 +182,12 @@ def make_examples(task_type: str, settings: FinetuningConfig) -> list[Example]:
 def finetune(name: str, vocabulary: str) -> Record:
     """Computes what is recorded of a case of fine-tuning."""
     task_type, changes = FINETUNED[name]
-    settings = dataclasses.replace(FINETUNING, **changes)
+    changed = types.TYPES[task_type].Settings(**changes)
+    settings = dataclasses.replace(FINETUNING, **{task_type: changed})
     learnt = types.make(task_type, LABELS.get(task_type, ()), settings)
     tokenizer = load_tokenizer(vocabulary, new_tokens=MARKERS)
     features = learnt.features(
-        make_examples(task_type, settings), tokenizer, settings.sequence_length
+        make_examples(task_type, changes), tokenizer, settings.sequence_length
     )
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     finetuner = Finetuner(settings, SHAPE, learnt, tokenizer.pad_id, 10, strategy)

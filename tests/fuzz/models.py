@@ -117,7 +117,8 @@ def _trial(folder: Path, name: str) -> None:
     pooler.build([None, shape.hidden_size])
     tree = tf.train.Checkpoint(encoder=Encoder(shape), pooler=pooler)
     tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoints.TRIAL_WEIGHTS))
-    said = {"encoder": dataclasses.asdict(shape), "lower_case": True, "text_head": "tanh"}
+    said = {"encoder": dataclasses.asdict(shape), "lower_case": True}
+    said |= {"trained_on": {"task_type": "regression"}, "regression": {"text_head": "tanh"}}
     (folder / "config.json").write_text(json.dumps(said))
 
 

@@ -12,7 +12,8 @@ from tests.conftest import ROOT
 from tests.fuzz import damage, grammars, harness
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.task_types.finetuning_config import PROTOCOLS, FinetuningConfig, find_protocol
+from tfbio.task_types.finetuning_config import PROTOCOLS, find_protocol
+from tfbio.task_types.types import FinetuningConfig
 
 CLASSES = (PretrainingConfig, FinetuningConfig)
 FILES = [(0, name) for name in ("small", "quickstart", "large")]
@@ -21,8 +22,8 @@ FILES += [(1, f"finetuning/{name}") for name in ("sentence_roles",)]
 
 def _names(config_class, prefix=""):
     for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(field.type):
-            yield from _names(field.type, f"{field.name}.")
+        if dataclasses.is_dataclass(field.default):
+            yield from _names(type(field.default), f"{field.name}.")
         else:
             yield prefix + field.name
 

@@ -20,8 +20,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining
 from tfbio.task_types import types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
@@ -151,17 +151,20 @@ def make_finetuner(vocab_file, small_shape, sentences):
 def make_trial(vocab_file, small_shape, tmp_path):
     """A trial of a fine-tuning run, with random weights that tell its inputs apart."""
 
-    def make(task_type, labels, known, calibration=None, vocabulary=vocab_file, **changes):
+    def make(
+        task_type, labels, known, calibration=None, vocabulary=vocab_file, common=None, **changes
+    ):
         size = tokenization.load_tokenizer(vocabulary).vocab_size
         shape = dataclasses.replace(small_shape, vocab_size=size)
-        settings = FinetuningConfig(**{"sequence_length": 48, **changes})
+        of_type = {task_type: types.TYPES[task_type].Settings(**changes)}
+        settings = FinetuningConfig(**{"sequence_length": 48, **(common or {}), **of_type})
         made = types.make(task_type, labels, settings)
         keras.utils.set_random_seed(0)
         model = make_model(shape, made, settings)
         rng = np.random.default_rng(0)
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.2, variable.shape))
-        if settings.span_head == "bert":
+        if not made.head_config(0.0).beam_size:
             model.head.bias.assign(tf.zeros_like(model.head.bias))
         if model.lstm is not None:  # whose outputs are small
             model.head.kernel.assign(10.0 * model.head.kernel)
@@ -171,7 +174,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
         (trial / "scores.json").write_text(json.dumps({made.calibration_name: calibration}))
         vocabularies.copy_vocabulary(vocabulary, trial.parent)
         written = {
-            **dataclasses.asdict(settings),
+            **types.settings_of(task_type, settings),
             "encoder": dataclasses.asdict(shape),
             "lower_case": vocabulary.suffix != ".json",
             "trained_on": {

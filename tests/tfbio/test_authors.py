@@ -43,9 +43,9 @@ def test_all_is_as_recorded(name):
 @pytest.mark.parametrize(
     "quantity, name, mistake",
     [
-        ("features", "tagging", {"tagging_segment": 0}),
-        ("features", "tagging", {"tagging_early_cut": False}),
-        ("features", "regression", {"score_scale": 1.0}),
+        ("features", "tagging", {"of_type": {"segment": 0}}),
+        ("features", "tagging", {"of_type": {"early_cut": False}}),
+        ("features", "regression", {"of_type": {"scale": 1.0}}),
         ("gradients", "pair", {"encoder_changes": {"hidden_act": "gelu_new"}}),
         ("gradients", "pair", {"encoder_changes": {"layer_norm_eps": 1e-6}}),
         ("losses", "classification", {"loss_reduction": "mean"}),
@@ -58,9 +58,9 @@ def test_all_is_as_recorded(name):
         ("gradients", "qa", {"encoder_changes": {"layer_norm_eps": 1e-6}}),
         ("weights", "qa", {"weight_decay_rate": 0.0}),
         ("rates", "qa", {"layerwise_lr_exponent": "electra"}),
-        ("predictions", "qa", {"max_answer_length": 2}),
-        ("features", "qa", {"doc_stride": 9}),
-        ("features", "qa", {"max_query_length": 4}),
+        ("predictions", "qa", {"of_type": {"max_answer_length": 2}}),
+        ("features", "qa", {"of_type": {"doc_stride": 9}}),
+        ("features", "qa", {"of_type": {"max_query_length": 4}}),
     ],
 )
 def test_mistakes_are_found(quantity, name, mistake):

@@ -23,12 +23,14 @@ from tfbio.base.manifests import read_manifest
 from tfbio.models import task_model
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.objectives import electra, masked_language_model
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.weights import checkpoints, fine_tuned, tensorflow1, weight_names
@@ -453,7 +455,7 @@ def test_fine_tuned_models_compute_what_ours_do(
     theirs = load(transformers, architecture, folder)
     outputs = len(labels or "12")
     ours = task_model.TaskModel(
-        checkpoints.read_encoder_config(trial), outputs, name != "classification", 0.0
+        checkpoints.read_encoder_config(trial), HeadConfig(outputs, name != "classification")
     )
     fine_tuned.restore(trial, ours)
     ids = np.random.default_rng(0).integers(5, 100, [3, 16])
@@ -482,7 +484,7 @@ def test_one_layer_is_the_same_as_two_with_gelu_between(outputs):
     import torch
 
     shape = EncoderConfig(9, 8, 64, 1, 4, 16, 8)
-    model = task_model.TaskModel(shape, outputs, False, 0.0)
+    model = task_model.TaskModel(shape, HeadConfig(outputs, False))
     rng = np.random.default_rng(0)
     model.head.bias.assign(rng.normal(0, 1, outputs))
     hidden = rng.normal(0, 3, [500, 64]).astype(np.float32)
@@ -498,14 +500,19 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(TAGGED)
     finetuning.finetune(
-        FinetuningConfig(sequence_length=32, train_batch_size=1, num_trials=1, tagging_head="crf"),
+        FinetuningConfig(
+            sequence_length=32,
+            train_batch_size=1,
+            num_trials=1,
+            tagging=Tagging.Settings(head="crf"),
+        ),
         task=tasks.find("ner", str(tmp_path)),
         data_dir=str(tmp_path),
         init_checkpoint=pretrained,
         output_dir=str(tmp_path / "out"),
         strategy=cpu,
     )
-    words = "tagging_head crf .* only what is linear"
+    words = "head crf .* only what is linear"
     with pytest.raises(fine_tuned.FineTunedError, match=words):
         convert.to_hugging_face(str(tmp_path / "out" / "trial_0"), str(tmp_path / "no"))
 

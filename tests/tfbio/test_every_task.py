@@ -14,8 +14,9 @@ from tfbio.base import config
 from tfbio.formats.splits import find_split
 from tfbio.runs import finetuning
 from tfbio.task_types import answers, tasks, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.task import SPLITS
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
 # Half of SQuAD v2.0's development set, and questions of v1.1's.
@@ -268,9 +269,7 @@ def test_heads_and_schemes_are_scored_in_bio(
         max_train_examples=32,
         num_train_epochs=6.0,
         learning_rate=5e-3,
-        tagging_head=head,
-        tagging_scheme=scheme,
-        label_all_tokens=label_all_tokens,
+        tagging=Tagging.Settings(head=head, scheme=scheme, label_all_tokens=label_all_tokens),
     )
     scores = run(settings, task, folder)
     test = task.read(find_split(folder, "test"))

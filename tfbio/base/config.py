@@ -4,48 +4,131 @@ A configuration is read from `--hparams` (a JSON file or an inline JSON object) 
 by any number of `--set name=value`, a dot reaching into a group: `--set run.jit_compile=true`.
 An object may also say where its settings are from: `"sources": {"learning_rate": "Table 7"}`.
 
-The dataclasses stand where their settings are used: `encoder_config`,
-`pretraining_config` and `finetuning_config`. Settings that change what is learnt are fields of the
-configuration itself or of its `encoder`. Settings that change only how fast a run goes, and what is
-kept of it, are in `run`.
+The dataclasses stand where their settings are used: `encoder_config`, `pretraining_config`,
+`finetuning_config`, and `Settings` in each task type. Each field says by `setting` what it means
+and which values it takes. Settings that change what is learnt are fields of the configuration
+itself, of its `encoder` or of the task type. Settings that change only how fast a run goes, and
+what is kept of it, are in `run`.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import difflib
 import json
 import os
+import textwrap
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 from tfbio.base import storage
 from tfbio.base.cli import UsageError
 
-# What float32 can hold.
-MOST_OF_FLOAT32 = 3.4e38
+# Numbers are below these, whatever else holds for them: int32 and float32 must hold them.
+TOO_LARGE: dict[type, tuple[float, str]] = {
+    int: (2**31, "below 2**31"),
+    float: (3.4e38, "finite in float32"),
+}
 
 
 class ConfigError(UsageError):
     """A setting that does not exist, or whose value is of the wrong type or out of range."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The values that a setting may have; see `setting`."""
+
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def allow(self, value: Any) -> bool:
+        """Returns whether a setting may have a value, which is of the setting's type."""
+        if self.choices:
+            return value in self.choices
+        # NaN is in no range.
+        return (
+            (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
+        )
+
+    def __str__(self) -> str:
+        if self.choices:
+            return " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
+        bounds = {
+            "above": self.above,
+            "at least": self.at_least,
+            "below": self.below,
+            "at most": self.at_most,
+        }
+        return " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
+
+
+def setting(default: Any, meaning: str, **limits: Any) -> Any:
+    """Declares a field of a dataclass of settings: `learning_rate: float = setting(1e-4, ...)`.
+
+    Args:
+      default: its default, from whose type `limits` are understood.
+      meaning: what `--help` says of it.
+      **limits: the fields of `Limits`; numbers are at least 0 where they say nothing else.
+    """
+    is_number = type(default) in (int, float)
+    if is_number and not {"above", "at_least"} & limits.keys():
+        limits["at_least"] = 0
+    return dataclasses.field(
+        default=default, metadata={"meaning": meaning, "limits": Limits(**limits)}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseSettings:
+    """A frozen dataclass of settings, which checks itself when it is made.
+
+    Attributes:
+      group: what stands before the names of its fields in messages and for `--set`, "run.".
+    """
+
+    group: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, name = getattr(self, field.name), self.group + field.name
+            if "limits" in field.metadata:  # else a group, which has checked itself
+                check_limits(field.metadata["limits"], value, name)
+        self.check_together()
+
+    def check_together(self) -> None:
+        """Checks what holds for several settings together.
+
+        Raises:
+          ConfigError: they do not go together.
+        """
+
+
+def check_limits(limits: Limits, value: Any, name: str) -> None:
+    """Raises a ConfigError if a setting may not have a value.
+
+    Args:
+      limits: of the setting.
+      value: of the setting's type.
+      name: of the setting, for the message.
+    """
+    most, bound = TOO_LARGE.get(type(value), (None, ""))
+    require(limits.allow(value), f"{name} must be {limits}, not {shown(value)}")
+    require(most is None or value < most, f"{name} must be {bound}, not {shown(value)}")
+
+
 def require(condition: bool, message: str) -> None:
+    """Raises a ConfigError with a message unless a condition holds."""
     if not condition:
         raise ConfigError(message)
-
-
-def require_numbers(settings: object, group: str = "") -> None:
-    """Checks what holds for every number: it is from 0 on, and int32 or float32 can hold it."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if type(value) in (int, float):
-            most, bound = MOST_OF_FLOAT32, "and finite in float32"
-            if field.type is int:
-                most, bound = 2**31, "below 2**31"
-            require(
-                0 <= value < most,
-                f"{group}{field.name} must be a number from 0 on, {bound}, not {shown(value)}",
-            )
 
 
 def shown(value: object) -> str:
@@ -72,34 +155,8 @@ def load(
     Raises:
       ConfigError: naming the key, value or file at fault and what was expected.
     """
-    if hparams.lstrip().startswith("{"):
-        origin, text = "--hparams", hparams
-    elif hparams:
-        origin = hparams
-        if not os.path.isfile(hparams):
-            problem = "it is a folder" if os.path.isdir(hparams) else "no such file"
-            raise ConfigError(
-                f"--hparams={hparams}: {problem}; give a JSON file (see the folder hparams/) "
-                'or an inline object such as {"learning_rate": 1e-4}.'
-            )
-        try:
-            text = Path(hparams).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = storage.reason(error)
-            raise ConfigError(f"--hparams={hparams} cannot be read as text: {reason}.") from error
-    else:
-        origin, text = "--set", "{}"
-    try:
-        values = json.loads(text, object_pairs_hook=_once)
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}.") from error
-    except ValueError as error:  # also of a whole number of more digits than Python reads
-        raise ConfigError(f"{origin} is not valid JSON: {error}.") from error
-    except RecursionError as error:
-        raise ConfigError(f"{origin} is not valid JSON: it is nested too deeply.") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
-
+    origin, text = _read(hparams)
+    values = _parse(text, origin)
     try:
         _check_sources(values.pop("sources", {}), values)
     except ConfigError as error:
@@ -127,32 +184,88 @@ def build(config_class: type, values: Mapping[str, object], origin: str | os.Pat
 
 
 def names(config_class: type, prefix: str = "") -> list[str]:
-    """The names of all settings, as `--set` takes them."""
-    found = []
-    for field in dataclasses.fields(config_class):
-        group = dataclasses.is_dataclass(field.type)
-        found += names(field.type, f"{prefix}{field.name}.") if group else [prefix + field.name]
-    return found
+    """Returns the names of all settings, as `--set` takes them."""
+    listed = []
+    for name, expected in _types(config_class).items():
+        group = dataclasses.is_dataclass(expected)
+        listed += names(expected, f"{prefix}{name}.") if group else [prefix + name]
+    return listed
 
 
 def describe(config_class: type, prefix: str = "") -> str:
-    """One line for each setting, `name = default`, for a command's `--help`."""
-    lines = []
+    """Returns default, limits and meaning of each setting, for a command's `--help`."""
+    text = ""
+    types = _types(config_class)
     for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(field.type):
-            lines.append(describe(field.type, f"{prefix}{field.name}."))
-        elif field.name != "comment":
-            lines.append(f"  {prefix}{field.name} = {json.dumps(field.default)}\n")
-    return "".join(lines)
+        if dataclasses.is_dataclass(types[field.name]):
+            text += describe(types[field.name], f"{prefix}{field.name}.")
+        else:
+            text += _describe_one(field, prefix)
+    return text
+
+
+def _describe_one(field: dataclasses.Field, prefix: str) -> str:
+    """Returns what `describe` says of a setting."""
+    limits, indent = str(field.metadata["limits"]), " " * 6
+    lines = [f"  {prefix}{field.name} = {json.dumps(field.default)}{limits and f' ({limits})'}"]
+    lines += textwrap.wrap(
+        field.metadata["meaning"], 80, initial_indent=indent, subsequent_indent=indent
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _types(config_class: type) -> dict[str, type]:
+    """Returns the types of the fields by their names."""
+    hints = typing.get_type_hints(config_class)
+    return {field.name: hints[field.name] for field in dataclasses.fields(config_class)}
+
+
+def _read(hparams: str) -> tuple[str, str]:
+    """Returns where settings are from, for messages, and their text; see `load`."""
+    if hparams.lstrip().startswith("{"):
+        return "--hparams", hparams
+    if not hparams:
+        return "--set", "{}"
+    if not os.path.isfile(hparams):
+        problem = "it is a folder" if os.path.isdir(hparams) else "no such file"
+        raise ConfigError(
+            f"--hparams={hparams}: {problem}; give a JSON file (see the folder hparams/) "
+            'or an inline object such as {"learning_rate": 1e-4}.'
+        )
+    try:
+        return hparams, Path(hparams).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = storage.reason(error)
+        raise ConfigError(f"--hparams={hparams} cannot be read as text: {reason}.") from error
+
+
+def _parse(text: str, origin: str) -> dict[str, Any]:
+    """Parses a JSON object.
+
+    Args:
+      text: the object.
+      origin: where it is from, for messages.
+    """
+    try:
+        values = json.loads(text, object_pairs_hook=_once)
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}.") from error
+    except ValueError as error:  # also of a whole number of more digits than Python reads
+        raise ConfigError(f"{origin} is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{origin} is not valid JSON: it is nested too deeply.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{origin} must hold one JSON object, not a {type(values).__name__}.")
+    return values
 
 
 def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON whose names are all different."""
-    found: dict[str, object] = {}
+    """Makes an object of JSON, whose names must all be different."""
+    values: dict[str, object] = {}
     for name, value in pairs:
-        require(name not in found, f"{name!r} is there twice")
-        found[name] = value
-    return found
+        require(name not in values, f"{name!r} is there twice")
+        values[name] = value
+    return values
 
 
 def _check_sources(sources: object, values: Mapping[str, object]) -> None:
@@ -163,11 +276,11 @@ def _check_sources(sources: object, values: Mapping[str, object]) -> None:
         f"not {shown(sources)}",
     )
     for name, source in sources.items():
-        found: object = values
+        value: object = values
         for key in name.split("."):
-            found = found.get(key) if isinstance(found, dict) else None
+            value = value.get(key) if isinstance(value, dict) else None
         require(
-            found is not None,
+            value is not None,
             f"sources has {shown(name)}, which is no setting beside it: take it out, or set it",
         )
         require(
@@ -177,6 +290,7 @@ def _check_sources(sources: object, values: Mapping[str, object]) -> None:
 
 
 def _apply_override(values: dict, override: str) -> None:
+    """Changes one of `values` as "name=value" says."""
     name, equals, text = override.partition("=")
     if not equals or not name:
         raise ConfigError(f"--set {override}: expected name=value.")
@@ -195,7 +309,8 @@ def _apply_override(values: dict, override: str) -> None:
 
 
 def _build(config_class: type, values: Mapping[str, object], prefix: str):
-    hints = typing.get_type_hints(config_class)
+    """Builds a configuration, or a group, whose names begin with `prefix`."""
+    hints = _types(config_class)
     for key in values:
         if key not in hints:
             nearest = prefix + _nearest(key, config_class)
@@ -206,7 +321,7 @@ def _build(config_class: type, values: Mapping[str, object], prefix: str):
 
 
 def _convert(value, expected: type, name: str):
-    """`value` as the type that the field declares; JSON's 1e6 is a whole number too."""
+    """Returns a value as the type that the field declares; JSON's 1e6 is a whole number, too."""
     if dataclasses.is_dataclass(expected):
         if isinstance(value, dict):
             return _build(expected, value, prefix=f"{name}.")
@@ -217,15 +332,17 @@ def _convert(value, expected: type, name: str):
         return float(value)
     if type(value) is expected:
         return value
-    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise ConfigError(f"{name} must be {kinds[expected]}, not {shown(value)}")
+    wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise ConfigError(f"{name} must be {wanted[expected]}, not {shown(value)}")
 
 
 def _nearest(key: str, config_class: type) -> str:
-    """The most similar setting of the class or of its groups."""
-    names = {}
-    for name, kind in typing.get_type_hints(config_class).items():
-        names[name] = name
-        if dataclasses.is_dataclass(kind):
-            names.update({inner: f"{name}.{inner}" for inner in typing.get_type_hints(kind)})
-    return names[difflib.get_close_matches(key, names, n=1, cutoff=0.0)[0]]
+    """Returns the most similar setting of the class or of its groups."""
+    known: dict[str, str] = {}
+    for name in names(config_class):
+        known.setdefault(name, name)
+    for name in names(config_class):
+        known.setdefault(name.rpartition(".")[2], name)
+    for name in _types(config_class):
+        known.setdefault(name, name)
+    return known[difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]]

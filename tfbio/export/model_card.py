@@ -17,7 +17,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
 from tfbio.base import storage
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.weights import checkpoints, fine_tuned
 
 # What a model of a class is for, in the hub's words.

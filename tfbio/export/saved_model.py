@@ -47,7 +47,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.models.encoder import Encoder
-from tfbio.task_types import types
 from tfbio.task_types.serving.served_task import (
     TEXTS,
     Function,
@@ -138,10 +137,9 @@ def _served(
 ) -> ServedTask:
     """Returns the graph of a fine-tuned model."""
     known, segments = tuned.settings["trained_on"], tuned.model.encoder.config.type_vocab_size
-    config = fine_tuned.finetuning_config(tuned.settings)
-    task_type = types.make(known["task_type"], known["labels"], config)
+    task_type = fine_tuned.task_type_of(tuned.settings)
     lower_case = tuned.settings["lower_case"]
-    return task_type.served(
+    return task_type.served_class()(
         task_type,
         tuned.model,
         known,

@@ -1,9 +1,8 @@
 """The settings of an encoder: its shape, its dropout and its initial weights."""
 
 import dataclasses
-import math
 
-from tfbio.base.config import require, require_numbers, shown
+from tfbio.base.config import BaseSettings, require, setting
 
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
@@ -14,45 +13,70 @@ MOST_WEIGHTS = 10 * 10**9
 
 
 @dataclasses.dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(BaseSettings):
     """Holds the shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
 
-    vocab_size: int = 30522
-    # ELECTRA-small and ALBERT embed tokens in fewer dimensions than the layers work in.
-    embedding_size: int = 128
-    hidden_size: int = 256
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 4
-    intermediate_size: int = 1024
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    # Standard deviation of the truncated normal distribution that weights are drawn from.
-    initializer_range: float = 0.02
-    # RoBERTa: 1e-5.
-    layer_norm_eps: float = 1e-12
-    # One of HIDDEN_ACTS; ALBERT: gelu_new.
-    hidden_act: str = "gelu"
-    # The row of the position embeddings for the first token. RoBERTa: 2; it does not use the rows
-    # before it, and max_position_embeddings counts them (514 for 512 tokens).
-    position_offset: int = 0
-    # true: all layers are one, as in ALBERT (Lan et al., 2020, section 3.1).
-    share_layers: bool = False
+    group = "encoder."
 
-    def __post_init__(self):
+    vocab_size: int = setting(30522, "Tokens of the vocabulary.", at_least=1)
+    embedding_size: int = setting(
+        128,
+        "ELECTRA-small and ALBERT embed tokens in fewer dimensions than the layers work in.",
+        at_least=1,
+    )
+    hidden_size: int = setting(256, "The size of the layers' outputs.", at_least=1)
+    num_hidden_layers: int = setting(12, "Layers.", at_least=1)
+    num_attention_heads: int = setting(4, "Heads of each layer's attention.", at_least=1)
+    intermediate_size: int = setting(1024, "The size of the feed-forward layers.", at_least=1)
+    max_position_embeddings: int = setting(512, "Rows of the position embeddings.", at_least=1)
+    type_vocab_size: int = setting(2, "Segments: 2 tell the texts of a pair apart.", at_least=1)
+    hidden_dropout_prob: float = setting(
+        0.1, "Dropout of the embeddings and the layers' outputs.", below=1
+    )
+    attention_probs_dropout_prob: float = setting(0.1, "Dropout of attention.", below=1)
+    initializer_range: float = setting(
+        0.02,
+        "Standard deviation of the truncated normal distribution that weights are drawn from.",
+    )
+    layer_norm_eps: float = setting(
+        1e-12, "Added to the variance in layer normalization. RoBERTa: 1e-5.", above=0, below=1
+    )
+    hidden_act: str = setting(
+        "gelu", "The activation, by Hugging Face's name. ALBERT: gelu_new.", choices=HIDDEN_ACTS
+    )
+    position_offset: int = setting(
+        0,
+        "The row of the position embeddings for the first token. RoBERTa: 2, the rows before it "
+        "are not used, and max_position_embeddings counts them (514 for 512 tokens).",
+    )
+    share_layers: bool = setting(
+        False, "true: all layers are one, as in ALBERT (Lan et al., 2020, section 3.1)."
+    )
+
+    def check_together(self) -> None:
+        self._check_size()
+        require(
+            self.hidden_size % self.num_attention_heads == 0,
+            f"encoder.hidden_size ({self.hidden_size}) must be a multiple of "
+            f"encoder.num_attention_heads ({self.num_attention_heads})",
+        )
+        require(
+            self.position_offset < self.max_position_embeddings,
+            f"encoder.position_offset ({self.position_offset}) must be less than "
+            f"encoder.max_position_embeddings ({self.max_position_embeddings})",
+        )
+
+    def _check_size(self) -> None:
+        """Raises a ConfigError that names the largest size if there are too many weights."""
         sizes = (
             "vocab_size",
             "hidden_size",  # before embedding_size, which a BERT has from it
             "embedding_size",
             "num_hidden_layers",
-            "num_attention_heads",
             "intermediate_size",
             "max_position_embeddings",
             "type_vocab_size",
         )
-        for name in sizes:
-            require(getattr(self, name) > 0, f"encoder.{name} must be at least 1")
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
         layers = 1 if self.share_layers else self.num_hidden_layers
         layer = self.hidden_size * (4 * self.hidden_size + 2 * self.intermediate_size)
@@ -60,32 +84,8 @@ class EncoderConfig:
         require(
             rows * self.embedding_size + layers * layer <= MOST_WEIGHTS,
             f"the encoder would have more than {MOST_WEIGHTS / 1e9:.0f} billion parameters: look "
-            f"at its sizes, of which encoder.{largest} is the largest, "
-            f"{shown(getattr(self, largest))}",
+            f"at its sizes, of which encoder.{largest} is the largest, {getattr(self, largest)}",
         )
-        require(
-            self.hidden_size % self.num_attention_heads == 0,
-            f"encoder.hidden_size ({self.hidden_size}) must be a multiple of "
-            f"encoder.num_attention_heads ({self.num_attention_heads})",
-        )
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            require(0 <= getattr(self, name) < 1, f"encoder.{name} must be in [0, 1)")
-        require(0 < self.layer_norm_eps < 1, "encoder.layer_norm_eps must be above 0 and below 1")
-        require(
-            0 <= self.initializer_range < math.inf,
-            "encoder.initializer_range must be at least 0, and finite",
-        )
-        require(
-            self.hidden_act in HIDDEN_ACTS,
-            f"encoder.hidden_act must be {' or '.join(HIDDEN_ACTS)}, not {self.hidden_act!r}",
-        )
-        require(
-            0 <= self.position_offset < self.max_position_embeddings,
-            "encoder.position_offset must be at least 0 and less than "
-            f"encoder.max_position_embeddings ({self.max_position_embeddings})",
-        )
-
-        require_numbers(self, "encoder.")
 
     @property
     def max_sequence_length(self) -> int:

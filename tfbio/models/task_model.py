@@ -11,6 +11,7 @@ from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.bi_lstm import BiLSTM
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.layers import precise_dtype, shape_of
 from tfbio.models.span_head import SpanHead, TrainingLogits
 
@@ -20,75 +21,55 @@ class TaskModel(keras.layers.Layer):
 
     With `pooling` "first" the head for texts is the original ELECTRA code's
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
-    BERT's tanh layer, then dropout, then a dense layer. With `text_head` "tanh" that layer is there
-    (BERT's `pooled_output`, modeling.py and run_classifier.py of google-research/bert), and with
-    "gelu" that of Hugging Face's `ElectraForSequenceClassification`. "mean" takes the mean over all
-    tokens. "mention" and "entity_start" are the two entities of a relation (Gu et al., 2021,
-    section 6.5): the maximum over the tokens of each, or the tokens that mark where they start,
-    side by side.
+    BERT's tanh layer, then dropout, then a dense layer. With `text_layer` "tanh" that layer is
+    there (BERT's `pooled_output`, modeling.py and run_classifier.py of google-research/bert), and
+    with "gelu" that of Hugging Face's `ElectraForSequenceClassification`. "mean" takes the mean
+    over all tokens. "mention" and "entity_start" are the two entities of a relation (Gu et al.,
+    2021, section 6.5): the maximum over the tokens of each, or the tokens that mark where they
+    start, side by side.
 
     Tokens may go through a Bi-LSTM before dropout, or their logits may be a CRF's emissions, whose
     transitions start at 0 (Gu et al., 2021, section 5.2 and Table 10, which say no more of either).
 
     Args:
       encoder_config: of the encoder.
-      num_outputs: logits of a token or text.
-      of_tokens: whether tokens have logits, or texts.
-      dropout_prob: before the dense layer.
-      pooling: "first", "mean", "mention" or "entity_start"; of texts.
-      tagging_head: "linear", "lstm" or "crf"; of tokens.
-      text_head: "linear", "tanh" or "gelu"; of texts, with pooling "first".
-      beam_size: 0; or that of ELECTRA's head for answers, see `SpanHead`.
+      head_config: of the head.
     """
 
-    def __init__(
-        self,
-        encoder_config: EncoderConfig,
-        num_outputs: int,
-        of_tokens: bool,
-        dropout_prob: float,
-        pooling: str = "first",
-        tagging_head: str = "linear",
-        text_head: str = "linear",
-        beam_size: int = 0,
-    ):
+    def __init__(self, encoder_config: EncoderConfig, head_config: HeadConfig):
         super().__init__(name="task_model")
+        # Keras draws initial weights in the order in which layers are made.
         self.encoder = Encoder(encoder_config)
-        self.of_tokens, self.dropout_prob, self.pooling = of_tokens, dropout_prob, pooling
-        self.lstm = BiLSTM(encoder_config.hidden_size) if tagging_head == "lstm" else None
+        self.head_config = head_config
+        size = encoder_config.hidden_size
+        self.lstm = BiLSTM(size) if head_config.token_layer == "lstm" else None
         self.pooler = None
-        if text_head != "linear":
-            size, deviation = encoder_config.hidden_size, encoder_config.initializer_range
-            self.pooler = keras.layers.Dense(
-                size,
-                {"tanh": "tanh", "gelu": gelu}[text_head],
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=deviation),
-                name="pooler",
-                dtype=precise_dtype(),
-            )
-            self.pooler.build([None, size])
-        # Logits are precise whatever the encoder computes in.
-        if beam_size:
-            self.head = SpanHead(encoder_config.hidden_size, beam_size)
+        if head_config.text_layer != "linear":
+            self.pooler = _make_pooler(encoder_config, head_config.text_layer)
+        if head_config.beam_size:
+            self.head = SpanHead(size, head_config.beam_size)
         else:
-            self.head = keras.layers.Dense(num_outputs, name="head", dtype=precise_dtype())
-            of_entities = not of_tokens and pooling in ENTITY_POOLINGS
-            self.head.build([None, encoder_config.hidden_size * (2 if of_entities else 1)])
+            self.head = _make_last_layer(size, head_config)
         self.transitions = None
-        if tagging_head == "crf":
+        if head_config.token_layer == "crf":
             # float32 in the sums, too, whatever the encoder computes in.
             self.transitions = self.add_weight(
                 "transitions",
-                [num_outputs, num_outputs],
+                [head_config.num_outputs, head_config.num_outputs],
                 "float32",
                 "zeros",
                 experimental_autocast=False,
             )
 
+    @property
+    def of_tokens(self) -> bool:
+        """Whether tokens have logits, or texts."""
+        return self.head_config.of_tokens
+
     def call(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None
     ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor] | TrainingLogits:
-        """The logits of a batch.
+        """Computes the logits of a batch.
 
         Args:
           batch: as `packing.fill` makes it.
@@ -122,23 +103,45 @@ class TaskModel(keras.layers.Layer):
             vectors = self._pool(vectors, batch)
         if self.pooler is not None:
             vectors = self.pooler(vectors)
-        logits = self.head(randomness.dropout(vectors, self.dropout_prob, head_seed))
+        logits = self.head(randomness.dropout(vectors, self.head_config.dropout_prob, head_seed))
         if self.transitions is not None:
             return logits, tf.convert_to_tensor(self.transitions)
         return logits
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """[tokens, size] -> [texts, size], or [texts, 2 * size]."""
+        """Turns vectors of tokens, [tokens, size], into [texts, size] or [texts, 2 * size]."""
         if "entity_ids" in batch:
             return _pool_entities(vectors, batch)
-        if self.pooling in ENTITY_POOLINGS:
+        if self.head_config.pooling in ENTITY_POOLINGS:
             entities = tf.reduce_max(tf.gather(vectors, batch["entities"]), axis=2)
             return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
-        if self.pooling == "first":
+        if self.head_config.pooling == "first":
             return tf.gather(vectors, batch["first"])
         (texts,) = shape_of(batch["first"])
         text = tf.reshape(batch["document_ids"], [-1]) - 1  # that of padding, -1, is left out
         return tf.math.unsorted_segment_mean(vectors, text, texts)
+
+
+def _make_pooler(encoder_config: EncoderConfig, activation: str) -> keras.layers.Layer:
+    """Makes the layer between the output for [CLS] and the last one, "tanh" or "gelu"."""
+    size, deviation = encoder_config.hidden_size, encoder_config.initializer_range
+    pooler = keras.layers.Dense(
+        size,
+        {"tanh": "tanh", "gelu": gelu}[activation],
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=deviation),
+        name="pooler",
+        dtype=precise_dtype(),
+    )
+    pooler.build([None, size])
+    return pooler
+
+
+def _make_last_layer(size: int, head_config: HeadConfig) -> keras.layers.Layer:
+    """Makes the layer of the logits, which are precise whatever the encoder computes in."""
+    head = keras.layers.Dense(head_config.num_outputs, name="head", dtype=precise_dtype())
+    of_entities = not head_config.of_tokens and head_config.pooling in ENTITY_POOLINGS
+    head.build([None, size * (2 if of_entities else 1)])
+    return head
 
 
 def _pool_entities(vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:

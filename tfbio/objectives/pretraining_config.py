@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfbio.base.config import require, require_numbers
+from tfbio.base.config import BaseSettings, require, setting
 from tfbio.models.encoder_config import EncoderConfig
 
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
@@ -11,188 +11,228 @@ MASK_UNITS = ("token", "word", "span")
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingRun:
+class PretrainingRun(BaseSettings):
     """How a pretraining run goes and what is kept of it; nothing here changes what is learnt."""
 
-    # bfloat16 halves memory and is what a TPU multiplies in; weights and losses stay float32.
-    # "auto": bfloat16 on a TPU, float32 elsewhere.
-    precision: str = "auto"
-    # Which form the step has where it can have several: "tpu", one loop over the layers, whose
-    # dropout is hashed and computed again in the backward pass; "cpu", the fastest on CPUs, also
-    # for GPUs. "auto": "tpu" on a TPU. What is learnt is the same, but for the numbers that dropout
-    # draws.
-    optimize_for: str = "auto"
-    # Compile the training step with XLA. A TPU always does; on a CPU it is slower.
-    jit_compile: bool = False
-    # A device works on its examples of a step in so many parts, one after the other, which takes
-    # the memory of one part. Only dropout draws other numbers then.
-    gradient_accumulation_steps: int = 1
-    # Such a part, or all examples, in so many parts at the same time, each on a core of its own.
-    # For a CPU, whose cores otherwise share every operation and often wait for each other.
-    parallel_parts: int = 1
-    # Steps between two looks of the host at the device: progress, logs.
-    steps_per_loop: int = 100
-    save_checkpoints_steps: int = 1000
-    keep_checkpoint_max: int = 5
-    # A step whose gradients are not finite changes no weights. After so many a run ends, and the
-    # last such batch is saved.
-    max_skipped_steps: int = 10
-    # Steps between two evaluations on the held-out examples, and the batches in each.
-    eval_every_steps: int = 1000
-    num_eval_batches: int = 100
+    group = "run."
 
-    def __post_init__(self):
-        require(
-            self.precision in ("auto", "float32", "bfloat16"),
-            f"run.precision must be auto, float32 or bfloat16, not {self.precision!r}",
-        )
-        require(
-            self.optimize_for in ("auto", "cpu", "tpu"),
-            f"run.optimize_for must be auto, cpu or tpu, not {self.optimize_for!r}",
-        )
-        for name in (
-            "gradient_accumulation_steps",
-            "parallel_parts",
-            "steps_per_loop",
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "max_skipped_steps",
-            "eval_every_steps",
-            "num_eval_batches",
-        ):
-            require(getattr(self, name) > 0, f"run.{name} must be at least 1")
-        require_numbers(self, "run.")
+    precision: str = setting(
+        "auto",
+        "What the model computes in; bfloat16 halves memory and is what a TPU multiplies in. "
+        "Weights and losses stay float32. auto: bfloat16 on a TPU, float32 elsewhere.",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    optimize_for: str = setting(
+        "auto",
+        "The form of the step where it can have several. tpu: one loop over the layers, whose "
+        "dropout is hashed and computed again in the backward pass; cpu: the fastest on CPUs, also "
+        "for GPUs. auto: tpu on a TPU. What is learnt is the same, but for the numbers that "
+        "dropout draws.",
+        choices=("auto", "cpu", "tpu"),
+    )
+    jit_compile: bool = setting(
+        False, "Compile the training step with XLA. A TPU always does; on a CPU it is slower."
+    )
+    gradient_accumulation_steps: int = setting(
+        1,
+        "A device works on its examples of a step in so many parts, one after the other, which "
+        "takes the memory of one part. Only dropout draws other numbers then.",
+        at_least=1,
+    )
+    parallel_parts: int = setting(
+        1,
+        "Work on such a part, or all examples, in so many parts at the same time, each on a core "
+        "of its own. For a CPU, whose cores otherwise share every operation and often wait for "
+        "each other.",
+        at_least=1,
+    )
+    steps_per_loop: int = setting(
+        100, "Steps between two looks of the host at the device: progress, logs.", at_least=1
+    )
+    save_checkpoints_steps: int = setting(1000, "Steps between two checkpoints.", at_least=1)
+    keep_checkpoint_max: int = setting(5, "Checkpoints that are kept, the newest.", at_least=1)
+    max_skipped_steps: int = setting(
+        10,
+        "A step whose gradients are not finite changes no weights. After so many a run ends, and "
+        "the last such batch is saved.",
+        at_least=1,
+    )
+    eval_every_steps: int = setting(
+        1000, "Steps between two evaluations on the held-out examples.", at_least=1
+    )
+    num_eval_batches: int = setting(100, "Batches of an evaluation.", at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingConfig:
+class PretrainingConfig(BaseSettings):
     """Pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6)."""
 
-    # Free text: where the values come from.
-    comment: str = ""
-    # "electra": replaced token detection; "mlm": masked language model, of the encoder alone
-    # (RoBERTa's, BioM-BERT's and bio-lm's objective).
-    objective: str = "electra"
+    comment: str = setting("", "Free text: where the values come from.")
+    objective: str = setting(
+        "electra",
+        "electra: replaced token detection; mlm: masked language model, of the encoder alone "
+        "(RoBERTa's, BioM-BERT's and bio-lm's objective).",
+        choices=("electra", "mlm"),
+    )
     # The encoder that is kept: ELECTRA's discriminator.
     encoder: EncoderConfig = EncoderConfig()
 
     # ELECTRA's generator; with "mlm" there is none.
-    # Its hidden size, feed-forward size and heads as a share of the discriminator's.
-    generator_hidden_fraction: float = 0.25
-    # Its layers as a share of the discriminator's.
-    generator_layers_fraction: float = 1.0
-    # false: the discriminator's own layers also serve as the generator, at full size (section 3.2,
-    # "weight sharing", all weights tied); the generator's fractions are then not used.
-    untied_generator: bool = True
-    # true: the generator has embeddings of its own, too.
-    untied_generator_embeddings: bool = False
-    # Of a generator that was made elsewhere. 0: as in the original code, four times its hidden
-    # size, a head for each 64 of it, and (of embeddings of its own) its hidden size.
-    generator_intermediate_size: int = 0
-    generator_num_attention_heads: int = 0
-    generator_embedding_size: int = 0
-    # true: in place of a generator, tokens are replaced by any of the vocabulary, all as likely.
-    uniform_generator: bool = False
-    # The generator's samples are drawn from its scores divided by this.
-    temperature: float = 1.0
-    # true: a sample is never the token that stood there.
-    disallow_correct: bool = False
-    # With "mlm": the model has BERT's pooler, and its classifier of sentence pairs (next sentence;
-    # ALBERT's: sentence order), which no objective here trains: they come in with a model, and go
-    # out as they came.
-    sentence_pair_head: bool = False
-    generator_weight: float = 1.0
-    discriminator_weight: float = 50.0
-    # Above 0: for so many steps, the first of num_train_steps, the generator learns alone, and the
-    # discriminator with the embeddings that they share stays as it is. So a new generator catches
-    # up with a discriminator whose --init_checkpoint has none. Then the learning rate begins anew,
-    # see optimization.GeneratorWarmup.
-    generator_warmup_steps: int = 0
+    generator_hidden_fraction: float = setting(
+        0.25,
+        "The generator's hidden size, feed-forward size and heads as a share of the "
+        "discriminator's.",
+        above=0,
+        at_most=1,
+    )
+    generator_layers_fraction: float = setting(
+        1.0, "The generator's layers as a share of the discriminator's.", above=0, at_most=1
+    )
+    untied_generator: bool = setting(
+        True,
+        "false: the discriminator's own layers also serve as the generator, at full size (section "
+        "3.2, weight sharing, all weights tied); the generator's fractions are then not used.",
+    )
+    untied_generator_embeddings: bool = setting(
+        False, "true: the generator has embeddings of its own, too."
+    )
+    generator_intermediate_size: int = setting(
+        0,
+        "Feed-forward size of a generator that was made elsewhere. 0: four times its hidden size, "
+        "as in the original code.",
+    )
+    generator_num_attention_heads: int = setting(
+        0, "Its heads. 0: one for each 64 of its hidden size, as in the original code."
+    )
+    generator_embedding_size: int = setting(
+        0, "The size of embeddings of its own. 0: its hidden size, as in the original code."
+    )
+    uniform_generator: bool = setting(
+        False,
+        "true: in place of a generator, tokens are replaced by any of the vocabulary, all as "
+        "likely.",
+    )
+    temperature: float = setting(
+        1.0, "The generator's samples are drawn from its scores divided by this.", above=0
+    )
+    disallow_correct: bool = setting(False, "true: a sample is never the token that stood there.")
+    sentence_pair_head: bool = setting(
+        False,
+        "With mlm: the model has BERT's pooler, and its classifier of sentence pairs (next "
+        "sentence; ALBERT's: sentence order), which no objective here trains: they come in with a "
+        "model, and go out as they came.",
+    )
+    generator_weight: float = setting(1.0, "Weight of the generator's loss.")
+    discriminator_weight: float = setting(50.0, "Weight of the discriminator's loss.")
+    generator_warmup_steps: int = setting(
+        0,
+        "Above 0: for so many steps, the first of num_train_steps, the generator learns alone, and "
+        "the discriminator with the embeddings that they share stays as it is. So a new generator "
+        "catches up with a discriminator whose --init_checkpoint has none. Then the learning rate "
+        "begins anew (see optimization.GeneratorWarmup).",
+    )
+    frequency_biases: bool = setting(
+        False,
+        "Start the output biases where training would take them first: the generator's at the "
+        "words' log frequencies, the discriminator's at the share of masked tokens. The paper "
+        "starts at 0, and a short run then spends its first steps on that.",
+    )
 
-    # Start the output biases where training would take them first: the generator's at the words'
-    # log frequencies, the discriminator's at the share of masked tokens. The paper starts at 0, and
-    # a short run then spends its first steps on that.
-    frequency_biases: bool = False
+    mask_prob: float = setting(
+        0.15, "Share of the tokens of an example that is masked.", above=0, at_most=1
+    )
+    final_mask_prob: float = setting(
+        0.0,
+        "Above 0: the share grows to this in mask_prob_stages equal steps, each on an equal part "
+        "of the run. PubMedBERT (Gu et al., 2020, section 2.3): 0.05 to 0.25 in 5.",
+        at_most=1,
+    )
+    mask_prob_stages: int = setting(5, "See final_mask_prob.", at_least=2)
+    mask_token_prob: float = setting(
+        0.85,
+        "Share of the masked tokens that become [MASK]. BERT: 0.8; the original ELECTRA code: "
+        "0.85.",
+        above=0,
+        at_most=1,
+    )
+    random_token_prob: float = setting(
+        0.0,
+        "Share of them that become a random token; the others stay as they are. BERT: 0.1; the "
+        "original ELECTRA code: 0.",
+        at_most=1,
+    )
+    mask_unit: str = setting(
+        "token",
+        "What is masked together. token: a token (BERT, ELECTRA); word: a token with all that "
+        "continue its word (PubMedBERT); span: some words in a row (SpanBERT).",
+        choices=MASK_UNITS,
+    )
+    mask_with_replacement: bool = setting(
+        False,
+        "true: draw masked tokens as the original ELECTRA code does, which draws some twice.",
+    )
 
-    # Share of the tokens of an example that is masked.
-    mask_prob: float = 0.15
-    # Above 0: the share grows to this in so many equal steps, each on an equal part of the run.
-    # PubMedBERT (Gu et al., 2020, section 2.3): 0.05 to 0.25 in 5.
-    final_mask_prob: float = 0.0
-    mask_prob_stages: int = 5
-    # Shares of the masked tokens that become [MASK] and that become a random token; the others stay
-    # as they are. BERT: 0.8 and 0.1; the original ELECTRA code: 0.85 and 0.
-    mask_token_prob: float = 0.85
-    random_token_prob: float = 0.0
-    # One of MASK_UNITS.
-    mask_unit: str = "token"
-    # true: draw masked tokens as the original ELECTRA code does, which draws some twice.
-    mask_with_replacement: bool = False
+    sequence_length: int = setting(128, "Tokens of an example.", at_least=1)
+    final_sequence_length: int = setting(
+        0,
+        "The length in a last phase, on final_phase_fraction of the steps (0: none), as in BERT "
+        "and BioELECTRA (90 % of the steps at length 128, then 10 % at 512).",
+    )
+    final_phase_fraction: float = setting(0.1, "See final_sequence_length.", at_most=1)
 
-    sequence_length: int = 128
-    # A last phase at another length, on `final_phase_fraction` of the steps (0: none), as in BERT
-    # and BioELECTRA (90 % of the steps at length 128, then 10 % at 512).
-    final_sequence_length: int = 0
-    final_phase_fraction: float = 0.1
-
-    # Examples per step, over all devices.
-    train_batch_size: int = 128
-    num_train_steps: int = 1_000_000
-    # "adamw": BERT's and ELECTRA's Adam; "lamb": LAMB (You et al., 2020), for large batches, in the
-    # code of TensorFlow Model Garden, which `pip install 'tfbio[model-garden]'` installs. Both take
-    # the settings adam_* and weight_decay_rate.
-    optimizer: str = "adamw"
-    learning_rate: float = 5e-4
-    num_warmup_steps: int = 10_000
-    weight_decay_rate: float = 0.01
-    adam_beta_1: float = 0.9
-    adam_beta_2: float = 0.999
-    adam_epsilon: float = 1e-6
-    # Gradients are scaled down to this global norm.
-    max_gradient_norm: float = 1.0
-    # Above 1: the examples of a step are so many equal groups. The losses of each are means over
-    # its own tokens, its gradient is clipped by itself, and the sum is taken. The original ELECTRA
-    # code does so with the examples of each TPU core, see accumulation.sum_of_clipped_groups.
-    gradient_clip_groups: int = 1
-
-    # Fixes the initial weights, the order of the examples, masks, samples and dropout.
-    seed: int = 0
+    train_batch_size: int = setting(128, "Examples of a step, over all devices.", at_least=1)
+    num_train_steps: int = setting(1_000_000, "Steps of the run.", at_least=1)
+    optimizer: str = setting(
+        "adamw",
+        "adamw: BERT's and ELECTRA's Adam; lamb: LAMB (You et al., 2020), for large batches, by "
+        "the code of TensorFlow Model Garden, which `pip install 'tfbio[model-garden]'` installs. Both "
+        "take the settings adam_* and weight_decay_rate.",
+        choices=("adamw", "lamb"),
+    )
+    learning_rate: float = setting(5e-4, "The highest learning rate.", above=0)
+    num_warmup_steps: int = setting(10_000, "Steps over which the learning rate grows from 0.")
+    weight_decay_rate: float = setting(0.01, "Decoupled weight decay of Adam.")
+    adam_beta_1: float = setting(0.9, "Decay of Adam's average of gradients.", below=1)
+    adam_beta_2: float = setting(0.999, "Decay of Adam's average of their squares.", below=1)
+    adam_epsilon: float = setting(1e-6, "Added to the root of that average.", above=0)
+    max_gradient_norm: float = setting(
+        1.0, "Gradients are scaled down to this global norm.", above=0
+    )
+    gradient_clip_groups: int = setting(
+        1,
+        "Above 1: the examples of a step are so many equal groups. The losses of each are means "
+        "over its own tokens, its gradient is clipped by itself, and the sum is taken. The "
+        "original ELECTRA code does so with the examples of each TPU core (see "
+        "accumulation.sum_of_clipped_groups).",
+        at_least=1,
+    )
+    seed: int = setting(
+        0, "Fixes the initial weights, the order of the examples, masks, samples and dropout."
+    )
 
     run: PretrainingRun = PretrainingRun()
 
-    def __post_init__(self):
-        for name in ("sequence_length", "train_batch_size", "num_train_steps"):
-            require(getattr(self, name) > 0, f"{name} must be at least 1")
-        for name in ("learning_rate", "max_gradient_norm", "adam_epsilon", "temperature"):
-            require(getattr(self, name) > 0, f"{name} must be above 0")
-        for name in (
-            "mask_prob",
-            "mask_token_prob",
-            "generator_hidden_fraction",
-            "generator_layers_fraction",
-        ):
-            require(0 < getattr(self, name) <= 1, f"{name} must be in (0, 1]")
-        for name in ("final_mask_prob", "random_token_prob"):
-            require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1]")
+    def check_together(self) -> None:
+        self._check_masking()
+        self._check_generator()
+        groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
-            self.gradient_clip_groups > 0
-            and self.train_batch_size % self.gradient_clip_groups == 0,
-            f"gradient_clip_groups {self.gradient_clip_groups} must divide train_batch_size "
-            f"{self.train_batch_size}",
+            batch_size % groups == 0,
+            f"gradient_clip_groups {groups} must divide train_batch_size {batch_size}",
         )
+        for length in (self.sequence_length, self.final_sequence_length):
+            require(
+                length <= self.encoder.max_sequence_length,
+                f"a sequence of {length} tokens needs encoder.max_position_embeddings of at least "
+                f"{length + self.encoder.position_offset} (it is "
+                f"{self.encoder.max_position_embeddings})",
+            )
+
+    def _check_masking(self) -> None:
+        """Checks the settings of masks; see `check_together`."""
         require(
             self.mask_token_prob + self.random_token_prob <= 1 + 1e-9,
             "mask_token_prob and random_token_prob are shares of one whole: at most 1 together",
-        )
-        require(self.mask_prob_stages > 1, "mask_prob_stages must be at least 2")
-        require(
-            self.objective in ("electra", "mlm"),
-            f"objective must be electra or mlm, not {self.objective!r}",
-        )
-        require(
-            self.mask_unit in MASK_UNITS,
-            f"mask_unit must be {', '.join(MASK_UNITS[:-1])} or {MASK_UNITS[-1]}, "
-            f"not {self.mask_unit!r}",
         )
         require(
             self.mask_unit == "token" or not self.mask_with_replacement,
@@ -207,16 +247,13 @@ class PretrainingConfig:
             not self.final_mask_prob or self.final_mask_prob >= self.mask_prob,
             "final_mask_prob must be 0, or at least mask_prob",
         )
+
+    def _check_generator(self) -> None:
+        """Checks the settings of the generator, or of what "mlm" has; see `check_together`."""
         require(
             self.untied_generator or not self.untied_generator_embeddings,
             "untied_generator_embeddings goes with untied_generator",
         )
-        for name in (
-            "generator_intermediate_size",
-            "generator_num_attention_heads",
-            "generator_embedding_size",
-        ):
-            require(getattr(self, name) >= 0, f"{name} must be at least 1, or 0")
         require(
             self.untied_generator_embeddings or not self.generator_embedding_size,
             "generator_embedding_size goes with untied_generator_embeddings",
@@ -225,41 +262,34 @@ class PretrainingConfig:
             self.objective == "mlm" or not self.sentence_pair_head,
             "sentence_pair_head goes with objective = mlm",
         )
+        warmup = self.generator_warmup_steps
         require(
-            0 <= self.generator_warmup_steps < self.num_train_steps,
-            "generator_warmup_steps must be 0 (none) or more, and less than num_train_steps",
+            warmup < self.num_train_steps,
+            f"generator_warmup_steps {warmup} must be less than num_train_steps "
+            f"{self.num_train_steps}",
         )
         require(
-            not self.generator_warmup_steps
-            or (self.objective == "electra" and self.untied_generator)
-            and not self.uniform_generator,
+            not warmup or (self.has_generator and self.untied_generator),
             "generator_warmup_steps needs a generator with layers of its own: objective = electra, "
             "untied_generator, and no uniform_generator",
         )
-        require(0 <= self.final_phase_fraction <= 1, "final_phase_fraction must be in [0, 1]")
-        for length in (self.sequence_length, self.final_sequence_length):
-            require(
-                length <= self.encoder.max_sequence_length,
-                f"a sequence of {length} tokens needs encoder.max_position_embeddings of at least "
-                f"{length + self.encoder.position_offset} (it is "
-                f"{self.encoder.max_position_embeddings})",
-            )
-
-        require(self.adam_beta_1 < 1 and self.adam_beta_2 < 1, "adam_beta_1 and 2 must be below 1")
-        require_numbers(self)
 
     def turns(self, devices: int) -> int:
-        """In how many parts each of so many devices works on its examples, one after the other."""
+        """Returns in how many parts, one after the other, a device works on its examples of a step.
+
+        Args:
+          devices: how many there are.
+        """
         return self.run.gradient_accumulation_steps * max(1, self.gradient_clip_groups // devices)
 
     @property
     def has_generator(self) -> bool:
-        """Whether the model fills in tokens for the discriminator."""
+        """Returns whether the model fills in tokens for the discriminator."""
         return self.objective == "electra" and not self.uniform_generator
 
     @property
     def generator(self) -> EncoderConfig:
-        """The generator's encoder; the same rounding as the original code's."""
+        """Returns the generator's encoder, with the original code's rounding."""
         if not self.untied_generator:
             return self.encoder
         hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
@@ -279,18 +309,18 @@ class PretrainingConfig:
 
     @property
     def most_masked(self) -> float:
-        """The largest share of tokens that a step hides."""
+        """Returns the largest share of tokens that a step hides."""
         return max(self.mask_prob, self.final_mask_prob)
 
     def max_predictions(self, sequence_length: int) -> int:
-        """The most tokens of an example that a step hides, so the places that scores are made for.
+        """Returns the most tokens of an example that a step hides, so the places that are scored.
 
         As the original ELECTRA code computes `max_predictions_per_seq`.
         """
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 
     def phases(self) -> list[tuple[int, int]]:
-        """(sequence length, step at which the phase ends), in order."""
+        """Returns (sequence length, step at which the phase ends) for each phase, in order."""
         if not self.final_sequence_length:
             return [(self.sequence_length, self.num_train_steps)]
         switch = round(self.num_train_steps * (1 - self.final_phase_fraction))

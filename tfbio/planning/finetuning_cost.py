@@ -18,7 +18,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import objective_cost
 from tfbio.planning import tpu_cost
 from tfbio.task_types import fixed_shapes, packing
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
 # Random batches from which `batch_slots` estimates the padding of a run.

@@ -18,9 +18,9 @@ from tfbio.base.cli import UserError
 from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types import fixed_shapes, packing
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import Inference, make_model
 from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import distribution, optimization
 from tfbio.weights import checkpoints
 
@@ -155,7 +155,7 @@ class Finetuner(Inference):
             # More, where markers have none; those stay random.
             new_tokens = max(0, encoder.config.vocab_size - before)
             checkpoints.restore_encoder(init_checkpoint, encoder, head, new_tokens)
-            if self.config.text_head == "tanh":
+            if self.model.head_config.text_layer == "tanh":
                 checkpoints.restore_pooler(init_checkpoint, self.model.pooler)
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))

@@ -24,15 +24,15 @@ import tqdm
 from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
-from tfbio.formats import relations
 from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
 from tfbio.runs.finetuner import Finetuner, training_order
 from tfbio.task_types import packing, predictions, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import has_fixed_shapes
 from tfbio.task_types.task import SPLITS, Task
+from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
 from tfbio.training import distribution
 from tfbio.training.progress import Count
@@ -100,16 +100,16 @@ def finetune(
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint))
     trained_on = _trained_on(task, examples["train"])
     tokenizer = load_tokenizer(
-        vocabulary, encoder_config, pretrained["lower_case"], config, trained_on
+        vocabulary, encoder_config, pretrained["lower_case"], task_type, trained_on
     )
-    check(config, encoder_config, tokenizer, init_checkpoint, strategy)
+    check(config, task_type, encoder_config, tokenizer, init_checkpoint, strategy)
     rows = max(encoder_config.vocab_size, tokenizer.rows)
     if rows > tokenizer.rows:
         unused = rows - tokenizer.rows
         print(f"{unused} of the encoder's {rows} embeddings are of no token, and stay unused.")
     encoder_config = dataclasses.replace(encoder_config, vocab_size=rows)
     settings = {
-        **dataclasses.asdict(config),
+        **types.settings_of(task.task_type, config),
         "task": task.name,
         "data_set": os.path.abspath(data_dir),
         "data_sha256": data_sha256,
@@ -138,7 +138,7 @@ def finetune(
             sequence_length=config.sequence_length,
             max_dev_examples=config.max_dev_examples,
             max_test_examples=config.max_test_examples,
-            **{name: getattr(config, name) for name in types.SETTINGS},
+            **{task.task_type: task_type.settings},
         )
         hashes = tuple(data_sha256.values())
         features, trained = _features(task, data_dir, hashes, tokenizer, shape)
@@ -152,7 +152,7 @@ def finetune(
             f"{'random weights' if from_scratch else init_checkpoint}.",
             flush=True,
         )
-        with_head = not from_scratch and task_type.continues_head(pretrained, config)
+        with_head = not from_scratch and task_type.continues_head(pretrained)
         shown = SPLITS[1:] if show_test else ("dev",)
         try:
             for seed in missing:
@@ -191,10 +191,11 @@ def dry_run(
         vocabularies.find_vocabulary(checkpoints.run_of(init_checkpoint)),
         encoder_config,
         checkpoints.read_settings(init_checkpoint)["lower_case"],
-        config,
+        task_type,
         _trained_on(task, examples["train"]),
     )
-    check(config, encoder_config, tokenizer, init_checkpoint, tf.distribute.get_strategy())
+    strategy = tf.distribute.get_strategy()
+    check(config, task_type, encoder_config, tokenizer, init_checkpoint, strategy)
     features = {
         split: task_type.features(members, tokenizer, config.sequence_length)
         for split, members in examples.items()
@@ -284,25 +285,26 @@ def load_tokenizer(
     vocabulary: str | os.PathLike,
     encoder_config: EncoderConfig,
     lower_case: bool,
-    config: FinetuningConfig,
+    task_type: TaskType,
     trained_on: dict,
 ) -> tokenization.Tokenizer:
-    """What turns the task's texts into tokens, perhaps with the markers of relations.
+    """Returns what turns the task's texts into tokens, perhaps with the markers of relations.
 
     Args:
       vocabulary: see `vocabularies.find_vocabulary`.
       encoder_config: of the encoder.
       lower_case: whether it was trained on text in lower case.
-      config: all settings.
+      task_type: of the task.
       trained_on: what a run keeps of its task.
     """
-    markers = relations.MARKERS if config.entity_markers and trained_on["markers"] else ()
+    markers = task_type.new_tokens(trained_on)
     sha256 = vocabularies.sha256_of(vocabulary)
     return _tokenizer(vocabulary, sha256, lower_case, markers, encoder_config.type_vocab_size)
 
 
 def check(
     config: FinetuningConfig,
+    task_type: TaskType,
     encoder_config: EncoderConfig,
     tokenizer: tokenization.Tokenizer,
     folder: str,
@@ -312,6 +314,7 @@ def check(
 
     Args:
       config: all settings.
+      task_type: of the task.
       encoder_config: of the encoder in `folder`.
       tokenizer: of the encoder.
       folder: for the messages.
@@ -320,7 +323,7 @@ def check(
     Raises:
       UserError: they do not.
     """
-    check_settings(config, encoder_config, folder, strategy)
+    check_settings(config, task_type, encoder_config, folder, strategy)
     if tokenizer.vocab_size > encoder_config.vocab_size:
         raise checkpoints.CheckpointError(
             f"the vocabulary of {folder} has {tokenizer.vocab_size} tokens, but the encoder was "
@@ -330,6 +333,7 @@ def check(
 
 def check_settings(
     config: FinetuningConfig,
+    task_type: TaskType,
     encoder_config: EncoderConfig,
     folder: str,
     strategy: tf.distribute.Strategy,
@@ -349,11 +353,7 @@ def check_settings(
             f"{encoder_config.max_sequence_length} positions of the encoder in "
             f"{folder}."
         )
-    if config.tagging_segment >= encoder_config.type_vocab_size:
-        raise ConfigError(
-            f"tagging_segment {config.tagging_segment} needs more than the "
-            f"{encoder_config.type_vocab_size} segment(s) of the encoder in {folder}."
-        )
+    task_type.check_encoder(encoder_config, folder)
     replicas = strategy.num_replicas_in_sync
     for name, size in (
         ("train_batch_size", config.train_batch_size),

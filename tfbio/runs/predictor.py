@@ -56,11 +56,11 @@ class Predictor:
         self.entity_type = self.known.get("entity_type") or "Entity"
         self.calibration = fine_tuned.read_calibration(trial)
         vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(trial))
-        self.tokenizer = finetuning.load_tokenizer(
-            vocabulary, encoder, settings["lower_case"], self.config, self.known
-        )
         self.task_type = types.make(self.known["task_type"], self.known["labels"], self.config)
-        finetuning.check(self.config, encoder, self.tokenizer, trial, strategy)
+        self.tokenizer = finetuning.load_tokenizer(
+            vocabulary, encoder, settings["lower_case"], self.task_type, self.known
+        )
+        finetuning.check(self.config, self.task_type, encoder, self.tokenizer, trial, strategy)
         distribution.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id

@@ -12,10 +12,11 @@ import json
 import os
 import statistics
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 
 
 def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -86,7 +87,7 @@ def run(
             raise UsageError(f"--sweep {name}=...: {name} does not change what is learnt.")
     folders = {}
     for config in settings:
-        values = {name: getattr(config, name) for name in swept}
+        values = {name: attrgetter(name)(config) for name in swept}
         folders[",".join(f"{name}={value}" for name, value in values.items())] = config, values
     paths = {ending: os.path.join(output_dir, f"sweep.{ending}") for ending in ("json", "md")}
     for path in paths.values():  # an earlier sweep's

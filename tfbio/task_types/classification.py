@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.config import require, setting
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import trivial
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, encode
+from tfbio.task_types.texts import TextSettings, TextType, encode
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class Classification(TextType):
@@ -25,40 +27,64 @@ class Classification(TextType):
 
     Args:
       labels: all classes, in the order of the model's outputs.
-      pooling: of `TaskModel`.
-      entity_markers: whether the markers of relations are seen; see `relations`.
+      settings: see `Classification.Settings`.
     """
 
     name = "classification"
-    settings = ("entity_markers", *TextType.settings)
     problem_type = "single_label_classification"
 
-    def __init__(self, labels: Sequence[str], pooling: str = "first", entity_markers: bool = True):
-        self.pooling, self.entity_markers = pooling, entity_markers
-        self.labels = tuple(labels)
-        self.num_outputs = len(self.labels)
+    @dataclasses.dataclass(frozen=True)
+    class Settings(TextSettings):
+        """Settings of classification."""
 
-    @classmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Classification:
-        return cls(labels, config.pooling, config.entity_markers)
+        group = "classification."
+
+        pooling: str = setting(
+            "first",
+            "What the head sees of a text. first: the output for [CLS], as in the papers; mean: "
+            "that over all tokens; of relations also mention: the maximum over the tokens of both "
+            "entities; entity_start: the markers before them (see tfbio/formats/relations.py).",
+            choices=("first", "mean", *ENTITY_POOLINGS),
+        )
+        entity_markers: bool = setting(
+            True, "See relations that have markers with them; false: the original text."
+        )
+
+        def check_together(self) -> None:
+            super().check_together()
+            require(
+                self.entity_markers or self.pooling != "entity_start",
+                "classification.pooling entity_start needs classification.entity_markers to be "
+                "true",
+            )
+
+    settings: Settings
+
+    def __init__(self, labels: Sequence[str], settings: Settings | None = None):
+        super().__init__(labels, settings)
+        self.num_outputs = len(self.labels)
 
     @property
     def placeholder(self) -> str:
         return self.labels[0]
 
+    def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
+        return relations.MARKERS if self.settings.entity_markers and known["markers"] else ()
+
     def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
-        if self.pooling not in ENTITY_POOLINGS and self.entity_markers:
+        pooling, with_markers = self.settings.pooling, self.settings.entity_markers
+        if pooling not in ENTITY_POOLINGS and with_markers:
             return encode(examples, targets, tokenizer, length)
-        found = [relations.find(x, self.pooling, self.entity_markers) for x in examples]
+        found = [relations.find(x, pooling, with_markers) for x in examples]
         examples = [
             dataclasses.replace(example, text=text)
             for example, (text, _) in zip(examples, found, strict=True)
         ]
         features = encode(examples, targets, tokenizer, length)
-        if self.pooling not in ENTITY_POOLINGS:
+        if pooling not in ENTITY_POOLINGS:
             return features
         encoded = tokenizer.encode([text for text, _ in found])
         entities = [
@@ -72,11 +98,15 @@ class Classification(TextType):
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy; logits float32 [texts, classes]."""
+        import tensorflow as tf
+
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, classes]."""
+        import tensorflow as tf
+
         return tf.nn.softmax(logits)
 
     def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[str]:
@@ -84,6 +114,8 @@ class Classification(TextType):
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        import tensorflow as tf
+
         best = tf.gather(tf.constant(self.labels), tf.argmax(outputs, axis=-1))
         return {**super().served_outputs(outputs), "label": best}
 

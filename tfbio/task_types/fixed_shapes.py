@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tfbio.models.batches import NO_TARGET
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.packing import Features, Places
 
 # Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three
@@ -65,7 +65,7 @@ def deal(lengths: Sequence[int], rows: int) -> Places:
     return Places(row, start, rows, max(loads)[0])
 
 
-def training_shapes(lengths: np.ndarray, config: FinetuningConfig, replicas: int) -> list[Shape]:
+def training_shapes(lengths: np.ndarray, config: CommonSettings, replicas: int) -> list[Shape]:
     """Chooses the shapes of training batches.
 
     They are the same for every trial, since what dropout draws depends on the shape.
@@ -256,7 +256,7 @@ def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:
 
 
 def prediction_packer(
-    features: Features, config: FinetuningConfig, replicas: int, pad_id: int
+    features: Features, config: CommonSettings, replicas: int, pad_id: int
 ) -> Packer:
     """Returns what makes batches to predict, whose shape depends on the settings alone."""
     row_length, size, most = config.sequence_length, config.run.eval_batch_size, 1

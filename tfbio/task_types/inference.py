@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import fixed_shapes, packing
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution
 
@@ -22,13 +22,13 @@ PREDICTED_AT_ONCE = 8
 
 
 def make_model(
-    encoder_config: EncoderConfig, task_type: TaskType, config: FinetuningConfig
+    encoder_config: EncoderConfig, task_type: TaskType, config: CommonSettings
 ) -> TaskModel:
     """Makes a model of a task, with random weights.
 
     Args:
       encoder_config: of the encoder.
-      task_type: says what the head gives.
+      task_type: which head.
       config: all settings.
     """
     encoder_config = dataclasses.replace(
@@ -36,19 +36,10 @@ def make_model(
         hidden_dropout_prob=config.hidden_dropout_prob,
         attention_probs_dropout_prob=config.attention_probs_dropout_prob,
     )
-    return TaskModel(
-        encoder_config,
-        task_type.num_outputs,
-        task_type.of_tokens,
-        config.hidden_dropout_prob if config.tagging_dropout else 0.0,
-        config.pooling,
-        config.tagging_head,
-        config.text_head,
-        config.beam_size if config.span_head == "electra" else 0,
-    )
+    return TaskModel(encoder_config, task_type.head_config(config.hidden_dropout_prob))
 
 
-def has_fixed_shapes(config: FinetuningConfig, strategy: tf.distribute.Strategy) -> bool:
+def has_fixed_shapes(config: CommonSettings, strategy: tf.distribute.Strategy) -> bool:
     """Returns whether batches have a few shapes that are known beforehand."""
     on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)
@@ -67,7 +58,7 @@ class Inference:
 
     def __init__(
         self,
-        config: FinetuningConfig,
+        config: CommonSettings,
         encoder_config: EncoderConfig,
         task_type: TaskType,
         pad_id: int,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.config import setting
 from tfbio.formats.tables import labels_between_bars
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import metrics, trivial
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, check_pooling, encode
+from tfbio.task_types.texts import TextSettings, TextType, encode
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfbio.models.task_model import TaskModel
 
 
 class MultiLabel(TextType):
@@ -23,23 +28,32 @@ class MultiLabel(TextType):
 
     Args:
       labels: all labels, in the order of the model's outputs.
-      absent_outputs: whether each label has two outputs, of its absence and its presence. Both are
-        learnt by themselves; predictions look at the second.
+      settings: see `MultiLabel.Settings`. With `absent_outputs` each label has two outputs, of its
+        absence and its presence, both learnt by themselves; predictions look at the second.
     """
 
     name = "multilabel"
-    settings = ("absent_outputs", *TextType.settings)
     problem_type = "multi_label_classification"
     placeholder = ()
 
-    def __init__(self, labels: Sequence[str], absent_outputs: bool = False):
-        self.labels, self.absent_outputs = tuple(labels), absent_outputs
-        self.num_outputs = len(self.labels) * (2 if absent_outputs else 1)
+    @dataclasses.dataclass(frozen=True)
+    class Settings(TextSettings):
+        """Settings of any number of labels."""
 
-    @classmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> MultiLabel:
-        check_pooling(cls.name, config)
-        return cls(labels, config.absent_outputs)
+        group = "multilabel."
+
+        absent_outputs: bool = setting(
+            False,
+            "Give the absence of a label an output of its own, and take the mean over all outputs "
+            "as the loss, as in BioELECTRA's code. Else a label has one, and the loss is their "
+            "sum.",
+        )
+
+    settings: Settings
+
+    def __init__(self, labels: Sequence[str], settings: Settings | None = None):
+        super().__init__(labels, settings)
+        self.num_outputs = len(self.labels) * (2 if self.settings.absent_outputs else 1)
 
     def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is 1 for the labels that it has, else 0."""
@@ -55,8 +69,10 @@ class MultiLabel(TextType):
         The sum over the labels; with outputs of absence the mean over all outputs
         (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
         """
+        import tensorflow as tf
+
         targets = tf.cast(batch["targets"], logits.dtype)
-        if self.absent_outputs:
+        if self.settings.absent_outputs:
             targets = tf.reshape(tf.stack([1.0 - targets, targets], axis=-1), tf.shape(logits))
             # Rounded as there: where an output is sure, and wrong, a loss of 20 is the most.
             present = tf.sigmoid(logits)
@@ -70,18 +86,20 @@ class MultiLabel(TextType):
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, outputs]."""
+        import tensorflow as tf
+
         return tf.sigmoid(logits)
 
     def present(self, outputs):
         """The probability that each label is there: [..., outputs] -> [..., labels]."""
-        return outputs[..., 1::2] if self.absent_outputs else outputs
+        return outputs[..., 1::2] if self.settings.absent_outputs else outputs
 
     def absent(self, outputs: np.ndarray) -> np.ndarray:
         """Returns which labels are predicted absent, bool [texts, labels], from [texts, outputs].
 
         With outputs of absence they decide, and may contradict those of presence.
         """
-        return outputs[:, ::2] > 0.5 if self.absent_outputs else outputs <= 0.5
+        return outputs[:, ::2] > 0.5 if self.settings.absent_outputs else outputs <= 0.5
 
     def predictions(
         self, outputs: list[np.ndarray], features: Features, examples
@@ -116,10 +134,17 @@ class MultiLabel(TextType):
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores outputs of absence by themselves, see `metrics.bioelectra_label_scores`."""
-        if not self.absent_outputs:
+        if not self.settings.absent_outputs:
             return {}
         labels, absent = [example.label for example in examples], self.absent(np.stack(outputs))
         return metrics.bioelectra_label_scores(labels, predicted, self.labels, absent)
+
+    def portable_settings(self) -> Settings:
+        return dataclasses.replace(self.settings, absent_outputs=False)
+
+    def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
+        """Leaves out the outputs of absence."""
+        portable.head.set_weights([self.present(x) for x in model.head.get_weights()])
 
     @classmethod
     def cell(cls, label: Sequence[str]) -> str:

@@ -11,22 +11,26 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from tfbio.base.cli import UserError
-from tfbio.base.config import ConfigError
+from tfbio.base.config import BaseSettings, ConfigError, require, setting
 from tfbio.formats.task_examples import Question
-from tfbio.models.span_head import TrainingLogits, log_softmax
+from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import answers, predictions
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
-from tfbio.task_types.serving.served_questions import ServedQuestions
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfbio.models.span_head import TrainingLogits
+    from tfbio.task_types.serving.served_questions import ServedQuestions
 
 # `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
 MAX_QUESTION = 64
@@ -94,42 +98,76 @@ class QuestionAnswering(TaskType):
 
     Args:
       labels: none.
-      rules: which answers there may be; they say which head the model has.
-      max_question: the most tokens of a question; 0: `MAX_QUESTION`, or half of a short window.
-      stride: tokens between the starts of two windows; 0: see `windows`.
+      settings: see `QuestionAnswering.Settings`.
     """
 
     name = "question_answering"
-    settings = (
-        "span_head",
-        "beam_size",
-        "max_query_length",
-        "doc_stride",
-        "n_best_size",
-        "max_answer_length",
-    )
     of_tokens = True
     calibration_name = "null_threshold"
     new_text = "questions"
-    served = ServedQuestions
     hugging_face_class = "ForQuestionAnswering"
     hugging_face_head = "qa_outputs"
     num_outputs = 2
 
-    def __init__(
-        self,
-        labels: Sequence[str] = (),
-        rules: answers.Rules = answers.DEFAULT,
-        max_question: int = 0,
-        stride: int = 0,
-    ):
-        self.rules, self.max_question, self.stride = rules, max_question, stride
+    @dataclasses.dataclass(frozen=True)
+    class Settings(BaseSettings):
+        """Settings of question answering."""
+
+        group = "question_answering."
+
+        head: str = setting(
+            "bert",
+            "bert: each token has a score as the start of the answer and one as its end; electra: "
+            "the head of the original ELECTRA code, whose ends depend on the start (see "
+            "tfbio/models/span_head.py).",
+            choices=("bert", "electra"),
+        )
+        beam_size: int = setting(
+            20, "With head electra: starts that are followed, and ends of each.", at_least=1
+        )
+        max_query_length: int = setting(
+            0,
+            "The most tokens of a question. 0: 64, as in BERT's run_squad.py, or half of a window "
+            "if that is less.",
+        )
+        doc_stride: int = setting(
+            0,
+            "The first tokens of the windows of a long context are so many apart. 0: 128, as in "
+            "BERT's run_squad.py, or half of a window if that is less.",
+        )
+        n_best_size: int = setting(20, "How many answers are kept of a question.", at_least=1)
+        max_answer_length: int = setting(30, "The most tokens of an answer.", at_least=1)
+
+        def check_together(self) -> None:
+            require(
+                self.head == "electra" or self.beam_size == type(self).beam_size,
+                "question_answering.beam_size goes with question_answering.head = electra; of head "
+                "bert n_best_size is the number",
+            )
+
+    settings: Settings
+
+    def __init__(self, labels: Sequence[str] = (), settings: Settings | None = None):
+        super().__init__((), settings)
+        own = self.settings
+        self.beam_size = own.beam_size if own.head == "electra" else 0
+        self.rules = answers.Rules(own.n_best_size, own.max_answer_length, self.beam_size)
 
     @classmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> QuestionAnswering:
-        beam_size = config.beam_size if config.span_head == "electra" else 0
-        rules = answers.Rules(config.n_best_size, config.max_answer_length, beam_size)
-        return cls(labels, rules, config.max_query_length, config.doc_stride)
+    def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
+        made = super().from_settings(labels, config)
+        longest = config.sequence_length - 5
+        require(
+            made.settings.max_query_length <= longest,
+            f"question_answering.max_query_length {made.settings.max_query_length} leaves no room "
+            f"for a context in sequence_length {config.sequence_length}: give {longest} or less.",
+        )
+        return made
+
+    def head_config(self, dropout_prob: float) -> HeadConfig:
+        return HeadConfig(
+            self.num_outputs, of_tokens=True, dropout_prob=dropout_prob, beam_size=self.beam_size
+        )
 
     def question_room(self, length: int, special: int) -> int:
         """The most tokens of a question in a window.
@@ -139,7 +177,7 @@ class QuestionAnswering(TaskType):
           special: its special tokens.
         """
         # By default the context has half of a short window at least.
-        return self.max_question or min(MAX_QUESTION, (length - special) // 2)
+        return self.settings.max_query_length or min(MAX_QUESTION, (length - special) // 2)
 
     def features(
         self, questions: Sequence[Question], tokenizer: Tokenizer, length: int
@@ -165,20 +203,20 @@ class QuestionAnswering(TaskType):
             asked = encoded[question.question][0][: self.question_room(length, special)]
             ids, offsets = encoded[question.context]
             before = len(asked) + special - 1
-            spans = windows(len(ids), length - before - 1, self.stride)
+            spans = windows(len(ids), length - before - 1, self.settings.doc_stride)
             answer = answer_tokens(question, offsets)
             for (first, end), own in zip(spans, most_context(len(ids), spans), strict=True):
                 both, segments = tokenizer.join(asked, ids[first:end])
                 made.input_ids.append(both)
                 made.segment_ids.append(segments)
-                target = np.zeros(3 if self.rules.beam_size else 2, np.int32)
+                target = np.zeros(3 if self.beam_size else 2, np.int32)
                 if answer and first <= answer[0] and answer[1] < end:
                     target[:2] = np.array(answer, np.int32) + before - first
                 target[2:] = not question.answers
-                if self.rules.beam_size and not np.any(segments):
+                if self.beam_size and not np.any(segments):
                     raise ConfigError(
-                        "span_head electra needs an encoder with two segments, for the question "
-                        "and the context; this one has one: give span_head = bert."
+                        "question_answering.head electra needs an encoder with two segments, for "
+                        "the question and the context; this one has one: give head = bert."
                     )
                 made.targets.append(target)
                 made.offsets.append(offsets[first:end])
@@ -200,6 +238,10 @@ class QuestionAnswering(TaskType):
         Returns:
           The losses and their weights, 1; float32 [windows] each.
         """
+        import tensorflow as tf
+
+        from tfbio.models.span_head import TrainingLogits, log_softmax
+
         # Rows hold several windows, so the softmax is over segments. Padding is one of its own, the
         # first: what it adds up to is left out.
         window = tf.reshape(batch["document_ids"], [-1])
@@ -281,17 +323,22 @@ class QuestionAnswering(TaskType):
     def read_predictions(cls, path: str) -> tuple[list[Question], list[answers.Answers]]:
         return predictions.read_answers(path)
 
-    def continues_head(self, before: dict[str, Any], config: FinetuningConfig) -> bool:
+    def continues_head(self, before: dict[str, Any]) -> bool:
         """Returns whether the head before is of answers, too, and of the same form.
 
         One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers).
         """
         if before.get("trained_on", {}).get("task_type") != self.name:
             return False
-        head = before.get("span_head", FinetuningConfig.span_head)
-        if head != config.span_head:
-            print(f"The checkpoint has span_head {head}: the head starts anew.")
-        return head == config.span_head
+        head = before[self.name]["head"]
+        if head != self.settings.head:
+            print(f"The checkpoint has {self.name}.head {head}: the head starts anew.")
+        return head == self.settings.head
+
+    def served_class(self) -> type[ServedQuestions]:
+        from tfbio.task_types.serving.served_questions import ServedQuestions
+
+        return ServedQuestions
 
     @classmethod
     def read_hugging_face(

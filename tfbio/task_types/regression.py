@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.config import setting
 from tfbio.formats.task_examples import LabelledText
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextType, check_pooling, encode
+from tfbio.task_types.texts import TextSettings, TextType, encode
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfbio.models.task_model import TaskModel
 
 
 class Regression(TextType):
@@ -22,35 +27,47 @@ class Regression(TextType):
 
     Args:
       labels: none.
-      scale: what the model learns is the score divided by this.
+      settings: see `Regression.Settings`.
     """
 
     name = "regression"
-    settings = ("score_scale", *TextType.settings)
     problem_type = "regression"
     placeholder = 0.0
 
-    def __init__(self, labels: Sequence[str] = (), scale: float = 1.0):
-        self.scale = scale
+    @dataclasses.dataclass(frozen=True)
+    class Settings(TextSettings):
+        """Settings of regression."""
 
-    @classmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Regression:
-        check_pooling(cls.name, config)
-        return cls(labels, config.score_scale)
+        group = "regression."
+
+        scale: float = setting(
+            1.0,
+            "The model learns the score divided by this; by the highest, in BioELECTRA's code.",
+            above=0,
+        )
+
+    settings: Settings
+
+    def __init__(self, labels: Sequence[str] = (), settings: Settings | None = None):
+        super().__init__((), settings)
 
     def features(self, examples, tokenizer, length) -> Features:
         """One for each example; the target is its score, scaled."""
-        targets = [np.array(example.label / self.scale, np.float32) for example in examples]
+        targets = [
+            np.array(example.label / self.settings.scale, np.float32) for example in examples
+        ]
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
+        import tensorflow as tf
+
         losses = tf.square(tf.squeeze(logits, -1) - tf.cast(batch["targets"], logits.dtype))
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Scores, float32 [texts, 1]."""
-        return logits * self.scale
+        return logits * self.settings.scale
 
     def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[float]:
         """The score of each example; outputs float32 [1] of each."""
@@ -81,6 +98,13 @@ class Regression(TextType):
         if said.get("problem_type") is None:
             return len(labels) == 1
         return super().fits_hugging_face(said, labels)
+
+    def portable_settings(self) -> Settings:
+        return dataclasses.replace(self.settings, scale=1.0)
+
+    def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
+        """Makes the scale a part of the weights."""
+        portable.head.set_weights([self.settings.scale * x for x in model.head.get_weights()])
 
     def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
         return known["labels"] or ["score"]

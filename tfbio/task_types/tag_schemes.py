@@ -1,15 +1,17 @@
-"""Tags of words as entities, and in other schemes: BIO, IO and BIOUL."""
+"""Turns tags of words into entities, and into other schemes: BIO, IO and BIOUL."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from tfbio.base.cli import UserError
+from tfbio.base.config import ConfigError
 from tfbio.task_types.scores import ScoreError
 
 
 def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, int]]:
-    """The entities of one sentence.
+    """Finds the entities of one sentence.
 
     An I that continues no entity of its type starts one, which is the rule of `conlleval` (the
     script of CoNLL-2000 and 2003) and seqeval's default. The corpora have no such I; models predict
@@ -29,19 +31,19 @@ def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, i
     for tag in dict.fromkeys(tags):
         if not re.fullmatch(r"O|[BI](-.+)?", tag):
             raise ScoreError(f"{tag!r} is no BIO tag: expected O, B, I, B-TYPE or I-TYPE.")
-    found, start = set(), 0
+    spans, start = set(), 0
     # By hand: seqeval's two modes are two implementations, each several times slower.
     for word, (before, tag) in enumerate(zip(("O", *tags), (*tags, "O"), strict=True)):
         if tag[0] == "I" and before != "O" and before[1:] == tag[1:]:
             continue
         if before != "O" and (tags[start][0] == "B" or not strict):
-            found.add((before[2:] or "_", start, word - 1))
+            spans.add((before[2:] or "_", start, word - 1))
         start = word
-    return found
+    return spans
 
 
 def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """BIO tags in another scheme."""
+    """Turns BIO tags into those of another scheme."""
     if scheme == "IO":
         return [tag if tag == "O" else f"I{tag[1:]}" for tag in tags]
     if scheme == "BIOUL":
@@ -54,7 +56,7 @@ def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def in_bio(tags: Sequence[str], scheme: str) -> list[str]:
-    """Tags of a scheme in BIO, whether they are valid or not.
+    """Turns tags of a scheme into BIO, whether they are valid or not.
 
     BIOUL is turned tag by tag, U into B and L into I, and the score's rule for an I that continues
     nothing holds for those also. In IO an entity begins where its type does.
@@ -65,3 +67,47 @@ def in_bio(tags: Sequence[str], scheme: str) -> list[str]:
     if scheme == "BIOUL":
         return [{"U": "B", "L": "I"}.get(tag[0], tag[0]) + tag[1:] for tag in tags]
     return list(tags)
+
+
+def labels_in_scheme(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
+    """Returns all tags of a scheme, in the order of the model's outputs.
+
+    Args:
+      tags: all tags of the task, in BIO.
+      scheme: "BIO", "IO" or "BIOUL".
+
+    Raises:
+      ConfigError: the tags are not in BIO, and another scheme is wanted.
+    """
+    if scheme == "BIO":
+        return tuple(tags)
+    entity_types = [tag[1:] for tag in tags if tag[0] == "B"]
+    if len(tags) != 1 + 2 * len(entity_types):
+        raise ConfigError(
+            f"tagging.scheme {scheme} needs a task with a B and an I of each type, this one has "
+            f"{', '.join(tags)}: leave it at BIO, which takes tags as they are."
+        )
+    letters = {"IO": "I", "BIOUL": "BIUL"}[scheme]
+    return ("O", *(letter + entity_type for entity_type in entity_types for letter in letters))
+
+
+def tags_and_scheme(labels: Sequence[str], folder: str) -> tuple[list[str], str]:
+    """Returns the tags, in BIO, of a model from elsewhere, and the scheme that it learnt.
+
+    Args:
+      labels: its labels, in the order of its outputs.
+      folder: of the model, for messages.
+
+    Raises:
+      UserError: these are no tags.
+    """
+    if "O" in labels and all(re.fullmatch(r"O|[BI](-.+)?", label) for label in labels):
+        return list(labels), "BIO"
+    entity_types = dict.fromkeys(label[1:] for label in labels if label != "O")
+    tags = ["O", *(letter + name for name in entity_types for letter in "BI")]
+    if list(labels_in_scheme(tags, "BIOUL")) == list(labels):
+        return tags, "BIOUL"
+    raise UserError(
+        f"{folder}/config.json has the labels {', '.join(labels)}: tagging takes O with tags such "
+        "as B-Chemical and I-Chemical; if these are such tags, name them so in id2label."
+    )

@@ -11,93 +11,34 @@ lost, in training or in the score.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
-from tfbio.base.cli import UserError
-from tfbio.base.config import ConfigError
+from tfbio.base.config import BaseSettings, ConfigError, setting
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
-from tfbio.models.layers import shape_of
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import predictions, tag_schemes
 from tfbio.task_types import words as word_rules
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
-from tfbio.task_types.serving.served_words import ServedWords
+from tfbio.task_types.sentence_windows import Window, kept_by_electra, windows
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-class Window(NamedTuple):
-    """Words `first` to `end` of a sentence, of which those from `own` to `own_end` have targets."""
-
-    first: int
-    end: int
-    own: int
-    own_end: int
-
-
-def windows(counts: Sequence[int], room: int) -> list[Window]:
-    """The windows of a sentence: one, if it fits; else each has a quarter or so of the one before.
-
-    Args:
-      counts: the tokens of each word, at least 1 and at most `room`.
-      room: tokens that a window holds.
-    """
-    ends = np.cumsum(counts)  # tokens up to and with each word
-
-    def last_that_fits(first: int) -> int:
-        before = ends[first] - counts[first]
-        return int(np.searchsorted(ends, before + room, side="right"))
-
-    spans = [(0, last_that_fits(0))]
-    while spans[-1][1] < len(counts):
-        first, end = spans[-1]
-        # Back by a quarter of the room, and on by one word at least.
-        back = ends[end - 1] - room // 4
-        next_first = max(first + 1, int(np.searchsorted(ends, back, side="right")))
-        # At the next word, where that is so long that nothing would be gained.
-        while last_that_fits(next_first) <= end:
-            next_first += 1
-        spans.append((next_first, last_that_fits(next_first)))
-    found, own = [], 0
-    for number, (first, end) in enumerate(spans):
-        own_end = len(counts)
-        if number + 1 < len(spans):
-            own_end = (spans[number + 1][0] + end + 1) // 2  # the middle of what both have
-        found.append(Window(first, end, own, own_end))
-        own = own_end
-    return found
-
-
-def kept_by_electra(counts: Sequence[int], length: int) -> int:
-    """How many words of a sentence the original ELECTRA code keeps.
-
-    It stops at the first word before which there are so many tokens that they, the number of all
-    the sentence's words, [CLS] and [SEP] among them, and 1 are more than `length`
-    (finetune/tagging/tagging_tasks.py, `TaggingTask.featurize`). That is a mistake, which cuts much
-    too early: to be sure that all words fit, it takes one token for each.
-
-    Args:
-      counts: the tokens of each word.
-      length: the most tokens of a sentence, with [CLS] and [SEP].
-    """
-    before = 1 + np.cumsum([0, *counts])  # tokens before each word and [SEP], with [CLS]
-    stops = before + len(counts) + 2 + 1 > length
-    kept = int(stops.argmax()) if stops[:-1].any() else len(counts)
-    # A last word of many tokens might not fit.
-    return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
+    from tfbio.models.task_model import TaskModel
+    from tfbio.task_types.serving.served_words import ServedWords
 
 
 class Tagging(TaskType):
-    """A tag for each word of a sentence.
+    """Gives each word of a sentence a tag.
 
     The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
     round. IO cannot part entities that touch: with the gold tags as predictions, F1 on the test
@@ -106,80 +47,83 @@ class Tagging(TaskType):
 
     Args:
       labels: all tags, in BIO.
-      scheme: what the model learns: "BIO", "IO" or "BIOUL".
-      label_all_tokens: whether all tokens of a word have targets, or the first.
-      head: of `TaskModel`.
-      segment: of every token.
-      early_cut: whether sentences are cut by `kept_by_electra`, and not seen in windows; words
-        behind the cut have no target, and are predicted as O.
+      settings: see `Tagging.Settings`.
 
     Raises:
       ConfigError: the tags are not in BIO, and another scheme is wanted.
     """
 
     name = "tagging"
-    settings = (
-        "tagging_head",
-        "tagging_scheme",
-        "label_all_tokens",
-        "tagging_segment",
-        "tagging_dropout",
-        "tagging_early_cut",
-    )
     of_tokens = True
     has_probabilities = True
     new_text = "documents"
-    served = ServedWords
     hugging_face_class = "ForTokenClassification"
 
-    def __init__(
-        self,
-        labels: Sequence[str],
-        scheme: str = "BIO",
-        label_all_tokens: bool = False,
-        head: str = "linear",
-        segment: int = 0,
-        early_cut: bool = False,
-    ):
-        self.segment, self.early_cut = segment, early_cut
-        self.scheme, self.label_all_tokens, self.head = scheme, label_all_tokens, head
-        self.labels = tuple(labels)
-        if scheme != "BIO":
-            types = [label[1:] for label in labels if label[0] == "B"]
-            if len(labels) != 1 + 2 * len(types):
-                raise ConfigError(
-                    f"tagging_scheme {scheme} needs a task with a B and an I of each type, this "
-                    f"one has {', '.join(labels)}: leave it at BIO, which takes tags as they are."
-                )
-            letters = {"IO": "I", "BIOUL": "BIUL"}[scheme]
-            self.labels = (
-                "O",
-                *(letter + entity_type for entity_type in types for letter in letters),
-            )
+    @dataclasses.dataclass(frozen=True)
+    class Settings(BaseSettings):
+        """Settings of tagging."""
+
+        group = "tagging."
+
+        head: str = setting(
+            "linear",
+            "linear: a dense layer on each token; lstm: a Bi-LSTM below it; crf: sequences of tags "
+            "as a whole.",
+            choices=("linear", "lstm", "crf"),
+        )
+        scheme: str = setting(
+            "BIO",
+            "The tags that the model learns: BIO, the data's; IO, without B; or BIOUL, in which L "
+            "is the last word of an entity and U the only one. The score is on BIO.",
+            choices=("BIO", "IO", "BIOUL"),
+        )
+        label_all_tokens: bool = setting(
+            False, "Give all tokens of a word its tag as their target, not the first one alone."
+        )
+        segment: int = setting(0, "The segment of every token; 1 in the original ELECTRA code.")
+        dropout: bool = setting(
+            True, "Dropout before the last layer; the original ELECTRA code has none."
+        )
+        early_cut: bool = setting(
+            False,
+            "Cut sentences much too early, as the original ELECTRA code does it by mistake; the "
+            "words behind the cut have no target, and are predicted as O. Else nothing is cut.",
+        )
+
+    settings: Settings
+
+    def __init__(self, labels: Sequence[str], settings: Settings | None = None):
+        super().__init__(labels, settings)
+        self.labels = tag_schemes.labels_in_scheme(labels, self.settings.scheme)
         self.num_outputs = len(self.labels)
 
-    @classmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Tagging:
-        return cls(
-            labels,
-            config.tagging_scheme,
-            config.label_all_tokens,
-            config.tagging_head,
-            config.tagging_segment,
-            config.tagging_early_cut,
+    def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
+        segment, segments = self.settings.segment, encoder_config.type_vocab_size
+        if segment >= segments:
+            raise ConfigError(
+                f"tagging.segment {segment} needs more than the {segments} segment(s) of the "
+                f"encoder in {folder}."
+            )
+
+    def head_config(self, dropout_prob: float) -> HeadConfig:
+        return HeadConfig(
+            self.num_outputs,
+            of_tokens=True,
+            dropout_prob=dropout_prob if self.settings.dropout else 0.0,
+            token_layer=self.settings.head,
         )
 
     def features(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
     ) -> Features:
-        """The windows of the sentences, in order, each as [CLS] tokens [SEP].
+        """Returns the windows of the sentences, in order, each as [CLS] tokens [SEP].
 
         Args:
           sentences: examples.
           tokenizer: see `tokenization.load_tokenizer`.
           length: the most tokens of a window, with [CLS] and [SEP].
         """
-        room = length - tokenizer.special_tokens(pair=False)
+        room, segment = length - tokenizer.special_tokens(pair=False), self.settings.segment
         words = list({word for sentence in sentences for word in sentence.words})
         # One that alone fills a window is cut.
         encoded = (ids[:room] for ids in tokenizer.encode_words(words))
@@ -190,7 +134,7 @@ class Tagging(TaskType):
             starts = np.cumsum([0, *counts])  # of each word, and the end
             ids = [token for word in sentence.words for token in tokens[word]]
             tags = self._targets(sentence.tags, counts)
-            if self.early_cut:
+            if self.settings.early_cut:
                 kept = kept_by_electra(counts, length)
                 seen = [Window(0, kept, 0, kept)]
             else:
@@ -200,7 +144,7 @@ class Tagging(TaskType):
                 own, own_end = starts[window.own], starts[window.own_end]
                 own_ids, segments = tokenizer.join(ids[start:end])
                 input_ids.append(own_ids)
-                segment_ids.append([self.segment] * len(segments) if self.segment else segments)
+                segment_ids.append([segment] * len(segments) if segment else segments)
                 targets.append(np.full(end - start + 2, NO_TARGET, np.int32))
                 targets[-1][1 + own - start : 1 + own_end - start] = tags[own:own_end]
                 firsts.append(1 + starts[window.own : window.own_end] - start)
@@ -209,9 +153,9 @@ class Tagging(TaskType):
         return Features(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
 
     def _targets(self, tags: Sequence[str], counts: Sequence[int]) -> np.ndarray:
-        """The targets of a sentence's tokens, int32; `counts` are the tokens of each word."""
+        """Returns the targets of a sentence's tokens, int32; `counts`: the tokens of each word."""
         firsts = np.cumsum([0, *counts[:-1]])
-        if self.label_all_tokens:
+        if self.settings.label_all_tokens:
             firsts = np.arange(sum(counts))
             tags = [
                 tag if part == 0 or tag == "O" else f"I{tag[1:]}"
@@ -220,14 +164,14 @@ class Tagging(TaskType):
             ]
         targets = np.full(sum(counts), NO_TARGET, np.int32)
         targets[firsts] = [
-            self.labels.index(tag) for tag in tag_schemes.in_scheme(tags, self.scheme)
+            self.labels.index(tag) for tag in tag_schemes.in_scheme(tags, self.settings.scheme)
         ]
         return targets
 
     def losses(
         self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy at the tokens that have targets, or a CRF's, of whole sequences.
+        """Computes the cross-entropy at tokens with targets, or a CRF's, of whole sequences.
 
         Both are summed up and divided by the number of targets: without transitions they are equal.
 
@@ -238,7 +182,11 @@ class Tagging(TaskType):
         Returns:
           The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 or 1, float32 [tokens].
         """
-        if self.head == "crf":
+        import tensorflow as tf
+
+        from tfbio.models import crf
+
+        if self.settings.head == "crf":
             weights = tf.cast(tf.not_equal(batch["targets"], NO_TARGET), tf.float32)
             return crf.losses(*_in_rows(logits, batch)), weights
         targets = tf.reshape(batch["targets"], [-1])
@@ -249,22 +197,30 @@ class Tagging(TaskType):
     def outputs(
         self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
     ) -> tf.Tensor:
-        """What leaves the device: the best tag of each token, int32 [tokens].
+        """Computes the best tag of each token, int32 [tokens].
 
         A CRF's are the best sequence of those that have targets.
         """
-        if self.head == "crf":
+        import tensorflow as tf
+
+        from tfbio.models import crf
+
+        if self.settings.head == "crf":
             return tf.reshape(crf.decode(*_in_rows(logits, batch)), [-1])
         return tf.argmax(logits, axis=-1, output_type=tf.int32)
 
     def probabilities(
         self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
     ) -> tf.Tensor:
-        """How probable the tag of `outputs` is for each token, float32 [tokens].
+        """Computes how probable the tag of `outputs` is for each token, float32 [tokens].
 
         Of a CRF its marginal: over all sequences of tags.
         """
-        if self.head == "crf":
+        import tensorflow as tf
+
+        from tfbio.models import crf
+
+        if self.settings.head == "crf":
             each = crf.marginals(*_in_rows(logits, batch))
             each = tf.reshape(each, [-1, each.shape[-1]])
         else:
@@ -274,21 +230,21 @@ class Tagging(TaskType):
     def of_words(
         self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
     ) -> list[list]:
-        """What stands at the words of each sentence, from outputs [tokens] for each window."""
-        found: list[list] = [[] for _ in sentences]
+        """Returns what is at the words of each sentence, from outputs [tokens] of each window."""
+        values: list[list] = [[] for _ in sentences]
         for own, words, number in zip(outputs, features.words, features.example, strict=True):
-            found[number] += own[words].tolist()
-        return found
+            values[number] += own[words].tolist()
+        return values
 
     def kept(self, features: Features, count: int) -> np.ndarray:
-        """How many words of each of `count` sentences have a tag, int64: all, or up to the cut."""
+        """Counts the words with a tag in each of `count` sentences, int64: all, or to the cut."""
         words = [len(own) for own in features.words]
         return np.bincount(features.example, words, count).astype(np.int64)
 
     def predictions(
         self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
     ) -> list[tuple[str, ...]]:
-        """The tags of each sentence, in BIO.
+        """Returns the tags of each sentence, in BIO.
 
         Args:
           outputs: int32 [tokens] for each window.
@@ -296,7 +252,7 @@ class Tagging(TaskType):
           sentences: examples.
         """
         tags = [
-            tag_schemes.in_bio([self.labels[label] for label in own], self.scheme)
+            tag_schemes.in_bio([self.labels[label] for label in own], self.settings.scheme)
             for own in self.of_words(outputs, features, sentences)
         ]
         # Only an early cut leaves words without a tag.
@@ -337,7 +293,7 @@ class Tagging(TaskType):
 
         They do not count in `finetune/tagging/tagging_metrics.py:WordLevelScorer.update`.
         """
-        if not self.early_cut:
+        if not self.settings.early_cut:
             return {}
         kept = self.kept(features, len(examples))
         sentences = [
@@ -374,13 +330,35 @@ class Tagging(TaskType):
         return {"markers": False, "entity_type": entity_type, "words": rule}
 
     @classmethod
+    def settings_for_new_text(cls, settings: Settings) -> Settings:
+        """Returns settings with which sentences are seen whole."""
+        return dataclasses.replace(settings, early_cut=False)
+
+    def served_class(self) -> type[ServedWords]:
+        from tfbio.task_types.serving.served_words import ServedWords
+
+        return ServedWords
+
+    def portable_settings(self) -> Settings:
+        return dataclasses.replace(self.settings, segment=0)
+
+    def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
+        """Also moves the segment that all tokens have to the first place."""
+        import tensorflow as tf
+
+        super().copy_head(model, portable)
+        segments = model.encoder.embeddings.segment
+        segments = tf.roll(segments, -self.settings.segment, axis=0)
+        portable.encoder.embeddings.segment.assign(segments)
+
+    @classmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Takes words as BERT's tokenizer sees them; tags without a type stay so."""
-        tags, scheme = _tags_and_scheme(folder, labels)
+        tags, scheme = tag_schemes.tags_and_scheme(labels, folder)
         known = {"labels": tags, "entity_type": "", "words": "punctuation"}
-        return known, {"tagging_scheme": scheme}
+        return known, {"scheme": scheme}
 
     def hugging_face_labels(self, known: dict[str, Any]) -> list[str]:
         """Returns the tags, with the type of the entities where they have none."""
@@ -390,24 +368,14 @@ class Tagging(TaskType):
         return [x if x == "O" or "-" in x else f"{x}-{named}" for x in self.labels]
 
 
-def _tags_and_scheme(folder: str, labels: Sequence[str]) -> tuple[list[str], str]:
-    """Returns the tags in BIO, and the scheme of the labels, in their order."""
-    if "O" in labels and all(re.fullmatch(r"O|[BI](-.+)?", label) for label in labels):
-        return list(labels), "BIO"
-    types = dict.fromkeys(label[1:] for label in labels if label != "O")
-    tags = ["O", *(letter + name for name in types for letter in "BI")]
-    if list(Tagging(tags, "BIOUL").labels) == list(labels):
-        return tags, "BIOUL"
-    raise UserError(
-        f"{folder}/config.json has the labels {', '.join(labels)}: tagging takes O with tags such "
-        "as B-Chemical and I-Chemical; if these are such tags, name them so in id2label."
-    )
-
-
 def _in_rows(
     logits: tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The arguments of `crf.losses` and `crf.decode`."""
+    """Returns the arguments of `crf.losses` and `crf.decode`."""
+    import tensorflow as tf
+
+    from tfbio.models.layers import shape_of
+
     emissions, transitions = logits
     targets, documents = batch["targets"], batch["document_ids"]
     emissions = tf.reshape(emissions, [*shape_of(targets), emissions.shape[-1]])

@@ -3,24 +3,35 @@
 A task type is one file with a subclass of `TaskType`, and one line in `types.py`. Training packs
 its `features`, adds up its `losses`, and turns its `outputs` into `predictions`. Nothing outside of
 this room asks which type it has.
+
+A type's settings are a dataclass in its file, and a group of that name for `--set` and in JSON.
+`--help` lists them, and mistakes in them are named at once: so the file of a type imports
+TensorFlow, and what imports it, in the methods that use it.
 """
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.config import BaseSettings
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
+from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
-from tfbio.task_types.serving.served_task import ServedTask
 from tfbio.text.tokenization import Tokenizer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfbio.models.task_model import TaskModel
+    from tfbio.task_types.serving.served_task import ServedTask
 
 # Scores predictions: (examples, predictions) -> figures by name, see `Task.score`.
 Score = Callable[[Sequence, Sequence], Scores]
@@ -29,51 +40,85 @@ Score = Callable[[Sequence, Sequence], Scores]
 class TaskType(abc.ABC):
     """Defines what a model learns from examples, and how its outputs become predictions.
 
+    Args:
+      labels: all labels, in the order of the model's outputs; none for scores and answers.
+      settings: a `Settings` of the type; None for its defaults.
+
     Attributes:
-      name: the type's name in `config.json` and in messages.
-      settings: the names of those settings in `FinetuningConfig` that this type reads. A setting
-        that no type names is for all.
+      name: the type's name in `config.json`, in messages, and as the group of its settings.
+      Settings: the dataclass of the settings that this type alone has.
       of_tokens: whether the model gives logits for each token, or for each text.
       placeholder: the label of an example whose label is not known.
       has_probabilities: whether `probabilities` says how probable each output is.
-      labels: all labels, in the order of the model's outputs; none for scores and answers.
       num_outputs: logits of each token or text.
       calibration_name: the name in `scores.json` of what `calibrate` returns; "" for nothing.
       new_text: what the model takes in prediction, "documents", "texts" or "questions"; see
         `runs.new_text`.
-      served: the form of the model in a SavedModel.
       hugging_face_class: what follows the family's name in the name of the `transformers` class.
       hugging_face_head: the name of the head in that class, where tokens have logits.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
     """
 
     name: ClassVar[str]
-    settings: ClassVar[tuple[str, ...]] = ()
+    Settings: ClassVar[type[BaseSettings]] = BaseSettings
     of_tokens: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
     calibration_name: ClassVar[str] = ""
     new_text: ClassVar[str]
-    served: ClassVar[type[ServedTask]]
     hugging_face_class: ClassVar[str]
     hugging_face_head: ClassVar[str] = "classifier"
     problem_type: ClassVar[str] = ""
 
     placeholder: Any = None
-    labels: tuple[str, ...] = ()
     num_outputs: int = 1
 
+    def __init__(self, labels: Sequence[str] = (), settings: Any = None):
+        self.labels = tuple(labels)
+        self.settings = self.Settings() if settings is None else settings
+
     @classmethod
-    @abc.abstractmethod
-    def from_settings(cls, labels: Sequence[str], config: FinetuningConfig) -> Self:
+    def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
         """Makes the type of a task.
 
         Args:
           labels: all labels, in the order of the model's outputs.
-          config: all settings.
+          config: all settings, `types.FinetuningConfig`: those of every run, and for each type the
+            group of its name.
 
         Raises:
-          ConfigError: a setting does not go with the labels or with this type.
+          ConfigError: a setting does not go with the labels or with the other settings.
         """
+        return cls(labels, getattr(config, cls.name))
+
+    def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
+        """Checks that an encoder has what the settings need.
+
+        Args:
+          encoder_config: of the encoder.
+          folder: of the encoder, for messages.
+
+        Raises:
+          ConfigError: it has not.
+        """
+        return
+
+    def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
+        """Returns tokens that the vocabulary needs besides its own, such as markers of entities.
+
+        Args:
+          known: `trained_on` in `config.json`.
+        """
+        return ()
+
+    # The model.
+
+    def head_config(self, dropout_prob: float) -> HeadConfig:
+        """Returns the shape of the head.
+
+        Args:
+          dropout_prob: before its last layer.
+        """
+        return HeadConfig(self.num_outputs, self.of_tokens, dropout_prob)
 
     # Training.
 
@@ -211,18 +256,26 @@ class TaskType(abc.ABC):
         """
         return {"pairs": any(getattr(x, "pair", "") for x in examples), "markers": False}
 
-    def continues_head(self, before: dict[str, Any], config: FinetuningConfig) -> bool:
+    def continues_head(self, before: dict[str, Any]) -> bool:
         """Returns whether the head of another task's model can start this one's.
 
         By default no: outputs stand for labels, which differ from task to task.
 
         Args:
           before: the settings of the run that trained the head.
-          config: all settings.
         """
         return False
 
     # New text: of these a type has the one that goes with `new_text`.
+
+    @classmethod
+    def settings_for_new_text(cls, settings: Any) -> Any:
+        """Returns the settings with which new text is seen, from those of training."""
+        return settings
+
+    @abc.abstractmethod
+    def served_class(self) -> type[ServedTask]:
+        """Returns the form of the model in a SavedModel."""
 
     def entities(
         self,
@@ -256,6 +309,19 @@ class TaskType(abc.ABC):
 
     # Models of `transformers`.
 
+    def portable_settings(self) -> Any:
+        """Returns the settings without those of inputs and outputs that other programs lack."""
+        return self.settings
+
+    def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
+        """Gives the last layer of a model with `portable_settings` the weights of this type's.
+
+        Args:
+          model: of this type, with its settings; its other weights are already in the other.
+          portable: the other, which is to give the same predictions.
+        """
+        portable.head.set_weights(model.head.get_weights())
+
     @classmethod
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
         """Returns whether a model of `hugging_face_class` is of this type.
@@ -271,7 +337,7 @@ class TaskType(abc.ABC):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns what `trained_on` says of a model from elsewhere, and the settings it implies.
+        """Returns what `trained_on` says of a model from elsewhere, and the type's settings for it.
 
         Args:
           folder: of the model, for messages.

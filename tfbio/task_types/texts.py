@@ -6,23 +6,25 @@ at its end, of a pair the longer text first, as in the original BERT and ELECTRA
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
-from tfbio.base.config import ConfigError
+from tfbio.base.config import BaseSettings, require, setting
 from tfbio.formats.task_examples import LabelledText
-from tfbio.models.batches import ENTITY_POOLINGS
+from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import predictions
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
-from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfbio.task_types.serving.served_texts import ServedTexts
 
 
 def encode(
@@ -68,13 +70,49 @@ def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], lis
     return first[: keep_first - rest // 2], second[: keep_second - (rest - rest // 2)]
 
 
+@dataclasses.dataclass(frozen=True)
+class TextSettings(BaseSettings):
+    """Settings that all types of texts have."""
+
+    pooling: str = setting(
+        "first",
+        "What the head sees of a text. first: the output for [CLS], as in the papers; mean: that "
+        "over all tokens.",
+        choices=("first", "mean"),
+    )
+    text_head: str = setting(
+        "linear",
+        "What is between the output for [CLS] and the last layer. linear: nothing, as in the "
+        "original ELECTRA code; tanh: a dense layer with tanh, which is BERT's pooler and the head "
+        "of RoBERTa and ALBERT; gelu: one with gelu, as Hugging Face's ELECTRA has it.",
+        choices=("linear", "tanh", "gelu"),
+    )
+
+    def check_together(self) -> None:
+        require(
+            self.text_head == "linear" or self.pooling == "first",
+            f"{self.group}text_head {self.text_head} is for the output for [CLS]: it goes with "
+            f"pooling first, not {self.pooling}",
+        )
+
+
 class TextType(TaskType):
     """Holds what the types of texts share: a label is one cell of a table of predictions."""
 
-    settings = ("pooling", "text_head")
+    Settings = TextSettings
     new_text = "texts"
-    served = ServedTexts
     hugging_face_class = "ForSequenceClassification"
+
+    settings: TextSettings
+
+    def head_config(self, dropout_prob: float) -> HeadConfig:
+        return HeadConfig(
+            self.num_outputs,
+            of_tokens=False,
+            dropout_prob=dropout_prob,
+            pooling=self.settings.pooling,
+            text_layer=self.settings.text_head,
+        )
 
     @classmethod
     def cell(cls, label: Any) -> str:
@@ -105,12 +143,19 @@ class TextType(TaskType):
         pairs = zip(self.labels, output, strict=True)
         return {"label": label, "probabilities": {name: round(float(p), 6) for name, p in pairs}}
 
+    def served_class(self) -> type[ServedTexts]:
+        from tfbio.task_types.serving.served_texts import ServedTexts
+
+        return ServedTexts
+
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns what a SavedModel gives for texts, by name.
 
         Args:
           outputs: float32 [texts, outputs], see `outputs`.
         """
+        import tensorflow as tf
+
         labels = tf.tile(tf.constant(self.labels)[tf.newaxis], [tf.shape(outputs)[0], 1])
         return {"probabilities": outputs, "labels": labels}
 
@@ -144,17 +189,3 @@ class TextType(TaskType):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Leaves open whether the model was trained on pairs."""
         return {"labels": labels, "pairs": None}, {}
-
-
-def check_pooling(name: str, config: FinetuningConfig) -> None:
-    """Raises ConfigError if `pooling` is of relations, which only classes can have.
-
-    Args:
-      name: of the task type.
-      config: all settings.
-    """
-    if config.pooling in ENTITY_POOLINGS:
-        raise ConfigError(
-            f"pooling {json.dumps(config.pooling)} is for tasks of classification, and this is one "
-            f"of {name}: leave it at {json.dumps(FinetuningConfig.pooling)}."
-        )

@@ -1,13 +1,14 @@
-"""The task types that there are. A new one is a line in `_ALL`."""
+"""The task types that there are, and the settings of all. A new one is a line in `_ALL`."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-from tfbio.base.config import ConfigError
+from tfbio.base.config import BaseSettings, ConfigError, shown
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.multilabel import MultiLabel
 from tfbio.task_types.question_answering import QuestionAnswering
 from tfbio.task_types.regression import Regression
@@ -16,8 +17,14 @@ from tfbio.task_types.task_type import TaskType
 
 _ALL = (Tagging, Classification, Regression, MultiLabel, QuestionAnswering)
 TYPES: dict[str, type[TaskType]] = {each.name: each for each in _ALL}
-# The settings that belong to some type.
-SETTINGS = tuple(dict.fromkeys(setting for each in _ALL for setting in each.settings))
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningConfig(CommonSettings):
+    """All settings of fine-tuning: those of every run, and a group for each task type."""
+
+    __annotations__ = {each.name: each.Settings for each in _ALL}
+    vars().update({each.name: each.Settings() for each in _ALL})
 
 
 def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType:
@@ -29,14 +36,37 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType
       config: all settings.
 
     Raises:
-      ConfigError: a setting is for another type, or does not go with the labels.
+      ConfigError: a setting is for another type, or does not go with the labels or the others.
     """
-    for setting in SETTINGS:
-        value, default = getattr(config, setting), getattr(FinetuningConfig, setting)
-        if value != default and setting not in TYPES[name].settings:
-            owner = next(each.name for each in _ALL if setting in each.settings)
-            raise ConfigError(
-                f"{setting} {json.dumps(value)} is for tasks of {owner}, and this is one of "
-                f"{name}: leave it at {json.dumps(default)}."
-            )
+    for other in TYPES:
+        if other != name:
+            _check_unchanged(getattr(config, other), other, name)
     return TYPES[name].from_settings(labels, config)
+
+
+def settings_of(name: str, config: FinetuningConfig) -> dict[str, Any]:
+    """Returns the settings of a run as JSON has them: the common ones, and those of its task type.
+
+    Args:
+      name: of the task type, one of `TYPES`.
+      config: all settings.
+    """
+    settings = dataclasses.asdict(config)
+    return {key: value for key, value in settings.items() if key == name or key not in TYPES}
+
+
+def _check_unchanged(settings: BaseSettings, owner: str, name: str) -> None:
+    """Raises a ConfigError if a setting of another type than the task's is not at its default.
+
+    Args:
+      settings: of the other type.
+      owner: the name of that type.
+      name: of the task's type.
+    """
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if value != field.default:
+            raise ConfigError(
+                f"{owner}.{field.name} {shown(value)} is for tasks of {owner}, and this is one of "
+                f"{name}: leave it at {shown(field.default)}."
+            )

@@ -462,6 +462,12 @@ def restore_encoder(
     _read(path, tree, f"an encoder of {encoder.config}")
 
 
+def _text_head(settings: dict) -> str:
+    """Returns `text_head` of the run that the settings are of; "" if it has none."""
+    task_type = settings.get("trained_on", {}).get("task_type", "")
+    return settings.get(task_type, {}).get("text_head", "")
+
+
 def restore_pooler(folder: str, pooler: tf.Module) -> None:
     """Gives BERT's pooler the weights in `folder`, or leaves it as it is where there are none.
 
@@ -481,7 +487,7 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
     settings, model = read_settings(folder), tf.train.Checkpoint(pooler=pooler)
     if settings.get("sentence_pair_head"):
         model = tf.train.Checkpoint(sentence_pair_head=model)
-    elif settings.get("text_head") != "tanh":
+    elif _text_head(settings) != "tanh":
         return
     _read(newest_weights(folder), tf.train.Checkpoint(model=model), "the pooler")
 

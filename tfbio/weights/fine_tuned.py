@@ -29,9 +29,9 @@ from tfbio.base.config import load
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import hugging_face_tokenizer, vocabularies
 from tfbio.weights import checkpoints, hugging_face, weight_names
 
@@ -165,20 +165,22 @@ def restore(trial: str, model: TaskModel) -> None:
 
 
 def finetuning_config(settings: dict, overrides: Sequence[str] = ()) -> FinetuningConfig:
-    """The configuration in the `config.json` of a fine-tuning run, changed by `overrides`.
+    """Returns the configuration in the `config.json` of a run, for new text.
 
-    New text is seen whole, also by a model whose training sentences were cut early.
+    Args:
+      settings: the content of that file.
+      overrides: "name=value" each, which change it.
     """
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
     own = json.dumps({name: settings[name] for name in names if name in settings})
-    config = load(FinetuningConfig, own, overrides)
-    return dataclasses.replace(config, tagging_early_cut=False)
+    config, task_type = load(FinetuningConfig, own, overrides), _type_of(settings)
+    of_type = task_type.settings_for_new_text(getattr(config, task_type.name))
+    return dataclasses.replace(config, **{task_type.name: of_type})
 
 
 def _make(settings: dict) -> TaskModel:
-    """The model of a trial's settings, with random weights."""
-    config, known = finetuning_config(settings), settings["trained_on"]
-    task_type = types.make(known["task_type"], known["labels"], config)
+    """Makes the model of a trial's settings, with random weights."""
+    config, task_type = finetuning_config(settings), task_type_of(settings)
     shape = load(EncoderConfig, json.dumps(settings["encoder"]))
     # Exports state the dropout that the encoder was pretrained with.
     names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -186,37 +188,38 @@ def _make(settings: dict) -> TaskModel:
     return make_model(shape, task_type, config)
 
 
-# Settings of inputs and outputs that other programs do not know.
-_OURS = ("tagging_segment", "absent_outputs", "score_scale")
-
-
 def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
-    """Returns a model that does the same with the defaults of `_OURS`, and its settings.
+    """Returns a model that does the same with settings that others know, and these settings.
 
     Tagging's segment becomes the first one, the outputs of absent labels go, and the scale of the
-    score becomes a part of the head.
+    score becomes a part of the head; see `TaskType.portable_settings`.
     """
-    config = finetuning_config(settings)
-    defaults = {name: getattr(FinetuningConfig, name) for name in _OURS}
-    if all(getattr(config, name) == default for name, default in defaults.items()):
+    task_type = task_type_of(settings)
+    portable = task_type.portable_settings()
+    if portable == task_type.settings:
         return model, settings
-    settings = {**settings, **defaults}
+    settings = {**settings, task_type.name: dataclasses.asdict(portable)}
     same = _make(settings)
     for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
         variable.assign(value)
     if same.pooler is not None:
         same.pooler.set_weights(model.pooler.get_weights())
-    if config.tagging_segment:
-        segments = model.encoder.embeddings.segment
-        same.encoder.embeddings.segment.assign(tf.roll(segments, -config.tagging_segment, axis=0))
-    outputs = slice(1, None, 2) if config.absent_outputs else slice(None)
-    kernel, bias = (weights[..., outputs] for weights in model.head.get_weights())
-    same.head.set_weights([kernel * config.score_scale, bias * config.score_scale])
+    task_type.copy_head(model, same)
     if same.transitions is not None:
         same.transitions.assign(model.transitions)
     if same.lstm is not None:
         same.lstm.set_weights(model.lstm.get_weights())
     return same, settings
+
+
+def task_type_of(settings: dict) -> TaskType:
+    """Makes the task type of a trial's settings, for new text.
+
+    Raises:
+      UserError: there is no such type, or its settings or labels cannot be used.
+    """
+    known = settings["trained_on"]
+    return types.make(known["task_type"], known["labels"], finetuning_config(settings))
 
 
 def _type_of(settings: dict) -> type[TaskType]:
@@ -247,16 +250,17 @@ def _settings_of_hugging_face(folder: str) -> dict:
     known, implied = task_type.read_hugging_face(folder, labels)
     if not task_type.of_tokens:
         implied["text_head"] = weight_names.TEXT_HEADS[family].text_head
+    of_type = {task_type.name: task_type.Settings(**implied)}
     config = FinetuningConfig(
         comment=f"{said['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
         hidden_dropout_prob=shape.hidden_dropout_prob,
         attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
         num_trials=1,
-        **implied,
+        **of_type,
     )
     return {
-        **dataclasses.asdict(config),
+        **types.settings_of(task_type.name, config),
         "init_checkpoint": folder,
         "encoder": dataclasses.asdict(shape),
         "lower_case": pretrained["lower_case"],
@@ -341,21 +345,21 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     Raises:
       FineTunedError: no class can hold it.
     """
-    config, known = finetuning_config(tuned.settings), tuned.settings["trained_on"]
-    if config.tagging_head != "linear" or config.pooling != "first" or known["markers"]:
+    head, known = tuned.model.head_config, tuned.settings["trained_on"]
+    if head.token_layer != "linear" or head.pooling != "first" or known["markers"]:
         raise FineTunedError(
-            f"{tuned.folder} has tagging_head {config.tagging_head} and pooling {config.pooling}"
+            f"{tuned.folder} has head {head.token_layer} and pooling {head.pooling}"
             f"{', and markers of entities' * known['markers']}: that form has only what is linear "
             "and first."
         )
-    if config.span_head != "bert":
+    if head.beam_size:
         raise FineTunedError(
-            f"{tuned.folder} has span_head {config.span_head}, whose ends depend on their starts: "
-            "no class of `transformers` has that. --mode=predict and --format=saved_model take it."
+            f"{tuned.folder} has head electra, whose ends depend on their starts: no class of "
+            "`transformers` has that. --mode=predict and --format=saved_model take it."
         )
     vocabulary = vocabularies.find_vocabulary(checkpoints.run_of(tuned.folder))
-    family = _family(tuned, config.text_head)
-    task_type = types.make(known["task_type"], known["labels"], config)
+    family = _family(tuned, head.text_layer)
+    task_type = task_type_of(tuned.settings)
     hugging_face.check_family(family, tuned.model.encoder.config, with_word_head=False)
     labels = task_type.hugging_face_labels(known)
     # What `transformers` does not look at stands there for tfbio.

@@ -40,7 +40,7 @@ class TextHead(NamedTuple):
     """What a family's ForSequenceClassification of Hugging Face's has on the output for [CLS].
 
     Attributes:
-      text_head: of `TaskModel`, the same.
+      text_head: `text_layer` of `HeadConfig`, the same.
       pooler: the scope of the first of its two layers.
       output: that of the second.
     """
@@ -92,7 +92,7 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
     """Of a fine-tuned model, as Hugging Face's classes of a family have it.
 
     Args:
-      model: with `tagging_head` "linear"; if it is of texts, with the family's `text_head`, or for
+      model: with `token_layer` "linear"; if it is of texts, with the family's `text_layer`, or for
         ELECTRA's class also without one.
       head_name: see `TaskType.hugging_face_head`.
       family: of `TEXT_HEADS`.

@@ -63,7 +63,7 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_of_a_trial(seeds, make_trial, tmp_path):
     known = {"entity_type": "Disease", "words": "punctuation"}
-    trial, settings = make_trial("tagging", ["O", "B", "I"], known, learning_rate=0.125)
+    trial, settings = make_trial("tagging", ["O", "B", "I"], known, common={"learning_rate": 0.125})
     scores = {"seed": 7, "step": 1234, "dev": DEV, "test": TEST}
     Path(trial, "scores.json").write_text(json.dumps(scores))
     summary = {"trials": [scores] * seeds, "metric": "f1", "mean": 0.5, "median": 0.25}

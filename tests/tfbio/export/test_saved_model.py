@@ -258,10 +258,10 @@ TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
             ["O", "B", "I"],
             "blanks",
             "wordpiece",
-            {"tagging_scheme": "IO", "tagging_head": "lstm", "tagging_segment": 1},
+            {"scheme": "IO", "head": "lstm", "segment": 1},
         ),
-        (TYPED, "blanks", "wordpiece", {"tagging_scheme": "BIOUL", "tagging_head": "crf"}),
-        (TYPED, "punctuation", "wordpiece", {"label_all_tokens": True, "tagging_head": "crf"}),
+        (TYPED, "blanks", "wordpiece", {"scheme": "BIOUL", "head": "crf"}),
+        (TYPED, "punctuation", "wordpiece", {"label_all_tokens": True, "head": "crf"}),
         (["O", "I-PAR", "I-INT"], "punctuation", "wordpiece", {}),
         (TYPED, "punctuation", "byte_bpe", {}),
         (TYPED, "blanks", "albert", {}),
@@ -327,7 +327,7 @@ def test_entities_are_those_of_predict(
     [
         ("classification", False, "wordpiece", {"text_head": "tanh"}),
         ("classification", True, "wordpiece", {"pooling": "mean"}),
-        ("regression", True, "wordpiece", {"text_head": "gelu", "score_scale": 4.0}),
+        ("regression", True, "wordpiece", {"text_head": "gelu", "scale": 4.0}),
         ("multilabel", False, "wordpiece", {"pooling": "mean", "absent_outputs": True}),
         ("classification", True, "byte_bpe", {}),
         ("regression", True, "albert", {}),
@@ -377,7 +377,7 @@ def test_relations_with_markers_are_refused(make_trial, tmp_path):
         saved_model.write(trial, str(tmp_path / "serving"))
 
 
-ELECTRA = {"span_head": "electra", "beam_size": 30, "max_answer_length": 9}
+ELECTRA = {"head": "electra", "beam_size": 30, "max_answer_length": 9}
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from tfbio.base import config
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText, TaskFileError
 from tfbio.models import encoder as encoders
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning, predict
 from tfbio.task_types import packing, tasks
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization, vocabularies
 from tfbio.weights import checkpoints
 
@@ -132,13 +133,15 @@ TEXTS = ("the [S1] genes [E1] binds a [S2] drug [E2]", "[S1] a [S2] genes [E2] m
     ],
 )
 def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
-    kind = Classification(("no", "yes"), pooling, keep)
+    task_type = Classification(
+        ("no", "yes"), Classification.Settings(pooling=pooling, entity_markers=keep)
+    )
     examples = [example(text) for text in TEXTS]
-    pieces = kind.pieces(examples, tokenizer, 32)
+    pieces = task_type.features(examples, tokenizer, 32)
     assert [[set(tokens) for tokens in both] for both in pieces.entities] == expected
     assert len({both.shape for both in pieces.entities}) == 1
     # What is cut off is seen as [SEP], the fifth token.
-    cut = kind.pieces(examples, tokenizer, 5)
+    cut = task_type.features(examples, tokenizer, 5)
     found = [[set(tokens) for tokens in both] for both in cut.entities]
     assert found == [[{min(n, 4) for n in own} for own in both] for both in expected]
 
@@ -146,9 +149,9 @@ def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
 @pytest.mark.parametrize("pooling", ["mention", "entity_start"])
 def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
-    kind = Classification(("no", "yes"), pooling)
-    pieces = kind.pieces([example(text) for text in TEXTS], tokenizer, 32)
-    model = TaskModel(SHAPE, 2, False, 0.1, pooling)
+    task_type = Classification(("no", "yes"), Classification.Settings(pooling=pooling))
+    pieces = task_type.features([example(text) for text in TEXTS], tokenizer, 32)
+    model = TaskModel(SHAPE, HeadConfig(2, False, 0.1, pooling))
     (part,) = packing.Packer(pieces, 2, 1, pad_id=0).batch(np.array([1, 0]))
     assert part.arrays["input_ids"].shape[0] == 1
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
@@ -182,8 +185,7 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
         train_batch_size=8,
         num_trials=1,
         num_train_epochs=1.0,
-        pooling=pooling,
-        entity_markers=keep,
+        classification=Classification.Settings(pooling=pooling, entity_markers=keep),
     )
     scores = finetuning.finetune(
         settings,

@@ -10,10 +10,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.models.span_head import SpanHead
-from tfbio.task_types import answers, packing
+from tfbio.task_types import packing
 from tfbio.task_types.question_answering import QuestionAnswering
 
 SIZE, BEAM = 6, 3
+ELECTRA = QuestionAnswering.Settings(head="electra", beam_size=BEAM)
 # Of [CLS] question [SEP] context [SEP].
 LENGTHS = [(2, 5), (1, 7), (3, 1), (2, 4)]
 
@@ -77,8 +78,7 @@ def scores(head, vectors, segments):
 def test_training_scores_ends_for_the_true_start(head, batch):
     arrays, vectors, features = batch
     found = head(vectors, arrays, is_training=True)
-    rules = answers.Rules(beam_size=BEAM)
-    losses, weights = QuestionAnswering(rules=rules).losses(found, arrays)
+    losses, weights = QuestionAnswering(settings=ELECTRA).losses(found, arrays)
     assert weights.numpy().tolist() == [1.0] * 4
     for number, first in enumerate(arrays["first"].numpy()):
         target, segments = features.targets[number], features.segment_ids[number]
@@ -120,7 +120,7 @@ def test_gradients_are_finite_where_a_piece_has_no_token(head, batch):
     }
     with tf.GradientTape() as tape:
         found = head(vectors, arrays, is_training=True)
-        losses, _ = QuestionAnswering(rules=answers.Rules(beam_size=BEAM)).losses(found, arrays)
+        losses, _ = QuestionAnswering(settings=ELECTRA).losses(found, arrays)
         loss = tf.reduce_sum(losses[:4])
     for gradient in tape.gradient(loss, head.trainable_variables):
         assert np.isfinite(gradient.numpy()).all()

@@ -5,11 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base.config import ConfigError
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 
 SHAPE = EncoderConfig(11, 8, 8, 1, 2, 16, 8, 2, 0.0, 0.0)
 BATCH = {
@@ -23,7 +21,7 @@ BATCH = {
 
 def test_dropout_comes_after_the_pooled_vector():
     """As in run_classifier.py of google-research/bert; not before its dense layer."""
-    model = TaskModel(SHAPE, 8, False, 0.5, text_head="tanh")
+    model = TaskModel(SHAPE, HeadConfig(8, False, 0.5, text_layer="tanh"))
     model.head.kernel.assign(tf.eye(8))
     model.pooler.kernel.assign(tf.random.stateless_normal([8, 8], [1, 2]))
     pooled = model(BATCH).numpy()
@@ -39,7 +37,7 @@ def test_the_layer_computes_in_float32_where_the_encoder_does_not(text_head):
     before = keras.mixed_precision.global_policy()
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
-        model = TaskModel(SHAPE, 3, False, 0.1, text_head=text_head)
+        model = TaskModel(SHAPE, HeadConfig(3, False, 0.1, text_layer=text_head))
         with tf.GradientTape() as tape:
             logits = model(BATCH)
     finally:
@@ -48,17 +46,3 @@ def test_the_layer_computes_in_float32_where_the_encoder_does_not(text_head):
     for value in (logits, *model.pooler.variables, *gradients):
         assert value.dtype == tf.float32
     assert all(np.abs(gradient).max() > 0 for gradient in gradients)
-
-
-@pytest.mark.parametrize(
-    "task_type", ["classification", "regression", "multilabel", "tagging", "question_answering"]
-)
-def test_the_layer_is_for_texts(task_type):
-    settings = FinetuningConfig(text_head="gelu")
-    if task_type in ("tagging", "question_answering"):
-        with pytest.raises(
-            ConfigError, match=f'text_head "gelu" is for .* this is one of {task_type}'
-        ):
-            types.make(task_type, ["O", "B", "I"], settings)
-    else:
-        assert not types.make(task_type, ["a", "b"], settings).of_tokens

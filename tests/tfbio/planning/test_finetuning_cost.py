@@ -12,8 +12,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning
 from tfbio.task_types import tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.packing import Features
+from tfbio.task_types.types import FinetuningConfig
 
 SHAPE = EncoderConfig(
     vocab_size=1000,

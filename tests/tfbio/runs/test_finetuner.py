@@ -11,12 +11,13 @@ import tensorflow as tf
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuner
 from tfbio.task_types import packing, tasks
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.weights import checkpoints
 
@@ -51,8 +52,8 @@ def test_both_conventions_at_the_ends():
 def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
     strategy = request.getfixturevalue(devices)
     encoder_config = checkpoints.read_encoder_config(pretrained)
-    settings = dataclasses.replace(SETTINGS, text_head="tanh")
-    made = finetuner.Finetuner(settings, encoder_config, Classification("abcde"), 0, 4, strategy)
+    task_type = Classification("abcde", Classification.Settings(text_head="tanh"))
+    made = finetuner.Finetuner(SETTINGS, encoder_config, task_type, 0, 4, strategy)
     share, encoder = made.optimizer.lr_multiplier, made.model.encoder
     # Two layers, decay 0.8: embeddings 0.8^3, layers 0.8^2 and 0.8^1, the head 1.
     for module, expected in (
@@ -199,7 +200,7 @@ def test_packed_and_padded_batches_learn_the_same(learner, pretrained):
 def test_the_seed_keys_dropout(learner, pretrained):
     _, features, _ = learner
     batch = as_one_batch(features)
-    model = TaskModel(checkpoints.read_encoder_config(pretrained), 5, False, 0.1)
+    model = TaskModel(checkpoints.read_encoder_config(pretrained), HeadConfig(5, False, 0.1))
     one, same, other = (model(batch, seed=tf.constant([0, n])) for n in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 1e-3
@@ -394,10 +395,9 @@ ALL_HEADS = ["linear", *(pytest.param(head, marks=pytest.mark.slow) for head in 
 @pytest.mark.parametrize("head", ALL_HEADS)
 def test_tags_are_learnt_and_predicted_at_their_words(head, tagged, pretrained, cpu):
     _, sentences, features = tagged
-    task_type = Tagging(("O", "B", "I"), head=head)
+    task_type = Tagging(("O", "B", "I"), Tagging.Settings(head=head))
     shape = checkpoints.read_encoder_config(pretrained)
-    settings = dataclasses.replace(SETTINGS, tagging_head=head)
-    made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
+    made = finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, cpu)
     made.initialize(0, pretrained)
     order = finetuner.training_order(len(features.input_ids), 0, 150, 16, seed=0)
     made.train(features, order, 0, lambda *figures: None)
@@ -442,12 +442,11 @@ def test_heads_learn_the_same_packed_padded_and_on_two_devices(
     head, tagged, pretrained, cpu, two_devices
 ):
     _, sentences, features = tagged
-    task_type = Tagging(("O", "B", "I"), head=head)
+    task_type = Tagging(("O", "B", "I"), Tagging.Settings(head=head))
     shape = checkpoints.read_encoder_config(pretrained)
     order = finetuner.training_order(len(features.input_ids), 0, 4, 16, seed=0)
-    settings = dataclasses.replace(SETTINGS, tagging_head=head)
-    padded = dataclasses.replace(settings, run=dataclasses.replace(settings.run, pack=False))
-    ways = (settings, cpu), (padded, cpu), (settings, two_devices)
+    padded = dataclasses.replace(SETTINGS, run=dataclasses.replace(SETTINGS.run, pack=False))
+    ways = (SETTINGS, cpu), (padded, cpu), (SETTINGS, two_devices)
     found = []
     for own, strategy in ways:
         made = finetuner.Finetuner(own, shape, task_type, 0, 150, strategy)
@@ -489,10 +488,9 @@ def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices)
 @pytest.mark.parametrize("head", ALL_HEADS)
 def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
     """Static shapes, as a TPU needs them; and the same loss."""
-    task_type, features = Tagging(("O", "B", "I"), head=head), tagged[2]
+    task_type, features = Tagging(("O", "B", "I"), Tagging.Settings(head=head)), tagged[2]
     shape = checkpoints.read_encoder_config(pretrained)
-    settings = dataclasses.replace(SETTINGS, tagging_head=head)
-    made = finetuner.Finetuner(settings, shape, task_type, 0, 150, cpu)
+    made = finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, cpu)
     (part,) = packing.Packer(features, 16, 1, 0).batch(np.arange(16))
     batch = {name: tf.constant(array) for name, array in part.arrays.items()}
     losses = []

@@ -19,14 +19,19 @@ from tests import reference
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.reporting import curves
 from tfbio.runs import finetuner, finetuning, predict, pretraining
 from tfbio.task_types import own_data, packing, tasks, types
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.task_types.finetuning_config import FinetuningRun
+from tfbio.task_types.multilabel import MultiLabel
+from tfbio.task_types.question_answering import QuestionAnswering
+from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.task import SPLITS
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.weights import checkpoints
 
@@ -295,7 +300,9 @@ def accuracy_of_saved(trial, pretrained, test_set):
     task = tasks.TASKS["sentence_roles"]
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task_type = Classification(task.labels)
-    model = TaskModel(checkpoints.read_encoder_config(pretrained), len(task.labels), False, 0.0)
+    model = TaskModel(
+        checkpoints.read_encoder_config(pretrained), HeadConfig(len(task.labels), False)
+    )
     tf.train.Checkpoint(model=model).read(str(trial / "model")).assert_consumed()
     features = task_type.features(test_set, tokenizer, 32)
     count = len(test_set)
@@ -398,17 +405,18 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
             dataclasses.replace(clipped, gradient_clip_groups=6, run=fixed),
             strategy=two_devices,
         )
-    with pytest.raises(UserError, match=r"tagging_segment 2 needs more than the 2 segment\(s\)"):
+    with pytest.raises(UserError, match=r"tagging.segment 2 needs more than the 2 segment\(s\)"):
         finetuning.check_settings(
-            dataclasses.replace(SETTINGS, tagging_segment=2),
+            SETTINGS,
+            Tagging("OBI", Tagging.Settings(segment=2)),
             EncoderConfig(),
             "folder",
             two_devices,
         )
     with pytest.raises(
-        UserError, match=r"tagging_head \"crf\" is for tasks of tagging.*\"linear\""
+        UserError, match=r"tagging.head \"crf\" is for tasks of tagging.*\"linear\""
     ):
-        run(output, dataclasses.replace(SETTINGS, tagging_head="crf"))
+        run(output, dataclasses.replace(SETTINGS, tagging=Tagging.Settings(head="crf")))
     with pytest.raises(UserError, match="nowhere holds no config.json"):
         run(output, init_checkpoint=str(tmp_path / "nowhere"))
 
@@ -501,8 +509,8 @@ def test_the_runs_of_a_sweep_share_examples_and_pieces(vocab_file, tmp_path):
     assert features(sequence_length=32) is first and len(read) == 3
     for changes in (
         {"sequence_length": 16},
-        {"sequence_length": 16, "label_all_tokens": True},
-        {"sequence_length": 16, "tagging_scheme": "IO"},
+        {"sequence_length": 16, "tagging": Tagging.Settings(label_all_tokens=True)},
+        {"sequence_length": 16, "tagging": Tagging.Settings(scheme="IO")},
         {"vocab": "1"},
     ):
         other = features(**changes)
@@ -569,7 +577,9 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
         num_trials=1,
         num_train_epochs=60.0,
         learning_rate=2e-3,
-        pooling="entity_start" if text == MARKED else "first",
+        classification=Classification.Settings(
+            pooling="entity_start" if text == MARKED else "first"
+        ),
     )
     scores = finetuning.finetune(
         settings,
@@ -600,8 +610,7 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
         num_trials=1,
         num_train_epochs=60.0,
         learning_rate=2e-3,
-        span_head="electra",
-        beam_size=5,
+        question_answering=QuestionAnswering.Settings(head="electra", beam_size=5),
     )
 
     def run(name, settings, start):
@@ -624,14 +633,16 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
     still = dataclasses.replace(settings, num_train_epochs=1.0, learning_rate=1e-9)
     assert run("again", still, trial)["mean"] == 1.0
     capsys.readouterr()
-    run("bert", dataclasses.replace(still, span_head="bert", beam_size=20), trial)
-    assert "has span_head electra: the head starts anew." in capsys.readouterr().out
+    run("bert", dataclasses.replace(still, question_answering=QuestionAnswering.Settings()), trial)
+    assert "has question_answering.head electra: the head starts anew." in capsys.readouterr().out
 
 
 def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, True)
     labels = ("O", "B", "I")
-    task_type = types.make("tagging", labels, FinetuningConfig(tagging_early_cut=True))
+    task_type = types.make(
+        "tagging", labels, FinetuningConfig(tagging=Tagging.Settings(early_cut=True))
+    )
     long = ("B", "O", *["B"] * 10)
     examples = [
         TaggedSentence("1", ("the",) * 12, long),
@@ -653,7 +664,7 @@ def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file
 
 
 def test_outputs_of_absence_count_in_the_authors_scores():
-    settings = FinetuningConfig(absent_outputs=True)
+    settings = FinetuningConfig(multilabel=MultiLabel.Settings(absent_outputs=True))
     task_type = types.make("multilabel", ("a", "b"), settings)
     examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
     # Absence and presence of a, then of b; a's contradict each other in the first example.

@@ -33,7 +33,9 @@ from tfbio.reporting import results
 from tfbio.runs import finetuning, predict, prediction_inputs
 from tfbio.runs.predictor import Predictor, words_of
 from tfbio.task_types import packing, predictions, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.classification import Classification
+from tfbio.task_types.tagging import Tagging
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import progress
 
 SETTINGS = FinetuningConfig(
@@ -293,7 +295,7 @@ def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, s
     """The logits of one sentence by itself, and with a CRF all sequences of its tags."""
     labels = ["O", "B-x", "I-x"]
     known = {"words": "blanks", "entity_type": "Entity"}
-    trial, settings = make_trial("tagging", labels, known, tagging_head=head)
+    trial, settings = make_trial("tagging", labels, known, head=head)
     texts = ["the cells of patients", "a study of the effects", "results were better"]
     predictor = Predictor(trial, settings, cpu)
     count = 0
@@ -524,7 +526,7 @@ def test_answers_as_json_lines_have_their_probability(make_trial, cpu, tmp_path,
 
 def test_answers_of_electras_head(make_trial, cpu, tmp_path):
     """The beam is as wide as the context, so that all its spans are seen, one by one."""
-    changes = {"span_head": "electra", "beam_size": 16, "n_best_size": 5, "max_answer_length": 3}
+    changes = {"head": "electra", "beam_size": 16, "n_best_size": 5, "max_answer_length": 3}
     trial, settings = make_trial("question_answering", [], {"pairs": False}, 1e9, **changes)
     paragraph = {"context": "The cells of the mice.", "qas": []}
     for name in ("What", "Why"):
@@ -606,7 +608,10 @@ def test_relations_are_seen_as_in_training(fine_tuned, cpu, tmp_path):
     table = "\n".join(["text\tlabel", *rows]) + "\n"
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(table)
-    settings = {"pooling": "mention", "entity_markers": False, "train_batch_size": 6}
+    settings = {
+        "classification": Classification.Settings(pooling="mention", entity_markers=False),
+        "train_batch_size": 6,
+    }
     folder = fine_tuned("relation", tmp_path, **settings, num_train_epochs=4.0)
     predict.predict(folder, [str(tmp_path / "test.tsv")], str(tmp_path / "out"), strategy=cpu)
     found = [json.loads(line)["label"] for line in (tmp_path / "out").read_text().splitlines()]
@@ -628,7 +633,7 @@ def test_the_types_of_own_data_are_known_without_it(fine_tuned, cpu, tmp_path, c
         (data / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     # With another head and scheme, which the settings tell.
     changes = {"num_train_epochs": 150.0, "learning_rate": 5e-3, "layerwise_lr_decay": 1.0}
-    changes |= {"tagging_head": "crf", "tagging_scheme": "BIOUL"}
+    changes |= {"tagging": Tagging.Settings(head="crf", scheme="BIOUL")}
     folder = fine_tuned("ner", data, train_batch_size=8, **changes)
     shutil.rmtree(data)
     with open(os.path.join(folder, "config.json")) as file:

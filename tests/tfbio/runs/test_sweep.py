@@ -13,7 +13,7 @@ import pytest
 from tfbio.base import run_folders
 from tfbio.base.cli import UserError
 from tfbio.runs import finetuner, sweep
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,10 +11,10 @@ from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
 from tfbio.models.batches import NO_TARGET
 from tfbio.runs import finetuner
 from tfbio.task_types import fixed_shapes, tasks, types
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import Shape
 from tfbio.task_types.packing import Features
 from tfbio.task_types.task import SPLITS
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
 # --- Rows and shapes -----------------------------------------------------------------------------

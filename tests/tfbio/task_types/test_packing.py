@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import packing
 from tfbio.task_types.tagging import Tagging
@@ -100,7 +101,7 @@ def test_shapes_are_few():
 )
 def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
     features = make_pieces([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
-    model = TaskModel(SHAPE, 3, of_tokens, 0.1, pooling, head)
+    model = TaskModel(SHAPE, HeadConfig(3, of_tokens, 0.1, pooling, token_layer=head))
     (part,) = packing.Packer(features, 8, 1, pad_id=0).batch(np.arange(8))
     assert part.arrays["input_ids"].shape[0] < 8
     packed = model({name: tf.constant(values) for name, values in part.arrays.items()}).numpy()
@@ -121,10 +122,10 @@ def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
 
 @pytest.mark.parametrize("head", ["linear", "lstm", "crf"])
 def test_heads_compute_in_float32_where_the_encoder_does_not(head, bfloat16):
-    features, task_type = make_pieces([5, 40, 17]), Tagging(("O", "B", "I"), head=head)
+    features, task_type = make_pieces([5, 40, 17]), Tagging("OBI", Tagging.Settings(head=head))
     (part,) = packing.Packer(features, 3, 1, pad_id=0).batch(np.arange(3))
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
-    model = TaskModel(SHAPE, 3, True, 0.1, tagging_head=head)
+    model = TaskModel(SHAPE, HeadConfig(3, True, 0.1, token_layer=head))
     with tf.GradientTape() as tape:
         logits = model(batch)
         losses, _ = task_type.losses(logits, batch)

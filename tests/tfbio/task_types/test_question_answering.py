@@ -15,9 +15,10 @@ from tfbio.base.cli import UserError
 from tfbio.formats import task_files
 from tfbio.formats.task_examples import Question
 from tfbio.runs import finetuner, finetuning
-from tfbio.task_types import answer_scores, answers, packing, question_answering, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig, FinetuningRun
+from tfbio.task_types import answer_scores, packing, question_answering, tasks
+from tfbio.task_types.finetuning_config import FinetuningRun
 from tfbio.task_types.question_answering import QuestionAnswering, answer_tokens
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.weights import checkpoints
 
@@ -59,9 +60,9 @@ def test_windows_may_begin_every_so_many_tokens():
 
 def test_electras_head_needs_two_segments(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, segments=1)
-    rules = answers.Rules(beam_size=4)
+    task_type = QuestionAnswering(settings=QuestionAnswering.Settings(head="electra"))
     with pytest.raises(config.ConfigError, match="needs an encoder with two segments"):
-        QuestionAnswering(rules=rules).features([question("in the cell", "cell")], tokenizer, 32)
+        task_type.features([question("in the cell", "cell")], tokenizer, 32)
 
 
 def test_a_token_is_owned_where_it_has_most_around_it():

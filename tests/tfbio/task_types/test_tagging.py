@@ -13,35 +13,13 @@ from tfbio.models.batches import NO_TARGET
 from tfbio.task_types import metrics, tagging
 from tfbio.text import tokenization
 
+Settings = tagging.Tagging.Settings
 CORPORA = ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba")
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     return tokenization.load_tokenizer(reference.PUBMEDBERT)
-
-
-def test_windows_own_every_word_once_and_overlap():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        room = int(rng.integers(4, 60))
-        counts = rng.integers(1, min(room, 9) + 1, rng.integers(1, 200))
-        found = tagging.windows(counts, room)
-        if counts.sum() <= room:
-            assert found == [(0, len(counts), 0, len(counts))]
-        owned = [word for w in found for word in range(w.own, w.own_end)]
-        assert owned == list(range(len(counts)))
-        for window in found:
-            assert window.first <= window.own < window.own_end <= window.end
-            assert counts[window.first : window.end].sum() <= room
-        for one, other in zip(found, found[1:], strict=False):
-            assert one.first < other.first <= one.end < other.end
-
-
-def test_a_word_is_owned_where_it_has_more_around_it():
-    found = tagging.windows([1] * 20, 8)
-    assert found[0] == (0, 8, 0, 7)  # words 6 and 7 are in both windows
-    assert found[1][:3] == (6, 14, 7)
 
 
 def test_the_first_token_of_a_word_has_its_tag(tokenizer):
@@ -69,7 +47,7 @@ LABELS = ("O", "B", "I", "B-x", "I-x", "B-y", "I-y")
 
 @pytest.mark.parametrize(("scheme", "expected"), [("BIO", BIO), ("IO", IO), ("BIOUL", BIOUL)])
 def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
-    task_type = tagging.Tagging(LABELS, scheme)
+    task_type = tagging.Tagging(LABELS, Settings(scheme=scheme))
     assert set(task_type.labels) >= set(expected.split()) and task_type.labels[0] == "O"
     assert (
         len(task_type.labels) == {"BIO": 7, "IO": 4, "BIOUL": 13}[scheme] == task_type.num_outputs
@@ -88,7 +66,7 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
 
 
 def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):
-    task_type = tagging.Tagging(("O", "B-x", "I-x"), "BIOUL")
+    task_type = tagging.Tagging(("O", "B-x", "I-x"), Settings(scheme="BIOUL"))
     predicted = ["I-x", "L-x", "L-x", "O", "B-x", "O", "U-x", "I-x", "L-x", "B-x", "B-x"]
     sentence = TaggedSentence("s", ("w",) * 11, ("O",) * 11)
     features = task_type.features([sentence], tokenizer, 32)
@@ -99,8 +77,8 @@ def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):
 
 
 def test_other_schemes_need_bio():
-    with pytest.raises(ConfigError, match="tagging_scheme IO .* this one has O, I-PAR: leave it"):
-        tagging.Tagging(("O", "I-PAR"), "IO")
+    with pytest.raises(ConfigError, match="tagging.scheme IO .* this one has O, I-PAR: leave it"):
+        tagging.Tagging(("O", "I-PAR"), Settings(scheme="IO"))
     assert tagging.Tagging(("O", "I-PAR")).labels == ("O", "I-PAR")
 
 
@@ -109,7 +87,7 @@ def test_other_schemes_need_bio():
     [("BIO", "B I I I I O O"), ("IO", "I I I I I O O"), ("BIOUL", "B I I I L O O")],
 )
 def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
-    task_type = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
+    task_type = tagging.Tagging(("O", "B", "I"), Settings(scheme=scheme, label_all_tokens=True))
     words = ("xylazolid", "zzqx", "qqz")
     counts = [len(e.tokens) for e in tokenizer.encode(words)]
     sentence = TaggedSentence("s", words, ("B", "I", "O"))
@@ -132,7 +110,7 @@ def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
     """Counted in the tags themselves: IO has what stands between other tags as one entity."""
     folder = reference.corpus(f"{corpus}/blurb")
     sentences = task_files.read_tagged_words(find_split(str(folder), "test"))
-    task_type = tagging.Tagging(("O", "B", "I"), scheme, label_all_tokens=True)
+    task_type = tagging.Tagging(("O", "B", "I"), Settings(scheme=scheme, label_all_tokens=True))
     features = task_type.features(sentences, tokenizer, 128)
     predicted = task_type.predictions(features.targets, features, sentences)
     f1 = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
@@ -150,7 +128,7 @@ def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, task_type):
     path = find_split(str(reference.corpus("bc5cdr_chem/blurb")), "dev")
     sentences = task_files.read_tagged_words(path)[:400]
     other = tokenization.load_tokenizer(vocabulary_of_kind[task_type], task_type != "byte_bpe")
-    learnt = tagging.Tagging(("O", "B", "I"), label_all_tokens=True)
+    learnt = tagging.Tagging(("O", "B", "I"), Settings(label_all_tokens=True))
     features = learnt.features(sentences, other, 16)
     assert len(features.input_ids) > 3 * len(sentences) and features.lengths.max() == 16
     predicted = learnt.predictions(features.targets, features, sentences)

@@ -14,8 +14,8 @@ from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence, TaskFileError
 from tfbio.formats.text_files import read_text
 from tfbio.task_types import answers, metrics, tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import SPLITS, TaskError
+from tfbio.task_types.types import FinetuningConfig
 
 HEADER = "id\tlabel\tsentence\n"
 

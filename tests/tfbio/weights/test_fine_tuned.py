@@ -17,8 +17,8 @@ from tfbio.export import saved_model
 from tfbio.runs import finetuner, finetuning, predict
 from tfbio.task_types import tasks
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.weights import checkpoints, fine_tuned
 
@@ -208,7 +208,7 @@ def test_tags_of_other_schemes_are_refused(labels, scheme, tags, tmp_path):
         return
     convert.to_tfbio(str(tmp_path / "a"), str(tmp_path / "b"))
     settings = json.loads((tmp_path / "b" / "config.json").read_text())
-    assert settings["trained_on"]["labels"] == tags and settings["tagging_scheme"] == scheme
+    assert settings["trained_on"]["labels"] == tags and settings["tagging"]["scheme"] == scheme
     convert.to_hugging_face(str(tmp_path / "b"), str(tmp_path / "c"))
     assert [*load(tmp_path / "c").config.id2label.values()] == labels
 
@@ -235,8 +235,8 @@ def test_what_cannot_come_in_is_named(tmp_path):
 
 
 def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
-    trial, _ = make_trial("question_answering", [], {"pairs": False}, span_head="electra")
-    with pytest.raises(UserError, match="span_head electra, .*: no class of `transformers` has"):
+    trial, _ = make_trial("question_answering", [], {"pairs": False}, head="electra")
+    with pytest.raises(UserError, match="head electra, .*: no class of `transformers` has"):
         convert.to_hugging_face(trial, str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
@@ -286,7 +286,7 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
             train_batch_size=2,
             num_trials=1,
             learning_rate=1e-2,
-            text_head=text_head,
+            classification=Classification.Settings(text_head=text_head),
         ),
         task=tasks.find("classification", str(tmp_path)),
         data_dir=str(tmp_path),
@@ -326,9 +326,10 @@ def test_berts_pooler_is_the_start_where_there_is_one(architecture, name, cpu, t
     if architecture.endswith("SequenceClassification"):
         convert.to_tfbio(folder, str(tmp_path / "b"))
         places.append(str(tmp_path / "b" / "trial_0"))
-    settings = FinetuningConfig(text_head="tanh", sequence_length=16)
+    settings = FinetuningConfig(sequence_length=16)
     shape = checkpoints.read_encoder_config(folder)
-    made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 4, cpu)
+    task_type = Classification("ab", Classification.Settings(text_head="tanh"))
+    made = finetuner.Finetuner(settings, shape, task_type, 0, 4, cpu)
     for place in places:
         made.initialize(3, place)
         if name is None:

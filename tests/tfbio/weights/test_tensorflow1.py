@@ -21,6 +21,7 @@ from tfbio.base import storage
 from tfbio.base.cli import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder import Encoder
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives import electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
@@ -280,7 +281,9 @@ def test_a_bert_goes_out_and_is_fine_tuned(bert, tmp_path):
     convert.to_tfbio(prefix, str(tmp_path / "run"))
     expected = theirs.bert.pooler.dense.weight.detach().numpy().T
     for place in (str(folder), prefix, str(tmp_path / "run")):
-        pooler = TaskModel(checkpoints.read_encoder_config(place), 2, False, 0.0, text_head="tanh")
+        pooler = TaskModel(
+            checkpoints.read_encoder_config(place), HeadConfig(2, False, text_layer="tanh")
+        )
         checkpoints.restore_pooler(place, pooler.pooler)
         np.testing.assert_array_equal(pooler.pooler.kernel, expected)
 

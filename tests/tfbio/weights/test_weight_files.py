@@ -21,7 +21,7 @@ from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import tasks
-from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.weights import checkpoints, weight_files
 

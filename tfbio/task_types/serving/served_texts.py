@@ -32,9 +32,8 @@ class ServedTexts(ServedTask):
         Raises:
           SavedModelError: the model finds relations by markers.
         """
-        task_type = self.task_type
-        pooling = getattr(task_type, "pooling", "")
-        markers = getattr(task_type, "entity_markers", True)
+        settings = self.task_type.settings
+        pooling, markers = settings.pooling, getattr(settings, "entity_markers", True)
         if self.known.get("markers") or not markers or pooling in ENTITY_POOLINGS:
             raise SavedModelError(
                 f"{self.folder} sees relations by markers of their entities (pooling {pooling}, "

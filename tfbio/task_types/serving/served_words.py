@@ -49,7 +49,7 @@ class ServedWords(ServedTask):
         goes_on &= tf.gather(letters, best) == "I"
         begins = inside & ~goes_on
         tags = tf.gather(letters, best)
-        if self.task_type.scheme == "IO":
+        if self.task_type.settings.scheme == "IO":
             tags = tf.where(begins, "B", tags)
         tags = tf.where(seen, tags + tf.where(inside, kind, ""), "")
 
@@ -86,7 +86,7 @@ class ServedWords(ServedTask):
     def _targets(self, batch: dict[str, tf.Tensor], places: tf.Tensor) -> tf.Tensor:
         """Returns int32 [batch, length]: 0 where tokens have tags, for a CRF; else NO_TARGET."""
         shape = tf.shape(batch["input_ids"])
-        if self.task_type.label_all_tokens:
+        if self.task_type.settings.label_all_tokens:
             ids = batch["input_ids"]
             has = (batch["position_ids"] > 0) & (ids != self.encode.sep_id)
         else:
