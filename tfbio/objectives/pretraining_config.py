@@ -185,8 +185,8 @@ class PretrainingConfig(BaseSettings):
     optimizer: str = setting(
         "adamw",
         "adamw: BERT's and ELECTRA's Adam; lamb: LAMB (You et al., 2020), for large batches, by "
-        "the code of TensorFlow Model Garden, which `pip install 'tfbio[model-garden]'` installs. Both "
-        "take the settings adam_* and weight_decay_rate.",
+        "the code of TensorFlow Model Garden, which `pip install 'tfbio[model-garden]'` installs. "
+        "Both take the settings adam_* and weight_decay_rate.",
         choices=("adamw", "lamb"),
     )
     learning_rate: float = setting(5e-4, "The highest learning rate.", above=0)
