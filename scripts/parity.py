@@ -418,10 +418,14 @@ def _compare_features(recorded: Recorded, largest: Largest) -> None:
         largest.add(
             "features", abs(len(rows) - len(features.input_ids)), 0, f"{split}: their number"
         )
+        if features.per_token:
+            targets = features.per_token["targets"].values
+        else:
+            targets = features.per_window["targets"]
         # Of answers, the positions in the development set are 0.
         with_targets = split == "features" or recorded.name != "qa"
         for row, ids, segments, target in zip(
-            rows, features.input_ids, features.segment_ids, features.targets, strict=False
+            rows, features.input_ids, features.segment_ids, targets, strict=False
         ):
             own = {
                 "input_ids": ids,

@@ -212,7 +212,11 @@ def gold_fed_back(task, examples, tokenizer, length):
     }[task.task_type]
     features = task_type.features(examples, tokenizer, length)
     assert features.lengths.max() <= length
-    return task_type.predictions([sure(x) for x in features.targets], features, examples)
+    if features.per_token:
+        targets = features.per_token["targets"].values
+    else:
+        targets = features.per_window["targets"]
+    return task_type.predictions([sure(x) for x in targets], features, examples)
 
 
 # Windows of 16 tokens divide nearly every sentence, which takes long with many.

@@ -139,7 +139,7 @@ def _served(
     known, segments = tuned.settings["trained_on"], tuned.model.encoder.config.type_vocab_size
     task_type = fine_tuned.task_type_of(tuned.settings)
     lower_case = tuned.settings["lower_case"]
-    return task_type.served_class()(
+    return task_type.served(
         task_type,
         tuned.model,
         known,

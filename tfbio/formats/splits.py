@@ -10,7 +10,6 @@ from tfbio.formats.task_examples import (
     Question,
     TaskFileError,
     Where,
-    labels_in,
     labels_of,
     listed,
     mistake,
@@ -99,7 +98,7 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
                 message = f"the id {example.id!r} stands in {before} already: give another"
                 raise mistake(example.where, message)
             places[example.id] = example.where
-            for i, label in labels_in(example):
+            for i, label in example.labels_by_line():
                 if "train" in examples and label not in known:
                     raise mistake(
                         (path, place + i if isinstance(place, int) else place),

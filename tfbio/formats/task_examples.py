@@ -28,6 +28,11 @@ class TaggedSentence:
     document: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
+    def labels_by_line(self) -> Iterator[tuple[int, str]]:
+        """Yields the line after the first, and the type, of each tag ("" where it has none)."""
+        tags = enumerate(self.tags)
+        yield from ((i, tag.partition("-")[2]) for i, tag in tags if tag != "O")
+
 
 @dataclasses.dataclass(frozen=True)
 class LabelledText:
@@ -42,6 +47,12 @@ class LabelledText:
     pair: str = ""
     document: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
+
+    def labels_by_line(self) -> Iterator[tuple[int, str]]:
+        """Yields 0 and the label, for each label; a score is none."""
+        if not isinstance(self.label, float):
+            labels = (self.label,) if isinstance(self.label, str) else self.label
+            yield from ((0, label) for label in labels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,23 +72,17 @@ class Question:
     question_id: str = ""
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
+    def labels_by_line(self) -> Iterator[tuple[int, str]]:
+        """Yields nothing: answers are no labels."""
+        return iter(())
+
 
 Example = TaggedSentence | LabelledText | Question
 
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
-    """The labels in use, sorted: of tags the types ("" where B has none), of scores nothing."""
-    return tuple(sorted({label for example in examples for _, label in labels_in(example)}))
-
-
-def labels_in(example: Example) -> Iterator[tuple[int, str]]:
-    """(number of the word or 0, label) for each label of an example."""
-    if isinstance(example, TaggedSentence):
-        tags = enumerate(example.tags)
-        yield from ((i, tag.partition("-")[2]) for i, tag in tags if tag != "O")
-    elif isinstance(example, LabelledText) and not isinstance(example.label, float):
-        labels = (example.label,) if isinstance(example.label, str) else example.label
-        yield from ((0, label) for label in labels)
+    """Returns the labels in use, sorted."""
+    return tuple(sorted({label for x in examples for _, label in x.labels_by_line()}))
 
 
 def mistake(where: Where, message: str) -> TaskFileError:

@@ -3,14 +3,7 @@
 Files may be gzip-compressed, begin with a byte-order mark and have Windows line ends. A line that
 is not as its format says stops the reading: nothing is mended or left out in silence.
 
-Data of the user's own are in one of these formats, by the type of the task:
-
-- ner: `read_tagged_words`: a word and its tag (O, B-TYPE, I-TYPE; or IOBES's or BILOU's) a line, an
-  empty line between sentences;
-- classification, relation, regression, pair, multilabel: `tables.read_own_table`;
-- qa: `read_squad`.
-
-Their labels are those of the training file: `task_examples.labels_of(train)`.
+Data of the user's own are in one of these formats, or in one of `tables`; see `OwnTask`.
 """
 
 from __future__ import annotations

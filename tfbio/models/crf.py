@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import tensorflow as tf
-
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.models.batches import NO_TARGET
 
 IMPOSSIBLE = -1e9

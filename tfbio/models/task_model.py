@@ -110,7 +110,7 @@ class TaskModel(keras.layers.Layer):
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Turns vectors of tokens, [tokens, size], into [texts, size] or [texts, 2 * size]."""
-        if "entity_ids" in batch:
+        if "entities_of_tokens" in batch:
             return _pool_entities(vectors, batch)
         if self.head_config.pooling in ENTITY_POOLINGS:
             entities = tf.reduce_max(tf.gather(vectors, batch["entities"]), axis=2)
@@ -149,7 +149,7 @@ def _pool_entities(vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor
     (texts,) = shape_of(batch["real"])
     first, second = (
         tf.math.unsorted_segment_max(vectors, tf.reshape(ids, [-1]) - 1, texts)
-        for ids in tf.unstack(batch["entity_ids"])
+        for ids in tf.unstack(batch["entities_of_tokens"], axis=-1)
     )
     # The maximum over no token is none.
     real = batch["real"][:, tf.newaxis] > 0

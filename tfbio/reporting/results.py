@@ -24,7 +24,7 @@ from tfbio.base import run_folders, storage
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import bootstraps, own_data, tasks
+from tfbio.task_types import bootstraps, own_data, tasks, types
 from tfbio.task_types.scores import Scores
 
 if TYPE_CHECKING:
@@ -299,9 +299,6 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         task_type, score = tasks.TASKS[task].task_type, tasks.TASKS[task].score
     else:
         return run
-    # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
-    from tfbio.task_types import types
-
     task_type = types.TYPES[task_type]
     files = [Path(folder, f"trial_{seed}", task_type.predictions_file("test")) for seed in seeds]
     contents = [task_type.read_predictions(str(file)) for file in files]

@@ -7,13 +7,13 @@ TensorFlow is imported, which takes seconds.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tfbio.base import run_folders, storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.runs import new_text
+from tfbio.task_types import types
 from tfbio.text import hugging_face_tokenizer
 
 if TYPE_CHECKING:
@@ -113,10 +113,11 @@ def _trained_on(model: str) -> dict:
         )
     own = storage.read_json(storage.at(folder, "config.json"))
     if "model_type" in own:
-        forms = {"Token": "documents", "QuestionAnswering": "questions", "Sequence": "texts"}
         architecture = hugging_face_tokenizer.read_architecture(folder)
-        head = re.search(r"For(Token|QuestionAnswering|Sequence)", architecture)
-        return {"new_text": forms[head[1]], "pairs": None} if head else {}
+        for each in types.TYPES.values():
+            if architecture.endswith(each.hugging_face_class):
+                return {"new_text": each.new_text, "pairs": None}
+        return {}
     of_trial = storage.at(os.path.dirname(folder), "config.json")
     settings = own or storage.read_json(of_trial)
     known = settings.get("trained_on")

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tfbio.base.config import require, setting
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import trivial
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import OwnTask, score_classes, score_relations
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextSettings, TextType, encode
+from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
 
-if TYPE_CHECKING:
-    import tensorflow as tf
+
+def _score_relations(labels: tuple[str, ...]) -> Score:
+    """Returns the score of relations, of which the first label is that there is none."""
+    return partial(score_relations, negative=labels[0], types=labels[1:])
 
 
 class Classification(TextType):
@@ -32,6 +37,11 @@ class Classification(TextType):
 
     name = "classification"
     problem_type = "single_label_classification"
+    own_tasks = (
+        OwnTask("classification", own_table("classification"), lambda _: score_classes, fewest=2),
+        OwnTask("relation", own_table("relation"), _score_relations, fewest=2, has_negative=True),
+        OwnTask("pair", own_table("pair"), lambda _: score_classes, fewest=2),
+    )
 
     @dataclasses.dataclass(frozen=True)
     class Settings(TextSettings):
@@ -94,19 +104,15 @@ class Classification(TextType):
         ]
         most = max(len(tokens) for both in entities for tokens in both)
         padded = [np.stack([np.resize(tokens, most) for tokens in both]) for both in entities]
-        return dataclasses.replace(features, entities=padded)
+        return dataclasses.replace(features, positions={"entities": padded})
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Cross-entropy; logits float32 [texts, classes]."""
-        import tensorflow as tf
-
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, classes]."""
-        import tensorflow as tf
-
         return tf.nn.softmax(logits)
 
     def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[str]:
@@ -114,8 +120,6 @@ class Classification(TextType):
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        import tensorflow as tf
-
         best = tf.gather(tf.constant(self.labels), tf.argmax(outputs, axis=-1))
         return {**super().served_outputs(outputs), "label": best}
 

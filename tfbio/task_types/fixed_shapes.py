@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from tfbio.models.batches import NO_TARGET
 from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.packing import Features, Places
 
@@ -31,8 +30,8 @@ MOST_PADDING = 0.14
 SAMPLE = 1000
 # Most texts of a row, in tokens of the row for each. It bounds the texts of a batch.
 TOKENS_A_TEXT = 8
-# The arrays of a batch that have an element for each token, beside the targets of tags.
-OF_TOKENS = ("input_ids", "segment_ids", "position_ids", "document_ids", "entity_ids")
+# The arrays of every batch that have an element for each token.
+OF_TOKENS = ("input_ids", "segment_ids", "position_ids", "document_ids")
 
 Item = TypeVar("Item")
 
@@ -153,20 +152,21 @@ class Packer:
     """Makes batches of given shapes.
 
     The arrays of a batch are those of `packing.fill`, with the replicas in front, and padded to the
-    longest shape. Where texts have targets, and not tokens, they are padded to `count` texts of a
-    replica, and `real`, float32 [replicas, count], is 1 for texts and 0 for padding. `entity_ids`,
-    int32 [replicas, 2, rows, row_length], stand in for `entities`, whose length depends on the
-    data: the number of the text whose first or second entity a token is of, as in `document_ids`.
+    longest shape. Arrays of windows are padded to `count` windows of a replica, and beside them
+    `real`, float32 [replicas, count], is 1 for windows and 0 for padding. In place of `positions`,
+    whose length depends on the data, there are numbers of windows, as in `document_ids`:
+    `NAME_of_tokens`, int32 [replicas, rows, row_length, groups], has for each token the window that
+    has the token in a group, or 0.
 
     Args:
-      features: all there are.
+      features: all windows.
       shapes: the shapes, the shortest first, all of the same number of rows.
       replicas: devices that share a batch.
       pad_id: the id of [PAD].
-      count: the most texts of a replica.
+      count: the most windows of a replica.
 
     Attributes:
-      of_tokens: names of the arrays that have an element for each token.
+      of_tokens: names of the arrays that have elements for each token.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Packer:
         self.features, self.shapes, self.replicas = features, tuple(shapes), replicas
         self.pad_id, self.count, self.lengths = pad_id, count, features.lengths
         # A tuple: two equal sets would be two graphs for `tf.function`.
-        self.of_tokens = OF_TOKENS + ("targets",) * features.of_tokens
+        self.of_tokens = (*OF_TOKENS, *features.per_token, *map(of_tokens, features.positions))
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
         """Places the windows `chosen`, int64 [n], and gives the shortest shape that holds them.
@@ -216,38 +216,46 @@ class Packer:
 
         ends = np.cumsum(lengths)
         positions = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-        here = np.repeat(places.row * longest + places.start, lengths) + positions
+        start = places.row * longest + places.start
+        here = np.repeat(start, lengths) + positions
 
-        def of_tokens(values: np.ndarray | Sequence[np.ndarray], empty: int = 0) -> np.ndarray:
-            array = np.full([places.rows * longest], empty, np.int32)
+        def per_token(values: np.ndarray, padding: float = 0) -> np.ndarray:
+            array = np.full([places.rows * longest, *values.shape[1:]], padding, values.dtype)
             array[here] = values
-            return array.reshape([self.replicas, rows, longest])
+            return array.reshape([self.replicas, rows, longest, *values.shape[1:]])
+
+        def per_window(values: np.ndarray) -> np.ndarray:
+            array = np.zeros([self.replicas, self.count, *values.shape[1:]], values.dtype)
+            array[replica, number] = values
+            return array
 
         arrays = {
-            "input_ids": of_tokens(_joined(features.input_ids, chosen), self.pad_id),
-            "segment_ids": of_tokens(_joined(features.segment_ids, chosen)),
-            "position_ids": of_tokens(positions),
-            "document_ids": of_tokens(np.repeat(number + 1, lengths)),
-            "first": np.zeros([self.replicas, self.count], np.int32),
+            "input_ids": per_token(
+                _joined(features.input_ids, chosen).astype(np.int32), self.pad_id
+            ),
+            "segment_ids": per_token(_joined(features.segment_ids, chosen).astype(np.int32)),
+            "position_ids": per_token(positions.astype(np.int32)),
+            "document_ids": per_token(np.repeat(number + 1, lengths).astype(np.int32)),
+            "first": per_window(first.astype(np.int32)),
         }
-        arrays["first"][replica, number] = first
-        if features.of_tokens:
-            arrays["targets"] = of_tokens(_joined(features.targets, chosen), NO_TARGET)
-        else:
-            like = features.targets[0]
-            arrays["targets"] = np.zeros([self.replicas, self.count, *like.shape], like.dtype)
-            arrays["targets"][replica, number] = [features.targets[window] for window in chosen]
-            arrays["real"] = np.zeros([self.replicas, self.count], np.float32)
-            arrays["real"][replica, number] = 1.0
-        if features.entities:
-            entities = np.stack(
-                [features.entities[window] for window in chosen]
-            )  # [texts, 2, most]
-            tokens = (places.row % rows * longest + places.start)[:, None, None] + entities
-            ids = np.zeros([self.replicas, 2, rows * longest], np.int32)
-            ids[replica[:, None, None], np.arange(2)[:, None], tokens] = number[:, None, None] + 1
-            arrays["entity_ids"] = ids.reshape([self.replicas, 2, rows, longest])
+        for name, (values, padding) in features.per_token.items():
+            arrays[name] = per_token(_joined(values, chosen), padding)
+        for name, values in features.per_window.items():
+            arrays[name] = per_window(np.stack([values[window] for window in chosen]))
+        if features.per_window:
+            arrays["real"] = per_window(np.ones([len(chosen)], np.float32))
+        for name, values in features.positions.items():
+            groups = np.stack([values[window] for window in chosen])  # [windows, groups, most]
+            ids = np.zeros([places.rows * longest, groups.shape[1]], np.int32)
+            tokens = start[:, None, None] + groups
+            ids[tokens, np.arange(groups.shape[1])[:, None]] = number[:, None, None] + 1
+            arrays[of_tokens(name)] = ids.reshape([self.replicas, rows, longest, -1])
         return Batch(shape, arrays, chosen, replica, first, number)
+
+
+def of_tokens(name: str) -> str:
+    """Returns the name of the array that stands in for positions; see `Packer`."""
+    return f"{name}_of_tokens"
 
 
 def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:

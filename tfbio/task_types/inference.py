@@ -220,7 +220,7 @@ class Inference:
                 for name, array in arrays.items()
             }
             return {
-                name: array[..., : shape.row_length] if name in of_tokens else array
+                name: array[:, : shape.row_length] if name in of_tokens else array
                 for name, array in part.items()
             }
 

@@ -7,7 +7,7 @@ in `answer_scores`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 
 import numpy as np
 
@@ -92,6 +92,26 @@ def entity_scores(
     if len(names) > 1:
         others |= _f1_by_type(by_type, names)
     return Scores(_micro(by_type), others)
+
+
+def item_scores(
+    truth: Sequence[Set[tuple]], predicted: Sequence[Set[tuple]], types: Sequence[str]
+) -> Scores:
+    """Scores sets of items, such as spans that may overlap; the first value of each is its type.
+
+    Args:
+      truth: the items of each example.
+      predicted: as many.
+      types: all types.
+
+    Returns:
+      "f1", "precision", "recall" over all items; with several types also "f1_TYPE" of each.
+
+    Raises:
+      ScoreError: a type is unknown, or the lengths differ.
+    """
+    counts = count(truth, predicted, types)
+    return Scores(_micro(counts), _f1_by_type(counts, types) if len(types) > 1 else {})
 
 
 def words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfbio.base.config import setting
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.tables import labels_between_bars
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import metrics, trivial
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import OwnTask, score_label_sets
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextSettings, TextType, encode
+from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tfbio.models.task_model import TaskModel
 
 
@@ -34,6 +35,14 @@ class MultiLabel(TextType):
 
     name = "multilabel"
     problem_type = "multi_label_classification"
+    own_tasks = (
+        OwnTask(
+            "multilabel",
+            own_table("multilabel"),
+            lambda labels: partial(score_label_sets, labels=labels),
+            fewest=1,
+        ),
+    )
     placeholder = ()
 
     @dataclasses.dataclass(frozen=True)
@@ -69,8 +78,6 @@ class MultiLabel(TextType):
         The sum over the labels; with outputs of absence the mean over all outputs
         (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
         """
-        import tensorflow as tf
-
         targets = tf.cast(batch["targets"], logits.dtype)
         if self.settings.absent_outputs:
             targets = tf.reshape(tf.stack([1.0 - targets, targets], axis=-1), tf.shape(logits))
@@ -86,8 +93,6 @@ class MultiLabel(TextType):
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Probabilities, float32 [texts, outputs]."""
-        import tensorflow as tf
-
         return tf.sigmoid(logits)
 
     def present(self, outputs):

@@ -9,12 +9,10 @@ padded, but for the numbers that dropout draws.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-from tfbio.models.batches import NO_TARGET
 
 # Rows are of a multiple of so many tokens. Longer rows leave less unused at their ends, shorter
 # ones need less attention.
@@ -23,38 +21,52 @@ ROW_UNIT = 128
 NUM_SHAPES = 8
 
 
+class PerToken(NamedTuple):
+    """Holds an array that has a value, or several, for each token.
+
+    Attributes:
+      values: [tokens, ...] for each window.
+      padding: the value where there is no token.
+    """
+
+    values: list[np.ndarray]
+    padding: float = 0
+
+
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """What the encoder sees of the examples; a long sentence may be several windows.
+    """Holds the windows that the encoder reads of the examples; a long example may have several.
+
+    A task type names the arrays that its head and its loss take from a batch. Lists of arrays have
+    one array for each window. Whatever else leads from the outputs back to the examples is in a
+    subclass of the task type's own.
 
     Attributes:
       input_ids: int32 [tokens] for each window.
       segment_ids: int32 [tokens] for each window.
-      targets: for each window int32 [tokens], where tokens have targets; else what the window has.
-      example: int64 [windows], the number of the example that each is of.
-      of_tokens: whether tokens have targets, or windows.
-      words: of tags, for each window int64 [own words], the first tokens of the words that it tags.
-      entities: where the entities of a text stand for it, for each window int64 [2, most tokens],
-        the tokens of both; those of fewer tokens have some again.
+      example: int64 [windows], the number of the example that each window is of.
+      per_token: arrays with values for each token.
+      per_window: [...] for each window. The losses are then for each window, too.
+      positions: int [groups, most tokens] for each window: the tokens of some groups, counted from
+        the start of the window; a group with fewer tokens has some of them again.
     """
 
     input_ids: list[np.ndarray]
     segment_ids: list[np.ndarray]
-    targets: list[np.ndarray]
     example: np.ndarray
-    of_tokens: bool
-    words: Sequence[np.ndarray] = ()
-    entities: Sequence[np.ndarray] = ()
+    per_token: Mapping[str, PerToken] = dataclasses.field(default_factory=dict)
+    per_window: Mapping[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    positions: Mapping[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
 
     @property
     def lengths(self) -> np.ndarray:
-        """int64 [windows]."""
+        """Returns the number of tokens of each window, int64 [windows]."""
         return np.array([len(ids) for ids in self.input_ids], np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where the windows of a batch lie: row and first token, int64 [windows] each."""
+    """Tells where the windows of a batch lie: row and first token, int64 [windows] each."""
 
     row: np.ndarray
     start: np.ndarray
@@ -63,7 +75,7 @@ class Places:
 
 
 def place(lengths: Sequence[int], row_length: int) -> Places:
-    """Each window into the first row with room for it, the longest first.
+    """Places each window in the first row with room for it, the longest first.
 
     That is first-fit decreasing, which takes at most 11/9 of the fewest rows, and one more (Yue,
     1991).
@@ -81,12 +93,14 @@ def place(lengths: Sequence[int], row_length: int) -> Places:
     return Places(row, start, len(used), row_length)
 
 
-def fill(features: Features, chosen: np.ndarray, places: Places, rows: int, pad_id: int) -> dict:
-    """The arrays of a batch.
+def fill(
+    features: Features, chosen: np.ndarray, places: Places, rows: int, pad_id: int
+) -> dict[str, np.ndarray]:
+    """Makes the arrays of a batch.
 
     Args:
-      features: all there are.
-      chosen: int64 [n], which of them the batch has.
+      features: all windows.
+      chosen: int64 [n], the windows of the batch.
       places: where each of those lies.
       rows: of the arrays; those that are not used are padding.
       pad_id: of [PAD].
@@ -94,9 +108,9 @@ def fill(features: Features, chosen: np.ndarray, places: Places, rows: int, pad_
     Returns:
       int32 `input_ids`, `segment_ids`, `position_ids` and `document_ids` (the window's number in
       the batch, from 1; 0 for padding), [rows, row_length] each; `first`, int32 [n], the place of
-      each window's first token when the rows are laid end to end; `targets`, [rows, row_length]
-      where tokens have targets, else [n, ...]; and `entities`, int32 [n, 2, most tokens], such
-      places too, if the windows have them.
+      each window's first token when the rows are laid end to end; and by their names the arrays of
+      `per_token`, [rows, row_length, ...], of `per_window`, [n, ...], and of `positions`, int32 [n,
+      groups, most tokens], which are such places, too.
     """
     shape = [rows, places.row_length]
     batch = {
@@ -105,11 +119,9 @@ def fill(features: Features, chosen: np.ndarray, places: Places, rows: int, pad_
         "position_ids": np.zeros(shape, np.int32),
         "document_ids": np.zeros(shape, np.int32),
     }
-    of_tokens = features.of_tokens
-    if of_tokens:
-        batch["targets"] = np.full(shape, NO_TARGET, np.int32)
-    else:
-        batch["targets"] = np.stack([features.targets[window] for window in chosen])
+    for name, (values, padding) in features.per_token.items():
+        like = values[chosen[0]]
+        batch[name] = np.full([*shape, *like.shape[1:]], padding, like.dtype)
     for number, (window, row, start) in enumerate(
         zip(chosen, places.row, places.start, strict=True), start=1
     ):
@@ -119,17 +131,19 @@ def fill(features: Features, chosen: np.ndarray, places: Places, rows: int, pad_
         batch["segment_ids"][here] = features.segment_ids[window]
         batch["position_ids"][here] = np.arange(length)
         batch["document_ids"][here] = number
-        if of_tokens:
-            batch["targets"][here] = features.targets[window]
+        for name, (values, _) in features.per_token.items():
+            batch[name][here] = values[window]
     batch["first"] = (places.row * places.row_length + places.start).astype(np.int32)
-    if features.entities:
-        entities = np.stack([features.entities[window] for window in chosen])
-        batch["entities"] = (entities + batch["first"][:, None, None]).astype(np.int32)
+    for name, values in features.per_window.items():
+        batch[name] = np.stack([values[window] for window in chosen])
+    for name, values in features.positions.items():
+        own = np.stack([values[window] for window in chosen])
+        batch[name] = (own + batch["first"][:, None, None]).astype(np.int32)
     return batch
 
 
 class Part(NamedTuple):
-    """A replica's share of a batch: its arrays (see `fill`), and its windows, int64 [n]."""
+    """Holds a replica's share of a batch: its arrays (see `fill`) and windows, int64 [n]."""
 
     arrays: dict[str, np.ndarray]
     windows: np.ndarray
@@ -139,7 +153,7 @@ class Packer:
     """Makes batches, of few shapes.
 
     Args:
-      features: all there are.
+      features: all windows.
       batch_size: windows in a batch.
       replicas: devices that share it, of which each packs its own.
       pad_id: of [PAD].
@@ -159,7 +173,7 @@ class Packer:
         self.usual_tokens = self.lengths.mean() * batch_size / replicas
 
     def batch(self, chosen: np.ndarray) -> list[Part]:
-        """Each replica's part of the batch of the windows `chosen`, int64 [n]."""
+        """Makes each replica's part of the batch of the windows `chosen`, int64 [n]."""
         shares = np.split(chosen, self.replicas)
         if self.padded_length:
             row_length = self.padded_length

@@ -17,20 +17,22 @@ import numpy as np
 
 from tfbio.base.cli import UserError
 from tfbio.base.config import BaseSettings, ConfigError, require, setting
+from tfbio.base.lazy import tensorflow as tf
+from tfbio.formats import task_files
+from tfbio.formats.splits import hold_out
 from tfbio.formats.task_examples import Question
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import answers, predictions
 from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.serving.served_questions import ServedQuestions
+from tfbio.task_types.task import SQUAD_SETTINGS, OwnTask, score_answers
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tfbio.models.span_head import TrainingLogits
-    from tfbio.task_types.serving.served_questions import ServedQuestions
 
 # `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
 MAX_QUESTION = 64
@@ -105,8 +107,18 @@ class QuestionAnswering(TaskType):
     of_tokens = True
     calibration_name = "null_threshold"
     new_text = "questions"
+    served = ServedQuestions
     hugging_face_class = "ForQuestionAnswering"
     hugging_face_head = "qa_outputs"
+    own_tasks = (
+        OwnTask(
+            "qa",
+            lambda path, labels: task_files.read_squad(path),
+            lambda labels: score_answers,
+            settings=SQUAD_SETTINGS,
+            hold_out=hold_out,
+        ),
+    )
     num_outputs = 2
 
     @dataclasses.dataclass(frozen=True)
@@ -197,7 +209,9 @@ class QuestionAnswering(TaskType):
             for text, e in zip(texts, tokenizer.encode(texts), strict=True)
         }
         special = tokenizer.special_tokens(pair=True)
-        made = QuestionFeatures([], [], [], np.zeros(0, np.int64), False, offsets=[], own=[])
+        made = QuestionFeatures(
+            [], [], np.zeros(0, np.int64), per_window={"targets": []}, offsets=[], own=[]
+        )
         example = []
         for number, question in enumerate(questions):
             asked = encoded[question.question][0][: self.question_room(length, special)]
@@ -218,7 +232,7 @@ class QuestionAnswering(TaskType):
                         "question_answering.head electra needs an encoder with two segments, for "
                         "the question and the context; this one has one: give head = bert."
                     )
-                made.targets.append(target)
+                made.per_window["targets"].append(target)
                 made.offsets.append(offsets[first:end])
                 made.own.append(own)
                 example.append(number)
@@ -238,8 +252,7 @@ class QuestionAnswering(TaskType):
         Returns:
           The losses and their weights, 1; float32 [windows] each.
         """
-        import tensorflow as tf
-
+        # Imported late: the head needs TensorFlow at once.
         from tfbio.models.span_head import TrainingLogits, log_softmax
 
         # Rows hold several windows, so the softmax is over segments. Padding is one of its own, the
@@ -334,11 +347,6 @@ class QuestionAnswering(TaskType):
         if head != self.settings.head:
             print(f"The checkpoint has {self.name}.head {head}: the head starts anew.")
         return head == self.settings.head
-
-    def served_class(self) -> type[ServedQuestions]:
-        from tfbio.task_types.serving.served_questions import ServedQuestions
-
-        return ServedQuestions
 
     @classmethod
     def read_hugging_face(

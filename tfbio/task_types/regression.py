@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbio.base.config import setting
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.task import OwnTask, score_similarity
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextSettings, TextType, encode
+from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tfbio.models.task_model import TaskModel
 
 
@@ -32,6 +32,7 @@ class Regression(TextType):
 
     name = "regression"
     problem_type = "regression"
+    own_tasks = (OwnTask("regression", own_table("regression"), lambda _: score_similarity),)
     placeholder = 0.0
 
     @dataclasses.dataclass(frozen=True)
@@ -60,8 +61,6 @@ class Regression(TextType):
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
-        import tensorflow as tf
-
         losses = tf.square(tf.squeeze(logits, -1) - tf.cast(batch["targets"], logits.dtype))
         return losses, tf.ones_like(losses)
 

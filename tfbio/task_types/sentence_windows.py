@@ -1,11 +1,32 @@
-"""Divides sentences of words into windows of at most so many tokens, for tagging."""
+"""Divides sentences of words into windows of tokens, and leads from tokens back to words.
+
+A sentence that is longer than the limit is seen in windows that overlap; each of its words has its
+target in one of them, in that where it has more words on its nearer side. So no word is lost, in
+training or in the score. Types of tasks whose words have labels make their features here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from tfbio.formats.task_examples import TaggedSentence
+from tfbio.task_types.packing import Features, PerToken
+from tfbio.text.tokenization import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordFeatures(Features):
+    """Holds features, and what leads from their tokens to the words of sentences.
+
+    Attributes:
+      words: int64 [words] for each window, the first tokens of the words that have targets in it.
+    """
+
+    words: list[np.ndarray]
 
 
 class Window(NamedTuple):
@@ -67,3 +88,69 @@ def kept_by_electra(counts: Sequence[int], length: int) -> int:
     kept = int(stops.argmax()) if stops[:-1].any() else len(counts)
     # A last word of many tokens might not fit.
     return min(kept, int(np.searchsorted(before[1:] + 1, length, side="right")))
+
+
+def encode(
+    sentences: Sequence[TaggedSentence],
+    targets_of: Callable[[TaggedSentence, list[int]], np.ndarray],
+    padding: float,
+    tokenizer: Tokenizer,
+    length: int,
+    choose: Callable[[Sequence[int], int], list[Window]] = windows,
+) -> WordFeatures:
+    """Makes the windows of sentences, in order, each as [CLS] tokens [SEP].
+
+    Args:
+      sentences: examples.
+      targets_of: (sentence, the tokens of each word) -> the targets of its tokens, [tokens, ...].
+      padding: the target of a token that has none.
+      tokenizer: see `tokenization.load_tokenizer`.
+      length: the most tokens of a window, with [CLS] and [SEP].
+      choose: (the tokens of each word, room) -> the windows of a sentence.
+
+    Returns:
+      Features with `targets` for each token.
+    """
+    room = length - tokenizer.special_tokens(pair=False)
+    words = list({word for sentence in sentences for word in sentence.words})
+    # One that alone fills a window is cut.
+    encoded = (ids[:room] for ids in tokenizer.encode_words(words))
+    tokens = dict(zip(words, encoded, strict=True))
+    input_ids, segment_ids, targets, example, firsts = [], [], [], [], []
+    for number, sentence in enumerate(sentences):
+        counts = [len(tokens[word]) for word in sentence.words]
+        starts = np.cumsum([0, *counts])  # of each word, and the end
+        ids = [token for word in sentence.words for token in tokens[word]]
+        all_targets = targets_of(sentence, counts)
+        for window in choose(counts, room):
+            start, end = starts[window.first], starts[window.end]
+            own, own_end = starts[window.own], starts[window.own_end]
+            own_ids, segments = tokenizer.join(ids[start:end])
+            input_ids.append(own_ids)
+            segment_ids.append(segments)
+            shape = [end - start + 2, *all_targets.shape[1:]]
+            targets.append(np.full(shape, padding, all_targets.dtype))
+            targets[-1][1 + own - start : 1 + own_end - start] = all_targets[own:own_end]
+            firsts.append(1 + starts[window.own : window.own_end] - start)
+            example.append(number)
+    return WordFeatures(
+        input_ids,
+        segment_ids,
+        np.array(example, np.int64),
+        per_token={"targets": PerToken(targets, padding)},
+        words=firsts,
+    )
+
+
+def at_words(outputs: Sequence[np.ndarray], features: WordFeatures, count: int) -> list[list]:
+    """Returns the outputs at the words of each sentence, one or a list for each word.
+
+    Args:
+      outputs: [tokens, ...] for each window.
+      features: of the sentences.
+      count: how many sentences there are.
+    """
+    words: list[list] = [[] for _ in range(count)]
+    for own, places, number in zip(outputs, features.words, features.example, strict=True):
+        words[number] += own[places].tolist()
+    return words

@@ -3,38 +3,49 @@
 The first token of a word has the word's tag as its target, the others have none (Devlin et al.,
 2019, section 5.3). Or sub-tokens are labelled separately (BioMegatron; Shin et al., 2020, section
 5.1): then the others go on with the tag, B, I, I. The prediction for a word is that for its first
-token. A sentence that is longer than the limit is seen in windows that overlap; each of its words
-has its target in one of them, in that where it has more words on its nearer side. So no tag is
-lost, in training or in the score.
+token. A sentence that is longer than the limit is seen in windows, see `sentence_windows`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfbio.base.config import BaseSettings, ConfigError, setting
+from tfbio.base.lazy import tensorflow as tf
+from tfbio.formats import task_files
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import TaggedSentence
+from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types import predictions, tag_schemes
+from tfbio.task_types import predictions, sentence_windows, tag_schemes
 from tfbio.task_types import words as word_rules
-from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
-from tfbio.task_types.sentence_windows import Window, kept_by_electra, windows
+from tfbio.task_types.sentence_windows import Window, WordFeatures, kept_by_electra
+from tfbio.task_types.serving.served_tags import ServedTags
+from tfbio.task_types.task import OwnTask, bio_tags, score_entities
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tfbio.models.task_model import TaskModel
-    from tfbio.task_types.serving.served_words import ServedWords
+
+
+def _read_tags(path: str, labels: Sequence[str] | None) -> list[TaggedSentence]:
+    """Reads tagged words, of the types that have a B among the labels; see `OwnTask.read`."""
+    entity_types = None if labels is None else [tag[2:] for tag in labels if tag[0] == "B"]
+    return task_files.read_tagged_words(path, entity_types)
+
+
+def _score_tags(labels: Sequence[str]) -> Score:
+    """Returns entity F1; every trial has the figures of all types, predicted or not."""
+    return partial(score_entities, types=[tag[2:] for tag in labels if tag.startswith("B-")])
 
 
 class Tagging(TaskType):
@@ -57,7 +68,9 @@ class Tagging(TaskType):
     of_tokens = True
     has_probabilities = True
     new_text = "documents"
+    served = ServedTags
     hugging_face_class = "ForTokenClassification"
+    own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags),)
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
@@ -115,7 +128,7 @@ class Tagging(TaskType):
 
     def features(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
-    ) -> Features:
+    ) -> WordFeatures:
         """Returns the windows of the sentences, in order, each as [CLS] tokens [SEP].
 
         Args:
@@ -123,34 +136,23 @@ class Tagging(TaskType):
           tokenizer: see `tokenization.load_tokenizer`.
           length: the most tokens of a window, with [CLS] and [SEP].
         """
-        room, segment = length - tokenizer.special_tokens(pair=False), self.settings.segment
-        words = list({word for sentence in sentences for word in sentence.words})
-        # One that alone fills a window is cut.
-        encoded = (ids[:room] for ids in tokenizer.encode_words(words))
-        tokens = dict(zip(words, encoded, strict=True))
-        input_ids, segment_ids, targets, example, firsts = [], [], [], [], []
-        for number, sentence in enumerate(sentences):
-            counts = [len(tokens[word]) for word in sentence.words]
-            starts = np.cumsum([0, *counts])  # of each word, and the end
-            ids = [token for word in sentence.words for token in tokens[word]]
-            tags = self._targets(sentence.tags, counts)
-            if self.settings.early_cut:
-                kept = kept_by_electra(counts, length)
-                seen = [Window(0, kept, 0, kept)]
-            else:
-                seen = windows(counts, room)
-            for window in seen:
-                start, end = starts[window.first], starts[window.end]
-                own, own_end = starts[window.own], starts[window.own_end]
-                own_ids, segments = tokenizer.join(ids[start:end])
-                input_ids.append(own_ids)
-                segment_ids.append([segment] * len(segments) if segment else segments)
-                targets.append(np.full(end - start + 2, NO_TARGET, np.int32))
-                targets[-1][1 + own - start : 1 + own_end - start] = tags[own:own_end]
-                firsts.append(1 + starts[window.own : window.own_end] - start)
-                example.append(number)
-        numbers = np.array(example, np.int64)
-        return Features(input_ids, segment_ids, targets, numbers, of_tokens=True, words=firsts)
+
+        def cut_early(counts: Sequence[int], room: int) -> list[Window]:
+            kept = kept_by_electra(counts, length)
+            return [Window(0, kept, 0, kept)]
+
+        features = sentence_windows.encode(
+            sentences,
+            lambda sentence, counts: self._targets(sentence.tags, counts),
+            NO_TARGET,
+            tokenizer,
+            length,
+            cut_early if self.settings.early_cut else sentence_windows.windows,
+        )
+        if not self.settings.segment:
+            return features
+        segments = [np.full_like(own, self.settings.segment) for own in features.segment_ids]
+        return dataclasses.replace(features, segment_ids=segments)
 
     def _targets(self, tags: Sequence[str], counts: Sequence[int]) -> np.ndarray:
         """Returns the targets of a sentence's tokens, int32; `counts`: the tokens of each word."""
@@ -182,10 +184,6 @@ class Tagging(TaskType):
         Returns:
           The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 or 1, float32 [tokens].
         """
-        import tensorflow as tf
-
-        from tfbio.models import crf
-
         if self.settings.head == "crf":
             weights = tf.cast(tf.not_equal(batch["targets"], NO_TARGET), tf.float32)
             return crf.losses(*_in_rows(logits, batch)), weights
@@ -201,10 +199,6 @@ class Tagging(TaskType):
 
         A CRF's are the best sequence of those that have targets.
         """
-        import tensorflow as tf
-
-        from tfbio.models import crf
-
         if self.settings.head == "crf":
             return tf.reshape(crf.decode(*_in_rows(logits, batch)), [-1])
         return tf.argmax(logits, axis=-1, output_type=tf.int32)
@@ -216,10 +210,6 @@ class Tagging(TaskType):
 
         Of a CRF its marginal: over all sequences of tags.
         """
-        import tensorflow as tf
-
-        from tfbio.models import crf
-
         if self.settings.head == "crf":
             each = crf.marginals(*_in_rows(logits, batch))
             each = tf.reshape(each, [-1, each.shape[-1]])
@@ -227,22 +217,13 @@ class Tagging(TaskType):
             each = tf.nn.softmax(logits)
         return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
 
-    def of_words(
-        self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
-    ) -> list[list]:
-        """Returns what is at the words of each sentence, from outputs [tokens] of each window."""
-        values: list[list] = [[] for _ in sentences]
-        for own, words, number in zip(outputs, features.words, features.example, strict=True):
-            values[number] += own[words].tolist()
-        return values
-
-    def kept(self, features: Features, count: int) -> np.ndarray:
+    def kept(self, features: WordFeatures, count: int) -> np.ndarray:
         """Counts the words with a tag in each of `count` sentences, int64: all, or to the cut."""
         words = [len(own) for own in features.words]
         return np.bincount(features.example, words, count).astype(np.int64)
 
     def predictions(
-        self, outputs: list[np.ndarray], features: Features, sentences: Sequence[TaggedSentence]
+        self, outputs: list[np.ndarray], features: WordFeatures, sentences: Sequence[TaggedSentence]
     ) -> list[tuple[str, ...]]:
         """Returns the tags of each sentence, in BIO.
 
@@ -253,7 +234,7 @@ class Tagging(TaskType):
         """
         tags = [
             tag_schemes.in_bio([self.labels[label] for label in own], self.settings.scheme)
-            for own in self.of_words(outputs, features, sentences)
+            for own in sentence_windows.at_words(outputs, features, len(sentences))
         ]
         # Only an early cut leaves words without a tag.
         return [
@@ -264,14 +245,14 @@ class Tagging(TaskType):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        features: Features,
+        features: WordFeatures,
         sentences: Sequence[TaggedSentence],
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
         """Finds the entities by their tags; the score is the product over the words."""
         tags = self.predictions([own[:, 0].astype(int) for own in outputs], features, sentences)
-        shares = self.of_words([own[:, 1] for own in outputs], features, sentences)
+        shares = sentence_windows.at_words([own[:, 1] for own in outputs], features, len(sentences))
         return [
             predictions.entities(own, spans, entity_type, probable)
             for own, spans, probable in zip(tags, places, shares, strict=True)
@@ -286,7 +267,7 @@ class Tagging(TaskType):
         score: Score,
         examples: Sequence[TaggedSentence],
         predicted: Sequence[tuple[str, ...]],
-        features: Features,
+        features: WordFeatures,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores without the words behind an early cut.
@@ -334,18 +315,11 @@ class Tagging(TaskType):
         """Returns settings with which sentences are seen whole."""
         return dataclasses.replace(settings, early_cut=False)
 
-    def served_class(self) -> type[ServedWords]:
-        from tfbio.task_types.serving.served_words import ServedWords
-
-        return ServedWords
-
     def portable_settings(self) -> Settings:
         return dataclasses.replace(self.settings, segment=0)
 
     def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
         """Also moves the segment that all tokens have to the first place."""
-        import tensorflow as tf
-
         super().copy_head(model, portable)
         segments = model.encoder.embeddings.segment
         segments = tf.roll(segments, -self.settings.segment, axis=0)
@@ -372,8 +346,7 @@ def _in_rows(
     logits: tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the arguments of `crf.losses` and `crf.decode`."""
-    import tensorflow as tf
-
+    # Imported late: the layers need TensorFlow at once.
     from tfbio.models.layers import shape_of
 
     emissions, transitions = logits

@@ -88,6 +88,30 @@ class Task:
         return examples
 
 
+@dataclasses.dataclass(frozen=True)
+class OwnTask:
+    """Tells how a task type learns from data of the user's own: `--task=NAME --data_dir=FOLDER`.
+
+    Attributes:
+      name: what `--task` calls it.
+      read: (path, all labels) -> the examples of a file; None: they may have any labels.
+      score: all labels -> `Task.score`, for which the data need not be at hand.
+      labels: the labels in use, sorted -> all labels, in the order of the model's outputs.
+      fewest: the fewest labels from which something can be learnt.
+      has_negative: whether one of the labels says that there is none of the others; it is first.
+      settings, hold_out: see `Task`.
+    """
+
+    name: str
+    read: Callable[[str, tuple[str, ...] | None], list]
+    score: Callable[[tuple[str, ...]], Callable[[Sequence, Sequence], Scores]]
+    labels: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple
+    fewest: int = 0
+    has_negative: bool = False
+    settings: Mapping[str, float | int] = dataclasses.field(default_factory=dict)
+    hold_out: Callable[[list], tuple[list, list]] | None = None
+
+
 # --- Reading, where a task's files need more than a reader ---------------------------------------
 
 
@@ -184,16 +208,18 @@ def bio_tags(types: Sequence[str]) -> tuple[str, ...]:
     return ("O", *(f"{letter}-{name}".rstrip("-") for name in types for letter in "BI"))
 
 
+# BioM's (Table 4, base models); ELECTRA's and BERT's sequence_length.
+SQUAD_SETTINGS = {"learning_rate": 1e-4, "sequence_length": 384, "num_train_epochs": 3.0}
+
+
 def span_task(name: str) -> Task:
     """Returns a task of questions that are answered by a span, in SQuAD's format."""
-    # BioM's settings (Table 4, base models); ELECTRA's and BERT's sequence_length.
-    settings = {"learning_rate": 1e-4, "sequence_length": 384, "num_train_epochs": 3.0}
     return Task(
         name,
         "question_answering",
         (),
         task_files.read_squad,
         score_answers,
-        settings,
+        SQUAD_SETTINGS,
         hold_out=hold_out,
     )

@@ -5,8 +5,8 @@ its `features`, adds up its `losses`, and turns its `outputs` into `predictions`
 this room asks which type it has.
 
 A type's settings are a dataclass in its file, and a group of that name for `--set` and in JSON.
-`--help` lists them, and mistakes in them are named at once: so the file of a type imports
-TensorFlow, and what imports it, in the methods that use it.
+`--help` lists them, and mistakes in them are named at once: so the file of a type takes TensorFlow
+from `base.lazy`, and imports layers in the methods that use them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from tfbio.base.config import BaseSettings
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.entities import Entity
 from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
@@ -25,13 +26,12 @@ from tfbio.models.head_config import HeadConfig
 from tfbio.task_types.finetuning_config import CommonSettings
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
+from tfbio.task_types.serving.served_task import ServedTask
+from tfbio.task_types.task import OwnTask
 from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tfbio.models.task_model import TaskModel
-    from tfbio.task_types.serving.served_task import ServedTask
 
 # Scores predictions: (examples, predictions) -> figures by name, see `Task.score`.
 Score = Callable[[Sequence, Sequence], Scores]
@@ -54,8 +54,10 @@ class TaskType(abc.ABC):
       calibration_name: the name in `scores.json` of what `calibrate` returns; "" for nothing.
       new_text: what the model takes in prediction, "documents", "texts" or "questions"; see
         `runs.new_text`.
+      served: the form of the model in a SavedModel.
       hugging_face_class: what follows the family's name in the name of the `transformers` class.
       hugging_face_head: the name of the head in that class, where tokens have logits.
+      own_tasks: how it learns from data of the user's own, for each `--task` that it has for them.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
     """
 
@@ -65,9 +67,11 @@ class TaskType(abc.ABC):
     has_probabilities: ClassVar[bool] = False
     calibration_name: ClassVar[str] = ""
     new_text: ClassVar[str]
+    served: ClassVar[type[ServedTask]]
     hugging_face_class: ClassVar[str]
     hugging_face_head: ClassVar[str] = "classifier"
     problem_type: ClassVar[str] = ""
+    own_tasks: ClassVar[tuple[OwnTask, ...]] = ()
 
     placeholder: Any = None
     num_outputs: int = 1
@@ -273,10 +277,6 @@ class TaskType(abc.ABC):
         """Returns the settings with which new text is seen, from those of training."""
         return settings
 
-    @abc.abstractmethod
-    def served_class(self) -> type[ServedTask]:
-        """Returns the form of the model in a SavedModel."""
-
     def entities(
         self,
         outputs: Sequence[np.ndarray],
@@ -326,11 +326,14 @@ class TaskType(abc.ABC):
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
         """Returns whether a model of `hugging_face_class` is of this type.
 
+        By default it is where its `problem_type` is this type's. A type without one takes all that
+        are of no other type with the same class.
+
         Args:
           said: its `config.json`.
           labels: its labels, in the order of the outputs.
         """
-        return True
+        return not cls.problem_type or said.get("problem_type") == cls.problem_type
 
     @classmethod
     @abc.abstractmethod

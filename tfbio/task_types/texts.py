@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from tfbio.base.config import BaseSettings, require, setting
+from tfbio.base.lazy import tensorflow as tf
+from tfbio.formats.tables import read_own_table
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import predictions
 from tfbio.task_types.packing import Features
+from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from tfbio.task_types.serving.served_texts import ServedTexts
 
 
 def encode(
@@ -51,7 +49,16 @@ def encode(
         input_ids.append(ids)
         segment_ids.append(segments)
     numbers = np.arange(len(examples))
-    return Features(input_ids, segment_ids, targets, numbers, of_tokens=False)
+    return Features(input_ids, segment_ids, numbers, per_window={"targets": targets})
+
+
+def own_table(kind: str) -> Callable[[str, tuple[str, ...] | None], list[LabelledText]]:
+    """Returns what reads a table of the user's own; see `tables.read_own_table`, `OwnTask.read`."""
+
+    def read(path: str, labels: tuple[str, ...] | None) -> list[LabelledText]:
+        return read_own_table(path, kind, labels)
+
+    return read
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
@@ -101,6 +108,7 @@ class TextType(TaskType):
 
     Settings = TextSettings
     new_text = "texts"
+    served = ServedTexts
     hugging_face_class = "ForSequenceClassification"
 
     settings: TextSettings
@@ -143,19 +151,12 @@ class TextType(TaskType):
         pairs = zip(self.labels, output, strict=True)
         return {"label": label, "probabilities": {name: round(float(p), 6) for name, p in pairs}}
 
-    def served_class(self) -> type[ServedTexts]:
-        from tfbio.task_types.serving.served_texts import ServedTexts
-
-        return ServedTexts
-
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns what a SavedModel gives for texts, by name.
 
         Args:
           outputs: float32 [texts, outputs], see `outputs`.
         """
-        import tensorflow as tf
-
         labels = tf.tile(tf.constant(self.labels)[tf.newaxis], [tf.shape(outputs)[0], 1])
         return {"probabilities": outputs, "labels": labels}
 
@@ -178,10 +179,6 @@ class TextType(TaskType):
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[LabelledText], list[Any]]:
         return predictions.read_texts(path, cls.label_in)
-
-    @classmethod
-    def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
-        return said.get("problem_type") == cls.problem_type
 
     @classmethod
     def read_hugging_face(

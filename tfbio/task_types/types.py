@@ -1,30 +1,49 @@
-"""The task types that there are, and the settings of all. A new one is a line in `_ALL`."""
+"""The task types that there are, and the settings of all. A new one is a line in `NAMES`."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 from tfbio.base.config import BaseSettings, ConfigError, shown
-from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import CommonSettings
-from tfbio.task_types.multilabel import MultiLabel
-from tfbio.task_types.question_answering import QuestionAnswering
-from tfbio.task_types.regression import Regression
-from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.task_type import TaskType
 
-_ALL = (Tagging, Classification, Regression, MultiLabel, QuestionAnswering)
-TYPES: dict[str, type[TaskType]] = {each.name: each for each in _ALL}
+# A task type has the name of its module, which holds its class.
+NAMES = (
+    "tagging",
+    "classification",
+    "regression",
+    "multilabel",
+    "question_answering",
+    "token_multilabel",
+)
+
+
+def _class_of(name: str) -> type[TaskType]:
+    """Returns the class of a task type, which is in the module of this name."""
+    module = importlib.import_module(f"{__package__}.{name}")
+    (task_type,) = (x for x in vars(module).values() if _is_named(x, name))
+    return task_type
+
+
+def _is_named(value: Any, name: str) -> bool:
+    is_type = inspect.isclass(value) and issubclass(value, TaskType)
+    return is_type and getattr(value, "name", "") == name
+
+
+TYPES: dict[str, type[TaskType]] = {name: _class_of(name) for name in NAMES}
 
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningConfig(CommonSettings):
     """All settings of fine-tuning: those of every run, and a group for each task type."""
 
-    __annotations__ = {each.name: each.Settings for each in _ALL}
-    vars().update({each.name: each.Settings() for each in _ALL})
+    __annotations__ = {name: each.Settings for name, each in TYPES.items()}
+    vars().update({name: each.Settings() for name, each in TYPES.items()})
 
 
 def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType:

@@ -286,6 +286,8 @@ def _type_in(folder: str, said: dict, labels: Sequence[str]) -> type[TaskType]:
         classes = dict.fromkeys(f"...{x.hugging_face_class}" for x in types.TYPES.values())
         wanted = " or ".join(classes)
         raise FineTunedError(f"{folder} holds no fine-tuned model: give one of a class {wanted}.")
+    # Those that have a problem_type first: the others take any.
+    of_class.sort(key=lambda each: not each.problem_type)
     fitting = (each for each in of_class if each.fits_hugging_face(said, labels))
     if found := next(fitting, None):
         return found

@@ -137,12 +137,12 @@ def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
         ("no", "yes"), Classification.Settings(pooling=pooling, entity_markers=keep)
     )
     examples = [example(text) for text in TEXTS]
-    pieces = task_type.features(examples, tokenizer, 32)
-    assert [[set(tokens) for tokens in both] for both in pieces.entities] == expected
-    assert len({both.shape for both in pieces.entities}) == 1
+    features = task_type.features(examples, tokenizer, 32)
+    assert [[set(tokens) for tokens in both] for both in features.positions["entities"]] == expected
+    assert len({both.shape for both in features.positions["entities"]}) == 1
     # What is cut off is seen as [SEP], the fifth token.
     cut = task_type.features(examples, tokenizer, 5)
-    found = [[set(tokens) for tokens in both] for both in cut.entities]
+    found = [[set(tokens) for tokens in both] for both in cut.positions["entities"]]
     assert found == [[{min(n, 4) for n in own} for own in both] for both in expected]
 
 
@@ -150,16 +150,18 @@ def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
 def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
     task_type = Classification(("no", "yes"), Classification.Settings(pooling=pooling))
-    pieces = task_type.features([example(text) for text in TEXTS], tokenizer, 32)
+    features = task_type.features([example(text) for text in TEXTS], tokenizer, 32)
     model = TaskModel(SHAPE, HeadConfig(2, False, 0.1, pooling))
-    (part,) = packing.Packer(pieces, 2, 1, pad_id=0).batch(np.array([1, 0]))
+    (part,) = packing.Packer(features, 2, 1, pad_id=0).batch(np.array([1, 0]))
     assert part.arrays["input_ids"].shape[0] == 1
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
     logits = tf.function(model, jit_compile=True)(batch)
     for found, piece in zip(logits, (1, 0), strict=True):
-        ids = tf.constant(pieces.input_ids[piece][None])
+        ids = tf.constant(features.input_ids[piece][None])
         outputs = model.encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).numpy()[0]
-        vector = np.concatenate([outputs[tokens].max(axis=0) for tokens in pieces.entities[piece]])
+        vector = np.concatenate(
+            [outputs[tokens].max(axis=0) for tokens in features.positions["entities"][piece]]
+        )
         expected = vector @ model.head.kernel.numpy() + model.head.bias.numpy()
         np.testing.assert_allclose(found, expected, atol=1e-5)
 

@@ -32,15 +32,15 @@ def head():
 @pytest.fixture(scope="module")
 def batch():
     """A batch of several texts to a row, and the vector of each token."""
-    features = packing.Features([], [], [], np.arange(len(LENGTHS)), of_tokens=False)
+    features = packing.Features([], [], np.arange(len(LENGTHS)), per_window={"targets": []})
     rng = np.random.default_rng(1)
     for question, context in LENGTHS:
         segments = [0] * (question + 2) + [1] * (context + 1)
         features.input_ids.append(np.arange(len(segments)))
         features.segment_ids.append(np.array(segments))
         start = question + 2 + int(rng.integers(context))
-        features.targets.append(np.array([start, start, 0], np.int32))
-    features.targets[1][:] = 0, 0, 1
+        features.per_window["targets"].append(np.array([start, start, 0], np.int32))
+    features.per_window["targets"][1][:] = 0, 0, 1
     made = packing.fill(features, np.arange(4), packing.place(features.lengths, 32), 3, 0)
     vectors = rng.normal(size=[made["input_ids"].size, SIZE]).astype(np.float32)
     return {name: tf.constant(array) for name, array in made.items()}, vectors, features
@@ -81,7 +81,7 @@ def test_training_scores_ends_for_the_true_start(head, batch):
     losses, weights = QuestionAnswering(settings=ELECTRA).losses(found, arrays)
     assert weights.numpy().tolist() == [1.0] * 4
     for number, first in enumerate(arrays["first"].numpy()):
-        target, segments = features.targets[number], features.segment_ids[number]
+        target, segments = features.per_window["targets"][number], features.segment_ids[number]
         own = slice(first, first + len(segments))
         start, ends, no_answer = scores(head, vectors[own], segments)
         np.testing.assert_allclose(found.start[own], start, atol=1e-4)

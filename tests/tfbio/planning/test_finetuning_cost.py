@@ -29,7 +29,7 @@ SETTINGS = FinetuningConfig(sequence_length=64, train_batch_size=16, num_trials=
 
 def make_pieces(lengths):
     ids = [np.full(length, 5, np.int32) for length in lengths]
-    return Features(ids, ids, ids, np.arange(len(lengths)), True)
+    return Features(ids, ids, np.arange(len(lengths)))
 
 
 def report(settings=SETTINGS, lengths=(16,) * 320, name="", num_steps=100):

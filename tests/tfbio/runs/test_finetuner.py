@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbio.base.cli import UserError
 from tfbio.formats.task_examples import TaggedSentence
+from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
@@ -160,7 +161,7 @@ def test_learns_the_examples_it_is_given(learner):
     assert [step for step, _, _ in logged] == [50, 100, 150]
     losses = [loss for _, loss, _ in logged]
     assert losses[0] > losses[1] > losses[2] and losses[2] < 0.3
-    assert np.mean(np.equal(labels_found(made, features), features.targets)) > 0.9
+    assert np.mean(np.equal(labels_found(made, features), features.per_window["targets"])) > 0.9
 
 
 def as_one_batch(features):
@@ -477,9 +478,8 @@ def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices)
     alone = packing.Features(
         features.input_ids[:1],
         features.segment_ids[:1],
-        features.targets[:1],
         np.zeros(1, int),
-        True,
+        {"targets": packing.PerToken(features.per_token["targets"].values[:1], NO_TARGET)},
     )
     (output,) = made.predict(alone)
     assert output.shape == features.input_ids[0].shape

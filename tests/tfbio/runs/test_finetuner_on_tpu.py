@@ -54,7 +54,7 @@ def training_rows(made, features):
 def rows_of(packer, batch):
     length = packer.shapes[batch.shape].row_length
     arrays = {
-        name: array[..., :length] if name in packer.of_tokens else array
+        name: array[:, :, :length] if name in packer.of_tokens else array
         for name, array in batch.arrays.items()
     }
     return [

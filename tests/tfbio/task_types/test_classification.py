@@ -34,7 +34,7 @@ def test_pairs_are_cut_as_by_the_original_code(tokenizer, sizes, length):
     assert features.input_ids[0].tolist() == [cls_id, *first, sep_id, *second, sep_id]
     expected = [0] * (len(first) + 2) + [1] * (len(second) + 1)
     assert features.segment_ids[0].tolist() == expected
-    assert features.targets[0] == 1 and not features.of_tokens
+    assert features.per_window["targets"][0] == 1 and not features.per_token
 
 
 def test_a_text_alone_has_one_separator(tokenizer):

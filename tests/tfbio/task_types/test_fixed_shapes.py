@@ -12,7 +12,7 @@ from tfbio.models.batches import NO_TARGET
 from tfbio.runs import finetuner
 from tfbio.task_types import fixed_shapes, tasks, types
 from tfbio.task_types.fixed_shapes import Shape
-from tfbio.task_types.packing import Features
+from tfbio.task_types.packing import Features, PerToken
 from tfbio.task_types.task import SPLITS
 from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
@@ -20,14 +20,22 @@ from tfbio.text import tokenization
 # --- Rows and shapes -----------------------------------------------------------------------------
 
 
-def make_pieces(lengths, of_tokens=True, seed=0):
+def make_features(lengths, of_tokens=True, seed=0):
+    """Windows with targets for each token, or each window; and two groups of positions."""
     rng = np.random.default_rng(seed)
     ids = [rng.integers(5, 200, length).astype(np.int32) for length in lengths]
     segments = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
-    targets = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
+    numbers = np.arange(len(lengths))
     if not of_tokens:
         targets = [rng.integers(0, 3, 2).astype(np.float32) for _ in lengths]
-    return Features(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+        groups = [rng.integers(0, length, [2, 3]) for length in lengths]
+        return Features(
+            ids, segments, numbers, per_window={"targets": targets}, positions={"groups": groups}
+        )
+    targets = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
+    scores = [rng.random([length, 3]).astype(np.float32) for length in lengths]
+    arrays = {"targets": PerToken(targets, NO_TARGET), "scores": PerToken(scores, 0.5)}
+    return Features(ids, segments, numbers, arrays)
 
 
 def check_no_overlap(places, lengths, rows, row_length):
@@ -93,54 +101,64 @@ def test_no_shape_is_shorter_than_the_longest_text():
 @pytest.mark.parametrize("of_tokens", [True, False])
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
-    features = make_pieces([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
+    features = make_features([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
     chosen = np.array([7, 1, 1, 0, 5, 4, 3])  # one twice
     shapes = [Shape(4, 48), Shape(4, 64), Shape(4, 96)]
     packer = fixed_shapes.Packer(features, shapes, replicas, pad_id=0, count=8)
     made = packer.train_batch(chosen)
     assert shapes[made.shape].row_length == 64
-    for name in set(packer.of_tokens) & made.arrays.keys():
-        assert made.arrays[name].shape == (replicas, 4 // replicas, 96)  # the longest shape's
-        empty = NO_TARGET if name == "targets" else 0
-        assert (made.arrays[name][..., 64:] == empty).all()
+    assert ("scores" if of_tokens else "groups_of_tokens") in packer.of_tokens
+    for name in packer.of_tokens:
+        assert made.arrays[name].shape[:3] == (replicas, 4 // replicas, 96)  # the longest shape's
+        empty = {"targets": NO_TARGET, "scores": 0.5}.get(name, 0)
+        assert (made.arrays[name][:, :, 64:] == empty).all()
     np.testing.assert_array_equal(made.texts, chosen)
     for replica in range(replicas):
-        (own,) = np.nonzero(made.replica == replica)
-        flat = {
-            name: made.arrays[name][replica][:, :64].reshape(-1)
-            for name in set(packer.of_tokens) & made.arrays.keys()
-        }
-        for text in own:
+        (texts,) = np.nonzero(made.replica == replica)
+        flat = {}
+        for name in packer.of_tokens:
+            array = made.arrays[name][replica][:, :64]
+            flat[name] = array.reshape(-1, *array.shape[2:])
+        for text in texts:
             window, number, first = chosen[text], made.number[text], made.first[text]
             here = np.flatnonzero(flat["document_ids"] == number + 1)
             assert here[0] == first and np.ptp(here) == len(here) - 1
             np.testing.assert_array_equal(flat["input_ids"][here], features.input_ids[window])
             np.testing.assert_array_equal(flat["segment_ids"][here], features.segment_ids[window])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
-            targets = (
-                flat["targets"][here] if of_tokens else made.arrays["targets"][replica, number]
-            )
-            np.testing.assert_array_equal(targets, features.targets[window])
+            for name, (values, _) in features.per_token.items():
+                np.testing.assert_array_equal(flat[name][here], values[window])
+                assert flat[name].dtype == values[window].dtype
+            for name, values in features.per_window.items():
+                np.testing.assert_array_equal(made.arrays[name][replica, number], values[window])
+            for name, values in features.positions.items():
+                for group, tokens in enumerate(values[window]):
+                    own = flat[f"{name}_of_tokens"][:, group]
+                    assert np.flatnonzero(own == number + 1).tolist() == sorted({*here[tokens]})
             assert made.arrays["first"][replica, number] == first
         padding = flat["document_ids"] == 0
         assert not flat["input_ids"][padding].any()
         if of_tokens:
             assert (flat["targets"][padding] == NO_TARGET).all()
+            assert (flat["scores"][padding] == 0.5).all()
+            assert "real" not in made.arrays
         else:
             real = made.arrays["real"][replica]
-            assert real.tolist() == [1.0] * len(own) + [0.0] * (8 - len(own))
-            assert not made.arrays["targets"][replica, len(own) :].any()
+            assert real.tolist() == [1.0] * len(texts) + [0.0] * (8 - len(texts))
+            assert not made.arrays["targets"][replica, len(texts) :].any()
 
 
 def test_what_no_shape_holds_is_an_error():
-    packer = fixed_shapes.Packer(make_pieces([40, 40, 40]), [Shape(1, 96)], 1, 0, 3)
+    packer = fixed_shapes.Packer(make_features([40, 40, 40]), [Shape(1, 96)], 1, 0, 3)
     with pytest.raises(ValueError, match="120"):
         packer.train_batch(np.arange(3))
 
 
 def test_batches_to_predict_have_one_shape_and_all_texts():
     for count in (1, 3, 50):
-        features = make_pieces(np.random.default_rng(count).integers(3, 33, count), of_tokens=False)
+        features = make_features(
+            np.random.default_rng(count).integers(3, 33, count), of_tokens=False
+        )
         packer = fixed_shapes.Packer(features, [Shape(4, 32)], 2, 0, count=8)
         made = list(packer.predict_batches())
         assert sorted(np.concatenate([batch.texts for batch in made])) == list(range(count))
@@ -149,7 +167,7 @@ def test_batches_to_predict_have_one_shape_and_all_texts():
 
 
 def test_calls_have_one_shape_and_the_last_is_filled_with_zeros():
-    features = make_pieces([5, 30, 17, 3, 12])
+    features = make_features([5, 30, 17, 3, 12])
     packer = fixed_shapes.Packer(features, [Shape(1, 32)], 1, 0, 1)
     batches = [packer.train_batch(np.array([number])) for number in range(5)]
     made = list(fixed_shapes.calls(batches, [1, 3, 3, 3], 3))
@@ -278,9 +296,17 @@ def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, m
 
 def first(features, count):
     """The first so many windows."""
-    lists = features.input_ids, features.segment_ids, features.targets
-    numbers = np.arange(count)
-    return Features(*(own[:count] for own in lists), numbers, features.of_tokens)
+    return dataclasses.replace(
+        features,
+        input_ids=features.input_ids[:count],
+        segment_ids=features.segment_ids[:count],
+        example=np.arange(count),
+        per_token={
+            name: PerToken(values[:count], padding)
+            for name, (values, padding) in features.per_token.items()
+        },
+        per_window={name: values[:count] for name, values in features.per_window.items()},
+    )
 
 
 def test_a_batch_that_no_shape_holds_gets_one(fixed):

@@ -147,6 +147,25 @@ def test_entities_of_a_sentence():
     assert tag_schemes.entities([]) == set()
 
 
+def test_items_that_overlap_are_scored_by_type():
+    truth = [{("a", 0, 3), ("b", 1, 1)}, set(), {("a", 2, 2)}]
+    found = [{("a", 0, 3), ("a", 1, 1)}, {("b", 0, 0)}, {("a", 2, 2)}]
+    scores = metrics.item_scores(truth, found, ("a", "b", "c"))
+    assert scores == {
+        "f1": pytest.approx(4 / 7),
+        "precision": 0.5,
+        "recall": pytest.approx(2 / 3),
+        "f1_a": pytest.approx(0.8),
+        "f1_b": 0.0,
+        "f1_c": 0.0,
+    }
+    assert next(iter(scores)) == "f1"
+    assert scores.drawn("f1", np.array([0.0, 0.0, 1.0])) == 1.0
+    assert "f1_a" not in metrics.item_scores([{("a", 0)}], [set()], ("a",))
+    with pytest.raises(ScoreError, match="unknown label 'd'"):
+        metrics.item_scores([{("d", 0)}], [set()], ("a",))
+
+
 def test_f1_of_each_type_is_given_where_there_are_several():
     generator = random.Random(2)
     truth, predicted = random_pair(generator, SCHEMES["three types"], 50)

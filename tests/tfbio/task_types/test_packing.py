@@ -9,6 +9,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import packing
+from tfbio.task_types.packing import PerToken
 from tfbio.task_types.tagging import Tagging
 
 SHAPE = EncoderConfig(
@@ -22,14 +23,22 @@ SHAPE = EncoderConfig(
 )
 
 
-def make_pieces(lengths, of_tokens=True, seed=0):
+def make_features(lengths, of_tokens=True, seed=0):
+    """Windows with targets for each token, or each window; and two groups of positions."""
     rng = np.random.default_rng(seed)
     ids = [rng.integers(5, 200, length).astype(np.int32) for length in lengths]
     segments = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
-    targets = [rng.integers(-1, 3, length).astype(np.int32) for length in lengths]
+    numbers = np.arange(len(lengths))
     if not of_tokens:
-        targets = [np.array(number, np.int32) for number in range(len(lengths))]
-    return packing.Features(ids, segments, targets, np.arange(len(lengths)), of_tokens)
+        targets = [np.array(number, np.int32) for number in numbers]
+        groups = [rng.integers(0, length, [2, 3]) for length in lengths]
+        return packing.Features(
+            ids, segments, numbers, per_window={"targets": targets}, positions={"groups": groups}
+        )
+    targets = [rng.integers(-1, 3, length).astype(np.int32) for length in lengths]
+    scores = [rng.random([length, 3]).astype(np.float32) for length in lengths]
+    arrays = {"targets": PerToken(targets, NO_TARGET), "scores": PerToken(scores, 0.5)}
+    return packing.Features(ids, segments, numbers, arrays)
 
 
 def test_places_do_not_overlap_and_are_few():
@@ -48,8 +57,9 @@ def test_places_do_not_overlap_and_are_few():
 
 @pytest.mark.parametrize("padded_length", [0, 144])
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
-    features = make_pieces([5, 130, 40, 17, 3, 90, 60, 8])
+@pytest.mark.parametrize("of_tokens", [True, False])
+def test_a_batch_holds_its_windows_and_nothing_else(of_tokens, replicas, padded_length):
+    features = make_features([5, 130, 40, 17, 3, 90, 60, 8], of_tokens)
     chosen = np.array([7, 1, 1, 0, 5, 4, 3, 6])  # one twice
     packer = packing.Packer(features, 8, replicas, pad_id=0, padded_length=padded_length)
     parts = packer.batch(chosen)
@@ -58,18 +68,27 @@ def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
     np.testing.assert_array_equal(np.concatenate([part.windows for part in parts]), chosen)
     for part in parts:
         arrays = part.arrays
-        flat = {name: values.reshape(-1) for name, values in arrays.items()}
+        of_each = {"document_ids", "input_ids", "segment_ids", "position_ids", *features.per_token}
+        flat = {name: arrays[name].reshape(-1, *arrays[name].shape[2:]) for name in of_each}
         for number, window in enumerate(part.windows, start=1):
             here = np.flatnonzero(flat["document_ids"] == number)
             np.testing.assert_array_equal(flat["input_ids"][here], features.input_ids[window])
             np.testing.assert_array_equal(flat["segment_ids"][here], features.segment_ids[window])
-            np.testing.assert_array_equal(flat["targets"][here], features.targets[window])
+            for name, (values, _) in features.per_token.items():
+                np.testing.assert_array_equal(flat[name][here], values[window])
+                assert flat[name].dtype == values[window].dtype
+            for name, values in features.per_window.items():
+                np.testing.assert_array_equal(arrays[name][number - 1], values[window])
+            for name, values in features.positions.items():
+                np.testing.assert_array_equal(arrays[name][number - 1], here[values[window]])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
             assert arrays["first"][number - 1] == here[0]
             assert np.ptp(here) == len(here) - 1
         padding = flat["document_ids"] == 0
         assert not flat["input_ids"][padding].any()
-        assert (flat["targets"][padding] == NO_TARGET).all()
+        if of_tokens:
+            assert (flat["targets"][padding] == NO_TARGET).all()
+            assert (flat["scores"][padding] == 0.5).all()
         if padded_length:
             assert arrays["input_ids"].shape == (8 // replicas, 144)
         else:
@@ -78,7 +97,7 @@ def test_a_batch_holds_its_pieces_and_nothing_else(replicas, padded_length):
 
 def test_shapes_are_few():
     rng = np.random.default_rng(0)
-    features = make_pieces(rng.integers(5, 120, 1000))
+    features = make_features(rng.integers(5, 120, 1000))
     packer = packing.Packer(features, 64, 1, pad_id=0)
     shapes = [
         packer.batch(rng.choice(1000, 64, replace=False))[0].arrays["input_ids"].shape
@@ -100,7 +119,7 @@ def test_shapes_are_few():
     ],
 )
 def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
-    features = make_pieces([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
+    features = make_features([5, 70, 40, 17, 3, 90, 60, 8], of_tokens)
     model = TaskModel(SHAPE, HeadConfig(3, of_tokens, 0.1, pooling, token_layer=head))
     (part,) = packing.Packer(features, 8, 1, pad_id=0).batch(np.arange(8))
     assert part.arrays["input_ids"].shape[0] < 8
@@ -122,7 +141,7 @@ def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):
 
 @pytest.mark.parametrize("head", ["linear", "lstm", "crf"])
 def test_heads_compute_in_float32_where_the_encoder_does_not(head, bfloat16):
-    features, task_type = make_pieces([5, 40, 17]), Tagging("OBI", Tagging.Settings(head=head))
+    features, task_type = make_features([5, 40, 17]), Tagging("OBI", Tagging.Settings(head=head))
     (part,) = packing.Packer(features, 3, 1, pad_id=0).batch(np.arange(3))
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
     model = TaskModel(SHAPE, HeadConfig(3, True, 0.1, token_layer=head))

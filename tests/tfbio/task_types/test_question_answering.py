@@ -101,10 +101,10 @@ def test_a_window_without_the_answer_has_cls_for_a_target(tokenizer):
     context = "protein " * 40 + "naloxone " + "protein " * 40
     asked = question(context, "naloxone", text="what " * 100)
     features = KIND.features([asked], tokenizer, 40)
-    assert len(features.input_ids) > 3 and not features.of_tokens
+    assert len(features.input_ids) > 3 and not features.per_token
     held = 0
     for ids, segments, target in zip(
-        features.input_ids, features.segment_ids, features.targets, strict=True
+        features.input_ids, features.segment_ids, features.per_window["targets"], strict=True
     ):
         tokens = [*map(tokenizer.backend.id_to_token, ids)]
         # Half of a short window is for the question.
@@ -174,7 +174,10 @@ def test_windows_and_targets_are_googles(both):
         first = tokens - 1 - len(features.own[i])
         owned = {first + place: bool(own) for place, own in enumerate(features.own[i])}
         assert owned == feature.token_is_max_context
-        assert features.targets[i].tolist() == [feature.start_position, feature.end_position]
+        assert features.per_window["targets"][i].tolist() == [
+            feature.start_position,
+            feature.end_position,
+        ]
         own_targets += feature.start_position > 0
     assert own_targets > 50
 
@@ -195,11 +198,11 @@ def test_answers_are_googles(both):
     _, _, odds = squad_lib.postprocess_output(*arguments, version_2_with_negative=True)
     for own, found in zip(questions, KIND.predictions(outputs, features, questions), strict=True):
         assert found.null_odds == pytest.approx(odds[own.id], abs=1e-5)
-        theirs = all_best[own.id]
+        best = all_best[own.id]
         assert all(text in own.context for text in found.texts)
         texts = [" ".join(text.split()) for text in found.texts]
-        assert texts == [one["text"] for one in theirs]
-        expected = [one["probability"] for one in theirs]
+        assert texts == [one["text"] for one in best]
+        expected = [one["probability"] for one in best]
         np.testing.assert_allclose(found.probabilities, expected, rtol=1e-4)
 
 
@@ -226,7 +229,7 @@ def test_gold_fed_back_is_the_answer(tokenizer, name, inside, too_long, length):
     features = KIND.features(questions, tokenizer, length)
     assert features.lengths.max() == length and len(features.input_ids) > len(questions)
     outputs = []
-    for ids, (start, end) in zip(features.input_ids, features.targets, strict=True):
+    for ids, (start, end) in zip(features.input_ids, features.per_window["targets"], strict=True):
         logits = np.zeros([len(ids), 2], np.float32)
         logits[start, 0] = logits[end, 1] = 9
         outputs.append(logits)
@@ -269,7 +272,7 @@ def test_an_answer_is_cut_from_the_original_text(lower_case, context, answer):
     tokenizer = tokenization.load_tokenizer(path, lower_case)
     features = KIND.features([question(context, answer)], tokenizer, 64)
     logits = np.zeros([len(features.input_ids[0]), 2], np.float32)
-    start, end = features.targets[0]
+    start, end = features.per_window["targets"][0]
     logits[start, 0] = logits[end, 1] = 9
     (found,) = KIND.predictions([logits], features, [question(context, answer)])
     assert found.best == answer
@@ -320,7 +323,7 @@ def test_the_loss_is_the_cross_entropy_of_each_piece_by_itself(tokenizer, padded
         for window, first in zip(chosen, part.arrays["first"], strict=True):
             scores = logits[first : first + len(features.input_ids[window])].astype(np.float64)
             log_sum = np.log(np.exp(scores - scores.max(0)).sum(0)) + scores.max(0)
-            start, end = features.targets[window]
+            start, end = features.per_window["targets"][window]
             expected.append(np.mean([log_sum[0] - scores[start, 0], log_sum[1] - scores[end, 1]]))
         np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-5)
         assert weights.numpy().tolist() == [1.0] * 24

@@ -31,7 +31,7 @@ def test_the_first_token_of_a_word_has_its_tag(tokenizer):
     expected = ["[CLS]", *tokens[0], "[UNK]", *tokens[2], "[SEP]"]
     assert [*map(tokenizer.backend.id_to_token, features.input_ids[0])] == expected
     rest = [[NO_TARGET] * (len(own) - 1) for own in (tokens[0], tokens[2])]
-    assert features.targets[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
+    assert features.per_token["targets"].values[0].tolist() == [-1, 1, *rest[0], 0, 2, *rest[1], -1]
 
 
 # --- Schemes and sub-tokens ----------------------------------------------------------------------
@@ -57,9 +57,13 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
     # In windows of few tokens, too: a window's end must not make an I an L.
     for length in (128, 8):
         features = task_type.features([sentence], tokenizer, length)
-        found = [task_type.labels[t] for own in features.targets for t in own[own != NO_TARGET]]
+        found = [
+            task_type.labels[t]
+            for own in features.per_token["targets"].values
+            for t in own[own != NO_TARGET]
+        ]
         assert found == expected.split()
-        (back,) = task_type.predictions(features.targets, features, [sentence])
+        (back,) = task_type.predictions(features.per_token["targets"].values, features, [sentence])
         # IO makes one entity of two of the same type that touch.
         touch = BIO.replace("I  I  B  I", "I  I  I  I") if scheme == "IO" else BIO
         assert list(back) == touch.split()
@@ -94,13 +98,13 @@ def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
     features = task_type.features([sentence], tokenizer, 32)
     names = expected.split()
     expected = names[:1] + names[1:2] * (counts[0] + counts[1] - 2) + names[4:5] + ["O"] * counts[2]
-    found = [task_type.labels[target] for target in features.targets[0][1:-1]]
+    found = [task_type.labels[target] for target in features.per_token["targets"].values[0][1:-1]]
     assert min(counts) > 1 and found == expected
-    assert features.targets[0][[0, -1]].tolist() == [NO_TARGET, NO_TARGET]
+    assert features.per_token["targets"].values[0][[0, -1]].tolist() == [NO_TARGET, NO_TARGET]
     # What is predicted for the others does not count.
-    outputs = np.full_like(features.targets[0], task_type.labels.index("O"))
+    outputs = np.full_like(features.per_token["targets"].values[0], task_type.labels.index("O"))
     firsts = 1 + np.cumsum([0, *counts[:-1]])
-    outputs[firsts] = features.targets[0][firsts]
+    outputs[firsts] = features.per_token["targets"].values[0][firsts]
     assert task_type.predictions([outputs], features, [sentence]) == [("B", "I", "O")]
 
 
@@ -112,7 +116,7 @@ def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
     sentences = task_files.read_tagged_words(find_split(str(folder), "test"))
     task_type = tagging.Tagging(("O", "B", "I"), Settings(scheme=scheme, label_all_tokens=True))
     features = task_type.features(sentences, tokenizer, 128)
-    predicted = task_type.predictions(features.targets, features, sentences)
+    predicted = task_type.predictions(features.per_token["targets"].values, features, sentences)
     f1 = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
     runs = " ".join("".join(x.tags).replace("O", " ") for x in sentences).split()
     whole = sum(run.count("B") == 1 for run in runs)
@@ -131,7 +135,7 @@ def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, task_type):
     learnt = tagging.Tagging(("O", "B", "I"), Settings(label_all_tokens=True))
     features = learnt.features(sentences, other, 16)
     assert len(features.input_ids) > 3 * len(sentences) and features.lengths.max() == 16
-    predicted = learnt.predictions(features.targets, features, sentences)
+    predicted = learnt.predictions(features.per_token["targets"].values, features, sentences)
     assert predicted == [sentence.tags for sentence in sentences]
     gold = [sentence.tags for sentence in sentences]
     assert metrics.entity_scores(gold, predicted)["f1"] == 1.0

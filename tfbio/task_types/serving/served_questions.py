@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import tensorflow as tf
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import Question
 from tfbio.task_types.serving.served_task import (
     TEXTS,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from tfbio.base.cli import UserError
-from tfbio.models.task_model import TaskModel
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.task_types import packing
 from tfbio.text import tokenization
+
+if TYPE_CHECKING:
+    from tfbio.models.task_model import TaskModel
 
 # By how much outputs may differ after loading.
 TOLERANCE = 1e-5
@@ -26,7 +28,7 @@ TEXTS = (
 )
 
 # A graph whose inputs and outputs have names.
-Function = Callable[..., dict[str, tf.Tensor]]
+Function = Callable[..., "dict[str, tf.Tensor]"]
 
 
 class SavedModelError(UserError):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
+
+from tfbio.base.lazy import tensorflow as tf
 
 if TYPE_CHECKING:
     import tokenizers

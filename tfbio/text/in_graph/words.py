@@ -7,9 +7,9 @@ import unicodedata
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 import tokenizers
 
+from tfbio.base.lazy import tensorflow as tf
 from tfbio.text.in_graph import characters as chars
 
 # What a character is among others: part of a word, a word of its own, or between words.
