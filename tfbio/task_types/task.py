@@ -103,7 +103,7 @@ class OwnTask:
     """
 
     name: str
-    read: Callable[[str, tuple[str, ...] | None], list]
+    read: Callable[..., list]
     score: Callable[[tuple[str, ...]], Callable[[Sequence, Sequence], Scores]]
     labels: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple
     fewest: int = 0

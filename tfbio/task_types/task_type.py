@@ -20,7 +20,6 @@ import numpy as np
 from tfbio.base.config import BaseSettings
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.entities import Entity
-from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types.finetuning_config import CommonSettings
@@ -160,7 +159,7 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def predictions(
-        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
+        self, outputs: Sequence[np.ndarray], features: Any, examples: Sequence
     ) -> list[Any]:
         """Turns the outputs of each window into one prediction for each example.
 
@@ -199,7 +198,7 @@ class TaskType(abc.ABC):
         score: Score,
         examples: Sequence,
         predicted: Sequence,
-        features: Features,
+        features: Any,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
@@ -238,7 +237,7 @@ class TaskType(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def read_predictions(cls, path: str) -> tuple[list[Example], list[Any]]:
+    def read_predictions(cls, path: str) -> tuple[list[Any], list[Any]]:
         """Reads what `write_predictions` wrote.
 
         Returns:
@@ -280,7 +279,7 @@ class TaskType(abc.ABC):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        features: Features,
+        features: Any,
         sentences: Sequence,
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,

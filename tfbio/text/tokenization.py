@@ -166,7 +166,7 @@ class Tokenizer:
         return (4 if self.kind == "byte_bpe" else 3) if pair else 2
 
     def join(
-        self, first: Sequence[int], second: Sequence[int] | None = None
+        self, first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """What a model sees of a text or a pair, as BERT and ALBERT, or RoBERTa, have it.
 
