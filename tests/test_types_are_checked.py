@@ -68,6 +68,7 @@ def test_a_wrong_call_is_an_error(room, copied):
     ended = check_with(copied, room, text)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert f"tfbio/{room}/planted.py:5: error: {error}" in ended.stdout
+    assert "Found 1 error in 1 file" in ended.stdout
 
 
 @pytest.mark.parametrize("room", PLANTED)
