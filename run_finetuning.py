@@ -305,5 +305,5 @@ def _predict() -> None:
 
 
 if __name__ == "__main__":
-    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(FinetuningConfig)
+    __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
     cli.run(main, settings=config.names(FinetuningConfig))

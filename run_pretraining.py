@@ -166,5 +166,5 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
 
 
 if __name__ == "__main__":
-    __doc__ += "\nSettings and their defaults:\n\n" + config.describe(PretrainingConfig)
+    __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(PretrainingConfig)
     cli.run(main, settings=config.names(PretrainingConfig))

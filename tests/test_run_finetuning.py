@@ -22,7 +22,11 @@ def run(*flags):
 def test_help_teaches_and_does_not_import_tensorflow():
     done = run("--help")
     assert "python run_finetuning.py --task=bc5cdr_chem" in done.stdout
-    for setting in ("learning_rate = 0.0002", "layerwise_lr_decay = 0.8", "--from_scratch"):
+    for setting in (
+        "learning_rate = 0.0002 (above 0)\n",
+        'tagging.scheme = "BIO" (BIO, IO or BIOUL)\n',
+        "--from_scratch",
+    ):
         assert setting in done.stdout
     for folder in (ROOT / "hparams" / "finetuning").iterdir():
         if folder.is_dir():  # a protocol

@@ -42,6 +42,7 @@ TYPES: dict[str, type[TaskType]] = {name: _class_of(name) for name in NAMES}
 class FinetuningConfig(CommonSettings):
     """All settings of fine-tuning: those of every run, and a group for each task type."""
 
+    # As if there were `tagging: Tagging.Settings = Tagging.Settings()`, and so on.
     __annotations__ = {name: each.Settings for name, each in TYPES.items()}
     vars().update({name: each.Settings() for name, each in TYPES.items()})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tfbio.base import run_folders
+from tfbio.base import config, run_folders
 from tfbio.base.cli import UserError
 from tfbio.runs import finetuner, sweep
 from tfbio.task_types.types import FinetuningConfig
@@ -89,6 +89,20 @@ def test_the_development_set_chooses_and_the_test_set_is_shown_of_the_choice(tmp
     for shown in (table, capsys.readouterr().out, json.dumps(found)):
         for rate in (1e-5, 5e-5, 1e-4):
             assert str(TEST[rate]) not in shown
+
+
+def test_a_setting_of_the_task_type_is_swept(tmp_path):
+    given = [config.load(FinetuningConfig, "", [f"tagging.scheme={x}"]) for x in ("BIO", "IO")]
+
+    def finetune(settings, output_dir, show_test):
+        score = 0.5 if settings.tagging.scheme == "BIO" else 0.7
+        about = {"task": "bc2gm", "metric": "f1", "trials": [{"dev": {"f1": score}}]}
+        return {**about, "mean": score, "std": None, "median": score}
+
+    swept = sweep.run(["tagging.scheme"], given, finetune, str(tmp_path))
+    assert [row["tagging.scheme"] for row in swept["settings"]] == ["BIO", "IO"]
+    assert swept["chosen"] == "tagging.scheme=IO"
+    assert "| **IO** | **0.7000** |" in (tmp_path / "sweep.md").read_text()
 
 
 def test_a_setting_that_diverges_is_out(tmp_path, capsys):
