@@ -32,8 +32,9 @@ fuzz-coverage: .venv/installed-test  ## The branches of each reader that those i
 kills: .venv/installed  ## Kills each stage as it writes, and fills its disk
 	@TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/kills.py
 
-check: lint  ## ruff, and that each room imports only rooms below it
+check: lint  ## ruff, that each room imports only rooms below it, and types
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/mypy
 
 lint: .venv/installed-test  ## ruff, without changing anything
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -4,32 +4,32 @@ r"""Fine-tunes a pretrained encoder on a task, several times, and scores it.
       --init_checkpoint=work/model --output_dir=work/bc5cdr_chem
 
 Trains with seed, seed + 1, ... and writes for each trial the scores and predictions on dev and
-test, and the weights; scores.json has them all, with mean, standard deviation and median. Run
+test, and the weights; scores.json has all scores, with mean, standard deviation and median. Run
 the same command again to continue an interrupted run: finished trials are kept. The settings are
-those of the paper that the task is from (tfbio/task_types/tasks.py). Other ways to say it:
+those of the paper that the task is from (tfbio/task_types/tasks.py). Further flags:
 
-  --from_scratch    same architecture and vocabulary, random weights: what pretraining is worth
+  --from_scratch    same architecture and vocabulary, random weights: shows the gain of pretraining
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
-  --hparams=bioelectra    a protocol, by its name: BioELECTRA's as its paper tells it
-  --hparams=authors    another one: what the code of its authors does, which differs from the paper
-  --seeds=10    how many trials
+  --hparams=bioelectra    a protocol, by its name: BioELECTRA's settings, as its paper tells them
+  --hparams=authors    another one: those of its authors' code, which differ from the paper
+  --seeds=10    the number of trials
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings
-  --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination, of which the
-                    scores on dev choose one; sweep.md has the table
+  --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination; the scores
+                    on dev choose one, and sweep.md has the table
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
-  --dry_run    what a run would take: steps, FLOPs, padding, memory, time; without --output_dir
+  --dry_run    prints the steps, FLOPs, padding, memory and time of a run; without --output_dir
 
-A trained model is used on new text by
+To use a trained model on new text:
 
   python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
       --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
 
 which finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC
-and PubTator files, and writes JSON lines, or what --format says; in JSON lines and BioC with a
+and PubTator files, and writes JSON lines or the form of --format; in JSON lines and BioC with a
 score, the product of the probabilities of the words' tags. A model that labels whole texts takes
 .tsv files with a column text, and writes the probability of each label. One that answers questions
-takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl, also how
-probable each answer is. --input=- reads standard input.
+takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl, also the
+probability of each answer. --input=- reads standard input.
 
 Tables and significance tests of finished runs: python -m tfbio.report --help
 """
@@ -46,6 +46,7 @@ from tfbio.base import cli, config, device_flags, paths, storage
 from tfbio.runs import sweep
 from tfbio.task_types import own_data, tasks, types
 from tfbio.task_types.finetuning_config import find_protocol
+from tfbio.task_types.task import Task
 from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
-    "mode", "train", ["train", "predict"], "Fine-tune, or use what was fine-tuned on new text."
+    "mode", "train", ["train", "predict"], "Fine-tune, or use a fine-tuned model on new text."
 )
 flags.DEFINE_string(
     "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(own_data.OWN)}."
@@ -65,7 +66,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "negative_label",
     "",
-    "Of --task=relation: the label that says that there is no relation; empty: the one that is "
+    "With --task=relation: the label that says that there is no relation; empty: the one that is "
     "called 0, false, none, null, NA, no_relation, negative or other.",
 )
 flags.DEFINE_string(
@@ -87,10 +88,10 @@ flags.DEFINE_string(
     "hparams",
     "",
     "JSON file (see hparams/finetuning/), inline JSON object, or a protocol: bioelectra (its "
-    "paper's Table 7) or authors (what the code of its authors does). Default: the task's.",
+    "paper's Table 7) or authors (its authors' code). Default: the task's.",
 )
 flags.DEFINE_integer(
-    "seeds", 0, "How many trials; 0: as the settings say (num_trials).", lower_bound=0
+    "seeds", 0, "The number of trials; 0: as the settings say (num_trials).", lower_bound=0
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_multi_string(
@@ -102,7 +103,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_boolean(
     "dry_run",
     False,
-    "Only prints what a run would take: examples and windows, steps, FLOPs and, for each kind of "
+    "Only prints an estimate of a run: examples and windows, steps, FLOPs and, for each type of "
     "device, the share of padding, memory and time. Neither trains nor writes.",
 )
 flags.DEFINE_enum(
@@ -113,7 +114,7 @@ flags.DEFINE_enum(
 )
 device_flags.define()
 flags.DEFINE_bool(
-    "overwrite", False, "Replace what a run with other settings left, or an --output."
+    "overwrite", False, "Replace the files of a run with other settings, or an --output."
 )
 flags.DEFINE_string(
     "model",
@@ -136,37 +137,31 @@ flags.DEFINE_enum(
 )
 
 
+# The flags that each mode needs, and their meaning.
+NEEDED = {
+    "train": {
+        "task": "the task's name, such as sentence_roles",
+        "data_dir": "the folder with the task's files",
+        "init_checkpoint": "the --model_dir of a run_pretraining.py run",
+        "output_dir": "where the scores are to go",
+    },
+    "predict": {
+        "model": "the --output_dir of a finished run, or a trial in it",
+        "input": "the files with the texts",
+        "output": "where the predictions are to go",
+    },
+}
+# Further flags that only the other mode takes.
+NOT_WITH = {
+    "train": ["format"],
+    "predict": ["from_scratch", "hparams", "sweep", "seeds", "dry_run", "negative_label"],
+}
+
+
 def main(argv: list[str]) -> None:
+    """Fine-tunes or predicts, as the flags say."""
     cli.no_arguments(argv)
-    needed = {
-        "train": {
-            "task": "the task's name, such as sentence_roles",
-            "data_dir": "the folder with the task's files",
-            "init_checkpoint": "the --model_dir of a run_pretraining.py run",
-            "output_dir": "where the scores are to go",
-        },
-        "predict": {
-            "model": "the --output_dir of a finished run, or a trial in it",
-            "input": "the files with the texts",
-            "output": "where the predictions are to go",
-        },
-    }
-    if FLAGS.dry_run:
-        needed["train"].pop("output_dir")
-    elif FLAGS.estimate_for:
-        raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
-    for name, meaning in needed[FLAGS.mode].items():
-        if not FLAGS[name].value:
-            raise cli.UsageError(f"--{name} is missing: {meaning}.")
-    for name in needed["predict" if FLAGS.mode == "train" else "train"]:
-        if FLAGS[name].value:
-            raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
-    others = ["format"]
-    if FLAGS.mode == "predict":
-        others = ["from_scratch", "hparams", "sweep", "seeds", "dry_run", "negative_label"]
-    for name in others:
-        if FLAGS[name].using_default_value is False:
-            raise cli.UsageError(f"--{name} does not go with --mode={FLAGS.mode}.")
+    _check_flags()
     device_flags.check(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
@@ -181,32 +176,32 @@ def main(argv: list[str]) -> None:
         _train()
 
 
+def _check_flags() -> None:
+    """Raises UsageError if a flag is missing, or does not go with the mode."""
+    if FLAGS.estimate_for and not FLAGS.dry_run:
+        raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
+    for name, meaning in NEEDED[FLAGS.mode].items():
+        optional = FLAGS.dry_run and name == "output_dir"
+        if not FLAGS[name].value and not optional:
+            raise cli.UsageError(f"--{name} is missing: {meaning}.")
+    other = "predict" if FLAGS.mode == "train" else "train"
+    given = [name for name in NEEDED[other] if FLAGS[name].value]
+    given += [name for name in NOT_WITH[FLAGS.mode] if FLAGS[name].using_default_value is False]
+    if given:
+        raise cli.UsageError(f"--{given[0]} does not go with --mode={FLAGS.mode}.")
+
+
 def _train() -> None:
+    """Fine-tunes, or prints what a run would take."""
     task = tasks.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
-    swept, combinations = sweep.combinations(FLAGS.sweep)
-    for name in dict.fromkeys(text.partition("=")[0] for text in FLAGS.set):
-        if name in swept:
-            raise cli.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
-        if name == "num_trials" and FLAGS.seeds:
-            raise cli.UsageError("num_trials has a --set, and --seeds, which is the same.")
-    changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
-    hparams = find_protocol(FLAGS.hparams, FLAGS.task)
-    settings = [
-        config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
-        for chosen in combinations
-    ]
+    swept, settings = _read_settings(task)
     task_types = [types.make(task.task_type, task.labels, each) for each in settings]
-    if FLAGS.dry_run and swept:
-        raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
     task.files(FLAGS.data_dir)
     paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
-    if not FLAGS.dry_run:
-
-        def is_own(name: str, known: dict) -> bool:
-            of_sweep = name in ("sweep.json", "sweep.md") or "=" in name
-            return of_sweep if swept else "task" in known
-
-        paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
+    if FLAGS.dry_run:
+        _dry_run(task, settings[0])
+        return
+    _require_own_output(bool(swept))
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning, finetuning_checks
     from tfbio.training import distribution
@@ -242,7 +237,57 @@ def _train() -> None:
             finetuning.finetune(run)
 
 
+def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
+    """Returns the names of the swept settings, and the settings of each run.
+
+    Raises:
+      UserError: a setting is wrong, or is given twice.
+    """
+    swept, combinations = sweep.combinations(FLAGS.sweep)
+    for name in dict.fromkeys(text.partition("=")[0] for text in FLAGS.set):
+        if name in swept:
+            raise cli.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
+        if name == "num_trials" and FLAGS.seeds:
+            raise cli.UsageError("num_trials has a --set, and --seeds, which is the same.")
+    changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
+    hparams = find_protocol(FLAGS.hparams, FLAGS.task)
+    settings = [
+        config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
+        for chosen in combinations
+    ]
+    if FLAGS.dry_run and swept:
+        raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
+    return swept, settings
+
+
+def _require_own_output(is_sweep: bool) -> None:
+    """Raises UserError if --output_dir holds files that are not of such a run."""
+
+    def is_own(name: str, known: dict) -> bool:
+        of_sweep = name in ("sweep.json", "sweep.md") or "=" in name
+        return of_sweep if is_sweep else "task" in known
+
+    paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
+
+
+def _dry_run(task: Task, settings: FinetuningConfig) -> None:
+    """Prints what a run would take."""
+    from tfbio.runs import finetuning
+
+    print(
+        finetuning.dry_run(
+            settings,
+            task=task,
+            data_dir=FLAGS.data_dir,
+            init_checkpoint=FLAGS.init_checkpoint,
+            from_scratch=FLAGS.from_scratch,
+            device=FLAGS.estimate_for or "",
+        )
+    )
+
+
 def _make_strategy() -> tf.distribute.Strategy:
+    """Makes the strategy that the flags ask for."""
     from tfbio.training import distribution
 
     return distribution.make_strategy(
@@ -255,7 +300,8 @@ def _make_strategy() -> tf.distribute.Strategy:
 
 
 def _predict() -> None:
-    for text in FLAGS.set:  # each by itself: the others are the model's
+    """Uses a fine-tuned model on new text."""
+    for text in FLAGS.set:  # each by itself: all other settings are the model's
         config.load(FinetuningConfig, "", [text])
     from tfbio.runs import predict
 

@@ -1,20 +1,20 @@
-r"""Pretrains ELECTRA on examples made by data_prep.
+r"""Pretrains an encoder on examples made by data_prep.
 
   python run_pretraining.py --examples=work/examples_128 --model_dir=work/model \
       --hparams=hparams/small.json
 
 Reads the TFRecords that `python -m data_prep.examples` wrote; masks them anew at every step;
 writes checkpoints, config.json, the vocabulary and TensorBoard logs into --model_dir. Run the same
-command again to continue an interrupted run. Other ways to say it:
+command again to continue an interrupted run. Further flags:
 
   --hparams='{"encoder": {"hidden_size": 128}}'    settings as inline JSON
   --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
   --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
   --init_checkpoint=work/general    start with the weights of another run
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
-  --dry_run --hparams=hparams/base.json    what a run would cost: FLOPs, memory, days
+  --dry_run --hparams=hparams/base.json    prints the FLOPs, memory and days of a run
 
-Exit codes: 0 done; 1 or 2 a mistake, in the last line; 75 the TPU or another worker was lost,
+Exit codes: 0 done; 1 or 2 an error, in the last line; 75 the TPU or another worker was lost,
 130 Ctrl-C and 143 SIGTERM (the step is saved): the same command continues the run.
 """
 
@@ -45,8 +45,8 @@ flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be re
 flags.DEFINE_boolean(
     "dry_run",
     False,
-    "Only prints what a run would cost: parameters, FLOPs, memory, estimated days and, with "
-    "--examples, how often they are read. Neither trains nor writes.",
+    "Only prints an estimate of a run: parameters, FLOPs, memory, days and, with --examples, how "
+    "often they are read. Neither trains nor writes.",
 )
 flags.DEFINE_enum(
     "estimate_for",
@@ -64,6 +64,7 @@ device_flags.define()
 
 
 def main(argv: list[str]) -> None:
+    """Pretrains, or prints an estimate, as the flags say."""
     cli.no_arguments(argv)
     settings = config.load(PretrainingConfig, FLAGS.hparams, FLAGS.set)
     device_flags.check(
@@ -101,11 +102,11 @@ def main(argv: list[str]) -> None:
     )
 
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio.runs import pretraining
+    from tfbio.runs import pretraining, pretraining_folder
     from tfbio.training import distribution
     from tfbio.weights.checkpoint_files import Source, source_of
 
-    # This machine reads checkpoints from elsewhere.
+    # This machine reads the checkpoints of other software.
     own = FLAGS.init_checkpoint and source_of(FLAGS.init_checkpoint) is Source.RUN
     if on_remote_tpu and own:
         paths.require_remote(FLAGS.tpu, "init_checkpoint", [FLAGS.init_checkpoint])
@@ -117,7 +118,7 @@ def main(argv: list[str]) -> None:
         FLAGS.tpu_zone,
         FLAGS.gcp_project,
     )
-    # The workers of one job write one folder, of which the chief is in charge.
+    # The workers of one job share one folder, which the chief locks.
     is_chief = strategy.extended.should_checkpoint
     alone = storage.only_writer(FLAGS.model_dir) if is_chief else contextlib.nullcontext()
     try:
@@ -131,18 +132,22 @@ def main(argv: list[str]) -> None:
                 profile_steps,
             )
     except KeyboardInterrupt as interrupt:  # before the first step, or after the last
-        raise KeyboardInterrupt(pretraining.what_is_saved(FLAGS.model_dir)) from interrupt
+        raise KeyboardInterrupt(pretraining_folder.what_is_saved(FLAGS.model_dir)) from interrupt
 
 
 def _check_examples() -> None:
-    """Names a folder or glob of --examples that stands for nothing."""
+    """Raises UserError if a folder or glob of --examples matches nothing."""
     for folder in FLAGS.examples:
         if not storage.is_remote(folder) and not storage.find(folder):
             read_manifest(folder, "examples")  # which says so
 
 
 def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
-    """Reads --profile_steps: the first and the last step, or None."""
+    """Reads --profile_steps: the first and the last step, or None.
+
+    Raises:
+      UsageError: the flag has another form, or goes with a TPU on other machines.
+    """
     text = FLAGS.profile_steps
     if not text:
         return None

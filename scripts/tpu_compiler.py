@@ -1,11 +1,11 @@
-"""Compiles StableHLO for a TPU that is not there. Runs in an environment of its own, with JAX.
+"""Compiles StableHLO for a TPU that is not there. Runs in another environment, with JAX.
 
   .venv-tpu/bin/python scripts/tpu_compiler.py v3:2x2 step.mlir step.hlo
 
-Writes the optimized program of one core to the last file and prints one JSON object: seconds of
-compiling, bytes of code, arguments, results and temporaries; or {"error": ...} if the compiler
-refuses, for lack of memory above all. `scripts/tpu_check.py` calls it: libtpu and JAX want another
-NumPy than tfbio has.
+Writes the optimized program of one core to the last file and prints one JSON object: the seconds of
+compiling, the bytes of code, arguments, results and temporaries; or {"error": ...} if the compiler
+refuses, mostly for lack of memory. `scripts/tpu_check.py` calls it: libtpu and JAX need another
+NumPy than tfbio.
 """
 
 import argparse
@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-# No TPU is looked for, neither here nor by the metadata server of a cloud.
+# Nothing looks for a TPU, neither here nor by the metadata server of a cloud.
 os.environ.update(JAX_PLATFORMS="cpu", TPU_WORKER_HOSTNAMES="localhost", TPU_SKIP_MDS_QUERY="1")
-# The compiler writes the program here. What it hands to jaxlib not every version of that can read.
+# The compiler writes the program here: not every version of jaxlib can read what it returns.
 _FOLDER = tempfile.TemporaryDirectory()
 os.environ["XLA_FLAGS"] = f"--xla_dump_to={_FOLDER.name} --xla_dump_hlo_as_text"
 # Other compilations may run at the same time.
@@ -26,7 +26,16 @@ os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
 
 
 def compile_for(topology: str, path: str, hlo_path: str) -> dict:
-    """Compiles a program for all devices of a topology, one replica on each."""
+    """Compiles a program for all devices of a topology, one replica on each.
+
+    Args:
+      topology: chips of libtpu's topology, such as v3:2x2.
+      path: the program, StableHLO as text.
+      hlo_path: the file to write the optimized program to.
+
+    Returns:
+      The figures that are printed.
+    """
     # Here, so that --help needs no JAX.
     import numpy as np
     from jax._src.interpreters import mlir as jax_mlir
@@ -35,8 +44,8 @@ def compile_for(topology: str, path: str, hlo_path: str) -> dict:
     from jax.experimental import topologies
 
     name, _, chip = topology.partition(",")
-    found = {"chip_config_name": chip} if chip else {}
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=name, **found).devices
+    chip_name = {"chip_config_name": chip} if chip else {}
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=name, **chip_name).devices
     with open(path, encoding="utf-8") as file, jax_mlir.make_ir_context():
         module = ir.Module.parse(file.read())
         count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), len(devices))

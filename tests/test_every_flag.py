@@ -125,7 +125,7 @@ PAIRS = [
     ("run_finetuning.py", "--strategy=multi_worker", "fine-tuning runs on one machine"),
     ("run_finetuning.py", "--estimate_for=v100", "--estimate_for goes with --dry_run"),
     ("run_finetuning.py", "--dry_run --sweep=seed=1,2", "--dry_run goes without --sweep"),
-    ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "seed has a --sweep already"),
+    ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "--sweep seed=... is given twice"),
     ("run_finetuning.py", "--sweep=seed=1,2 --set=seed=3", "seed has a --sweep, and a --set"),
     ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),
     ("run_finetuning.py", "--set=early_stopping_patience=2", "it goes with eval_every_steps"),

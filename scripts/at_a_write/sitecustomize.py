@@ -1,9 +1,9 @@
 """Sends a signal to a command and its workers as one of them is about to change a folder.
 
-For `scripts/kills.py`, which puts this folder on PYTHONPATH. Python imports a module of this name
-before anything else, in workers as well. Each opening of a file for writing, each rename and each
-removal in the folder is a line of a file that all processes share; the process that writes line
-number KILLS_AT sends the signal, before it does what the line says.
+`scripts/kills.py` puts this folder on PYTHONPATH, and Python imports a module of this name before
+anything else, in workers as well. Each opening of a file for writing, each rename and each removal
+in the folder is a line of a file that all processes share. The process that writes line number
+KILLS_AT sends the signal, before it does what the line says.
 """
 
 import os
@@ -29,6 +29,7 @@ def _paths(event: str, arguments: tuple) -> tuple:
 
 
 def _hook(event: str, arguments: tuple) -> None:
+    """Logs an event that changes the folder, and sends the signal at line KILLS_AT."""
     paths = [path for path in _paths(event, arguments) if isinstance(path, str | os.PathLike)]
     paths = [os.fspath(path) for path in paths]
     if not any(path.startswith(_folder) for path in paths):

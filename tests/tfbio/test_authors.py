@@ -1,4 +1,4 @@
-"""Fine-tuning against the numbers recorded from the code of BioELECTRA's authors.
+"""Across rooms: fine-tuning against the recorded numbers of BioELECTRA's authors' code.
 
 TFBIO_RECORDING names another folder of the recording's layout.
 """

@@ -1,4 +1,4 @@
-"""The step that is compiled for a TPU is the step that trains: JAX runs it on two CPU devices."""
+"""Across rooms: the step compiled for a TPU is the one that trains; JAX runs it on two devices."""
 
 import dataclasses
 import functools

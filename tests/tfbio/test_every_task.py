@@ -1,4 +1,4 @@
-"""Every task whose data is at hand is trained on, scored and predicted, and loses no label."""
+"""Across rooms: each task whose data is at hand is trained, scored, predicted; keeps all labels."""
 
 import dataclasses
 import gzip

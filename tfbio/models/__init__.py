@@ -1,1 +1,1 @@
-"""The encoder and the heads on it."""
+"""The encoder, and the heads on it."""

@@ -1,4 +1,4 @@
-"""The activation functions of BERT, ELECTRA and ALBERT, with their gradients in closed form."""
+"""Computes the activation functions of BERT, ELECTRA and ALBERT, with gradients in closed form."""
 
 import math
 
@@ -7,9 +7,15 @@ import tensorflow as tf
 
 @tf.custom_gradient
 def gelu(inputs: tf.Tensor):
-    """The exact, erf form of GELU, as in BERT and ELECTRA; any shape, any float dtype.
+    """Computes the exact form of GELU, with erf, as in BERT and ELECTRA.
 
     Hendrycks and Gimpel (2016), section 2: x * Phi(x). The derivative is Phi(x) + x * phi(x).
+
+    Args:
+      inputs: any shape, any float dtype.
+
+    Returns:
+      The same shape and dtype.
     """
     cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
 
@@ -22,9 +28,15 @@ def gelu(inputs: tf.Tensor):
 
 @tf.custom_gradient
 def gelu_tanh(inputs: tf.Tensor):
-    """GELU with a hyperbolic tangent for Phi, as in ALBERT; any shape, any float dtype.
+    """Computes GELU with a hyperbolic tangent for Phi, as in ALBERT.
 
     Hendrycks and Gimpel (2016), section 2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+
+    Args:
+      inputs: any shape, any float dtype.
+
+    Returns:
+      The same shape and dtype.
     """
     scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
     squared = tf.square(inputs)
@@ -38,5 +50,5 @@ def gelu_tanh(inputs: tf.Tensor):
     return inputs * cumulative, gradient
 
 
-# By what Hugging Face calls them: `EncoderConfig.hidden_act`.
+# By Hugging Face's names: `EncoderConfig.hidden_act`.
 ACTIVATIONS = {"gelu": gelu, "gelu_new": gelu_tanh}

@@ -12,7 +12,7 @@ class BiLSTM(keras.layers.Layer):
     """Reads every text from both sides, and nothing of its neighbours in the row.
 
     Args:
-      size: of the inputs and, both directions together, of the outputs; even.
+      size: the size of the inputs and, both directions together, of the outputs; even.
     """
 
     def __init__(self, size: int):
@@ -25,11 +25,14 @@ class BiLSTM(keras.layers.Layer):
             cell.build([None, size])
 
     def call(self, vectors: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
-        """Outputs, float32 [rows, tokens, size].
+        """Computes the outputs of both directions, side by side.
 
         Args:
           vectors: float32 [rows, tokens, size].
-          documents: int32 [rows, tokens], see `packing.fill`.
+          documents: int32 [rows, tokens], the number of each token's text, see `packing.fill`.
+
+        Returns:
+          float32 [rows, tokens, size].
         """
         vectors, documents = tf.transpose(vectors, [1, 0, 2]), tf.transpose(documents)
         border = documents[1:] != documents[:-1]
@@ -44,7 +47,17 @@ class BiLSTM(keras.layers.Layer):
 def _read(
     cell: keras.layers.LSTMCell, vectors: tf.Tensor, begins: tf.Tensor, reverse: bool
 ) -> tf.Tensor:
-    """[tokens, rows, size]; where `begins`, bool [tokens, rows], the cell knows nothing yet."""
+    """Runs a cell over the tokens of each row, and forgets its state where a text begins.
+
+    Args:
+      cell: the cell of one direction.
+      vectors: float32 [tokens, rows, size].
+      begins: bool [tokens, rows].
+      reverse: True for the direction from the last token to the first.
+
+    Returns:
+      float32 [tokens, rows, cell.units].
+    """
 
     def step(state, token):
         vector, begins_here = token

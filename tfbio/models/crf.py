@@ -1,8 +1,8 @@
-"""A conditional random field over the words of packed texts (Lafferty et al., 2001).
+"""Trains and decodes a conditional random field over the words of packed texts.
 
-The score of a sequence of tags is the sum of each word's emission and of the transition between
-each word and the next, as in Lample et al. (2016), but for their scores of the first and the last
-tag: a window of a long sentence begins and ends anywhere.
+Lafferty et al. (2001). The score of a sequence of tags is the sum of each word's emission and of
+the transition between each word and the next, as in Lample et al. (2016), but without their scores
+of the first and the last tag: a window of a long sentence begins and ends anywhere.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ IMPOSSIBLE = -1e9
 def losses(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """The negative log-likelihood of the targets, summed over the texts of each row.
+    """Computes the negative log-likelihood of the targets, summed over the texts of each row.
 
     Args:
       emissions: float32 [rows, tokens, tags].
-      transitions: float32 [tags, tags], from a tag to the next.
+      transitions: float32 [tags, tags], the scores from a tag to the next.
       targets: int32 [rows, tokens]; the chain goes over the tokens that have one.
       documents: int32 [rows, tokens], see `packing.fill`.
 
     Returns:
       float32 [rows].
     """
-    # This changes all sequences alike, and keeps what is summed up small.
+    # This changes all sequences alike, and keeps the sums small.
     emissions = tf.nn.log_softmax(emissions)
     right = tf.one_hot(targets, emissions.shape[-1], on_value=True, off_value=False)
     # The score of the targets is the sum over all sequences that have no other tags.
@@ -42,11 +42,17 @@ def losses(
 def decode(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """The best sequence of tags: int32 [rows, tokens], 0 where there is no word.
+    """Returns the best sequence of tags.
 
     The derivative of the best score by the emissions is 1 for the best tags, else 0, so that the
-    way back of Viterbi's algorithm is backpropagation (Eisner, 2016). For the arguments see
-    `losses`; of the targets only where they are is looked at.
+    way back of Viterbi's algorithm is backpropagation (Eisner, 2016).
+
+    Args:
+      emissions, transitions, documents: see `losses`.
+      targets: int32 [rows, tokens]; only their places matter, not their values.
+
+    Returns:
+      int32 [rows, tokens], 0 where there is no word.
     """
     emissions = tf.nn.log_softmax(emissions)
     with tf.GradientTape() as tape:
@@ -58,10 +64,16 @@ def decode(
 def marginals(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """How probable each tag of each word is, over all sequences: float32 [rows, tokens, tags].
+    """Computes the probability of each tag of each word, over all sequences.
 
-    The derivative of the combined score by the emissions, as in `decode`; 0 where there is no word.
-    For the arguments see `losses`; of the targets only where they are is looked at.
+    It is the derivative of the combined score by the emissions, as in `decode`.
+
+    Args:
+      emissions, transitions, documents: see `losses`.
+      targets: int32 [rows, tokens]; only their places matter, not their values.
+
+    Returns:
+      float32 [rows, tokens, tags], 0 where there is no word.
     """
     emissions = tf.nn.log_softmax(emissions)
     with tf.GradientTape() as tape:
@@ -72,14 +84,14 @@ def marginals(
 
 
 def _words(targets: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
-    """The number of the text where there is a word, else 0."""
+    """Returns the number of the text where there is a word, else 0; int32 [rows, tokens]."""
     return tf.where(targets == NO_TARGET, 0, documents)
 
 
 def _total(
     emissions: tf.Tensor, transitions: tf.Tensor, words: tf.Tensor, combine: Callable
 ) -> tf.Tensor:
-    """The combined score of all sequences of tags of each row, and the same constant for each.
+    """Combines the scores of all sequences of tags of each row; float32 [rows].
 
     A row is one chain without transitions between texts, so its total is the sum of the texts'.
     """

@@ -1,9 +1,9 @@
-"""The Transformer encoder of BERT, ELECTRA, RoBERTa and ALBERT.
+"""Encodes tokens with the Transformer of BERT, ELECTRA, RoBERTa and ALBERT.
 
-Why an own layer and not Model Garden's: its `Einsum` products are slow on a CPU. Here every
+Model Garden's layers are not used because their `Einsum` products are slow on a CPU. Here every
 product is a plain matrix product on `[batch * length, hidden]`, with one product for query, key
-and value, and the passes over memory between the products are few. Tests hold it equal to Model
-Garden's `BertEncoderV2` and to Hugging Face's `ElectraModel`.
+and value, and the passes over memory between the products are few. Tests hold the encoder equal to
+Model Garden's `BertEncoderV2` and to Hugging Face's `ElectraModel`.
 
 All randomness is explicit: `seed`, an int32 tensor of shape [2], keys every dropout mask of a
 call, and `seed=None` means no dropout (evaluation). A step that is run again with the same seed
@@ -23,7 +23,12 @@ MASKED_SCORE = -10000.0
 
 
 class Embeddings(keras.layers.Layer):
-    """Token, position and segment embeddings, summed and normalised (BERT, section 3.2)."""
+    """Sums token, position and segment embeddings and normalises the sum (BERT, section 3.2).
+
+    Args:
+      config: the settings of the encoder.
+      name: of the layer.
+    """
 
     def __init__(self, config: EncoderConfig, name: str = "embeddings"):
         super().__init__(name=name)
@@ -46,9 +51,16 @@ class Embeddings(keras.layers.Layer):
         position_ids: tf.Tensor | None = None,
         seed=None,
     ) -> tf.Tensor:
-        """int32 [batch, length] each -> [batch * length, embedding_size].
+        """Embeds a batch.
 
-        Without `position_ids`, positions count from 0.
+        Args:
+          input_ids: int32 [batch, length].
+          segment_ids: int32 [batch, length].
+          position_ids: int32 [batch, length]; without, positions count from 0.
+          seed: int32 [2], keys the dropout; None for evaluation.
+
+        Returns:
+          [batch * length, embedding_size] in the policy's compute dtype.
         """
         batch, length = shape_of(input_ids)
         words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
@@ -58,7 +70,7 @@ class Embeddings(keras.layers.Layer):
             positions = tf.gather(positions, position_ids)
         embedded = tf.reshape(words + positions, [batch * length, -1])
         if self.segment.shape[0] == 1:
-            # RoBERTa's only one is that of every token.
+            # RoBERTa has one segment, that of every token.
             embedded += tf.convert_to_tensor(self.segment)
         else:
             # A product with the one-hot segments: the gradient of a gather from two rows is a slow
@@ -70,12 +82,16 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-    """Embeddings and a stack of Transformer layers.
+    """Has embeddings and a stack of Transformer layers.
 
-    `embeddings` may be another encoder's: ELECTRA's generator works on the discriminator's
-    (Clark et al., 2020, section 3.2, "weight sharing"). A projection follows where the
-    embeddings' size is not the layers', and always in ALBERT, where one layer is used again and
-    again: `transformer_layers` has that one alone.
+    A projection follows the embeddings where their size is not the layers', and always in ALBERT,
+    where one layer is used again and again: `transformer_layers` has that one alone.
+
+    Args:
+      config: the shape of the encoder.
+      embeddings: another encoder's: ELECTRA's generator works on the discriminator's (Clark et al.,
+        2020, section 3.2, "weight sharing"). None: new ones.
+      name: of the layer.
     """
 
     def __init__(
@@ -86,7 +102,7 @@ class Encoder(keras.layers.Layer):
         self.embeddings = embeddings or Embeddings(config)
         self.projection = None
         if config.has_projection:
-            # ELECTRA's has Glorot's initial weights, ALBERT's those of all other layers.
+            # ELECTRA's starts with Glorot's weights, ALBERT's with those of all other layers.
             self.projection = Dense(
                 config.embedding_size,
                 config.hidden_size,
@@ -145,12 +161,12 @@ class Encoder(keras.layers.Layer):
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])
 
     def layer_depth(self, variable: tf.Variable) -> int:
-        """0 for the embeddings and their projection, 1 to n for the layers, from below.
+        """Returns 0 for the embeddings and their projection, 1 to n for the layers, from below.
 
         A layer that is shared is the only one, and so the top one.
 
         Raises:
-          ValueError: if the variable is not this encoder's.
+          ValueError: the variable is not this encoder's.
         """
         for depth, layer in enumerate(self.transformer_layers, start=1):
             if any(variable is own for own in layer.variables):

@@ -1,4 +1,4 @@
-"""The settings of an encoder: its shape, and what it is trained with."""
+"""The settings of an encoder: its shape, its dropout and its initial weights."""
 
 import dataclasses
 
@@ -6,17 +6,17 @@ from tfbio.base.config import BaseSettings, require, setting
 
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
-# What of an `EncoderConfig` does not tell one model from another.
+# Settings of an `EncoderConfig` in which the same model may differ.
 TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 # The families of `transformers` whose encoders an `Encoder` can be.
 FAMILIES = ("bert", "electra", "roberta", "albert")
-# More weights than any encoder of BERT's kind has: one of its sizes is a mistake.
+# No encoder like BERT has more weights: one of the sizes is a mistake.
 MOST_WEIGHTS = 10 * 10**9
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig(BaseSettings):
-    """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
+    """Holds the shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
 
     group = "encoder."
 

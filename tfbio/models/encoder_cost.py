@@ -2,10 +2,10 @@
 
 TensorFlow is not imported here, as that alone takes longer than the answer.
 
-What counts as a FLOP: the matrix products of a step, a multiplication with its addition as two, and
-the backward pass as twice the forward one, for each product has two gradients. Words are scored at
-the hidden positions only, padding is multiplied like other tokens, and look-ups and element-wise
-operations are nothing. A test holds the count equal to PyTorch's of Hugging Face's ELECTRA.
+FLOPs are those of a step's matrix products, a multiplication with its addition as two. The backward
+pass counts as twice the forward one, for each product has two gradients. Words are scored at the
+masked positions only, padding counts like other tokens, and look-ups and element-wise operations
+count as nothing. A test holds the count equal to PyTorch's for Hugging Face's ELECTRA.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfbio.models.encoder_config import EncoderConfig
 
 
 def encoder_parameters(shape: EncoderConfig) -> int:
-    """Of embeddings and layers."""
+    """Counts the parameters of embeddings, projection and layers."""
     return embedding_parameters(shape) + body_parameters(shape)
 
 
@@ -28,7 +28,11 @@ def layer_parameters(shape: EncoderConfig) -> int:
 def encoder_flops(shape: EncoderConfig, length: int) -> int:
     """Counts the FLOPs of an encoder's forward pass on one example.
 
-    Attention has two products: scores, and the sums that they weigh.
+    Attention has two products: the scores, and the sums that they weight.
+
+    Args:
+      shape: of the encoder.
+      length: tokens of the example.
     """
     attention = 2 * 2 * length * length * shape.hidden_size
     layer = product_flops(_layer(shape), length) + attention
@@ -50,24 +54,30 @@ def _layer(shape: EncoderConfig) -> list[tuple[int, int]]:
     ]
 
 
-def product_flops(dense: list[tuple[int, int]], rows: int) -> int:
+def product_flops(dense: list[tuple[int, int]], rows: float) -> float:
+    """Counts the FLOPs of dense layers on so many rows.
+
+    Args:
+      dense: (inputs, outputs) of each layer.
+      rows: vectors that each layer multiplies.
+    """
     return sum(2 * rows * inputs * outputs for inputs, outputs in dense)
 
 
-def word_flops(shape: EncoderConfig, hidden_tokens: float) -> float:
-    """Counts the FLOPs of the forward pass of scoring words at so many positions."""
+def word_flops(shape: EncoderConfig, positions: float) -> float:
+    """Counts the FLOPs of the forward pass that scores all words at so many positions."""
     dense = [(shape.hidden_size, shape.embedding_size), (shape.embedding_size, shape.vocab_size)]
-    return product_flops(dense, hidden_tokens)
+    return product_flops(dense, positions)
 
 
 def embedding_parameters(shape: EncoderConfig) -> int:
-    """Parameters; a LayerNorm has two for each number that it normalises."""
+    """Counts the parameters of the embeddings; their LayerNorm has two for each dimension."""
     rows = shape.vocab_size + shape.max_position_embeddings + shape.type_vocab_size
     return (rows + 2) * shape.embedding_size
 
 
 def body_parameters(shape: EncoderConfig) -> int:
-    """Parameters of an encoder without its embeddings."""
+    """Counts the parameters of an encoder without its embeddings."""
     layer = sum((inputs + 1) * outputs for inputs, outputs in _layer(shape))
     projection = sum((inputs + 1) * outputs for inputs, outputs in _projection(shape))
     norms = 2 * 2 * shape.hidden_size
@@ -76,5 +86,5 @@ def body_parameters(shape: EncoderConfig) -> int:
 
 
 def word_head_parameters(shape: EncoderConfig) -> int:
-    """Parameters; the output weights are the embeddings."""
+    """Counts the parameters of the head that scores words, whose output weights are embeddings."""
     return (shape.hidden_size + 1 + 2) * shape.embedding_size + shape.vocab_size

@@ -1,4 +1,4 @@
-"""A stack of layers as one loop: the form for a TPU, whose program is then that of one layer.
+"""Runs a stack of layers as one loop: the form for a TPU, whose program is then that of one layer.
 
 A loop whose gradient TensorFlow derives would store every intermediate result of every layer. Here
 the forward pass keeps each layer's input and its large matrix products, and the backward pass
@@ -25,15 +25,15 @@ def run(
 
     Args:
       layer: called as layer(weights, hidden, attention_bias, seeds, keep); returns the new
-        `hidden`, of the same shape. What it computes by `keep` is linear in each of its inputs, or
-        not differentiated. `tpu_layers` has one.
-      weights: of each layer, all of the same shapes.
+        `hidden`, of the same shape. A function that it calls by `keep` is linear in each of its
+        inputs, or not differentiated. `tpu_layers` has such a layer.
+      weights: those of each layer, all of the same shapes.
       hidden: the first layer's input, of static shape.
-      attention_bias: for every layer; not differentiated.
+      attention_bias: the same for every layer; not differentiated.
       seeds: for each layer int32 [2] for each of its dropouts; None for none.
 
     Returns:
-      What the last layer returns.
+      The last layer's result, of the shape and dtype of `hidden`.
     """
     count, make = len(weights), type(weights[0])
     all_seeds = None if seeds is None else tf.stack([tf.stack(own) for own in seeds])
@@ -44,7 +44,7 @@ def run(
 
     @tf.custom_gradient
     def all_layers(hidden: tf.Tensor, *stacked: tf.Tensor):
-        results = _what_is_kept(layer, make, hidden, attention_bias, stacked)
+        results = _kept_specs(layer, make, hidden, attention_bias, stacked)
         kept = [_array(count, value.shape, value.dtype) for value in (hidden, *results)]
 
         def forward(index: tf.Tensor, hidden: tf.Tensor, *kept: tf.TensorArray):
@@ -98,7 +98,7 @@ def run(
 
 
 def _take(values: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """One of the stacked values, [n, ...] -> [...]; a slice, where a gather would be slower."""
+    """Takes one of the stacked values, [n, ...] -> [...], by a slice: a gather would be slower."""
     rest = values.shape[1:].as_list()
     return tf.reshape(tf.slice(values, [index] + [0] * len(rest), [1, *rest]), rest)
 
@@ -107,14 +107,14 @@ def _array(count: int, shape: tf.TensorShape, dtype: tf.DType) -> tf.TensorArray
     return tf.TensorArray(dtype, count, element_shape=shape, clear_after_read=False)
 
 
-def _what_is_kept(
+def _kept_specs(
     layer: Callable[..., tf.Tensor],
     make: Callable[..., NamedTuple],
     hidden: tf.Tensor,
     attention_bias: tf.Tensor,
     stacked: Sequence[tf.Tensor],
 ) -> list[tf.TensorSpec]:
-    """Returns shapes and dtypes of what a layer keeps, from a graph that is thrown away."""
+    """Returns shapes and dtypes of the values that a layer keeps, from a graph that is dropped."""
     specs = []
 
     def note(function: Callable[..., tf.Tensor], *inputs: tf.Tensor) -> tf.Tensor:
@@ -139,7 +139,7 @@ def _known(
         def gradient(upstream: tf.Tensor):
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
-                # Its gradient does not need what it computes, so that is not computed.
+                # The gradient does not need the value, so TensorFlow never computes it.
                 again = function(*inputs)
             return tape.gradient(again, inputs, upstream)
 

@@ -1,4 +1,4 @@
-"""The layers of an encoder: self-attention, feed-forward network, and what they are made of.
+"""The layers of an encoder: self-attention, feed-forward network, and the layers in them.
 
 Each product is a plain matrix product on `[batch * length, hidden]`; see `encoder`.
 """
@@ -14,7 +14,12 @@ from tfbio.models.randomness import dropout
 
 
 class TransformerLayer(keras.layers.Layer):
-    """Self-attention and feed-forward network, each with residual, then LayerNorm."""
+    """Applies self-attention and a feed-forward network, each with a residual, then LayerNorm.
+
+    Args:
+      config: the settings of the encoder.
+      name: of the layer.
+    """
 
     def __init__(self, config: EncoderConfig, name: str):
         super().__init__(name=name)
@@ -36,11 +41,11 @@ class TransformerLayer(keras.layers.Layer):
 
         Args:
           hidden: [batch * length, hidden_size].
-          attention_bias: added to the scores; [batch, 1, 1 or length, length].
-          seeds: int32 [3, 2], one for each dropout; None for none.
+          attention_bias: [batch, 1, 1 or length, length], added to the scores.
+          seeds: int32 [2] for each of the three dropouts; None for no dropout.
 
         Returns:
-          [batch * length, hidden_size].
+          [batch * length, hidden_size], of the dtype of `hidden`.
         """
         attention_seed, first_seed, second_seed = [None] * 3 if seeds is None else seeds
         context = self._attend(hidden, attention_bias, attention_seed)
@@ -67,12 +72,17 @@ class TransformerLayer(keras.layers.Layer):
 
 
 class Dense(keras.layers.Layer):
-    """A matrix product and a bias on [rows, inputs].
+    """Multiplies rows with a matrix, and adds a bias.
 
-    Its weights are drawn from a truncated normal distribution of the standard `deviation`; without
-    one, from Glorot's uniform, TensorFlow 1's default, which the original ELECTRA code leaves to
-    `embeddings_project` (`modeling.py:BertModel`) and to the discriminator's last layer
-    (`run_pretraining.py:PretrainingModel`).
+    Args:
+      inputs: numbers in a row.
+      outputs: numbers in a row of the result.
+      deviation: the standard deviation of the truncated normal distribution that the initial
+        weights are drawn from. None: they are drawn from Glorot's uniform distribution,
+        TensorFlow 1's default, which the original ELECTRA code leaves to `embeddings_project`
+        (`modeling.py:BertModel`) and to the discriminator's last layer
+        (`run_pretraining.py:PretrainingModel`).
+      name: of the layer, and before the names of its weights.
     """
 
     def __init__(self, inputs: int, outputs: int, deviation: float | None, name: str):
@@ -81,22 +91,28 @@ class Dense(keras.layers.Layer):
         self.bias = self.add_weight(f"{name}/bias", [outputs], initializer="zeros")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """[rows, inputs] -> [rows, outputs]."""
+        """Computes the layer; [rows, inputs] -> [rows, outputs]."""
         return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
 
 
 def precise_dtype() -> tf.DType:
-    """The type of what is computed in float32 even where all else is in bfloat16.
+    """Returns the dtype of computations that stay in float32 where all else is in bfloat16.
 
-    Under Keras' policy "float64" all is in float64: so scripts/parity.py judges other code's
-    rounding, and not the sum of two.
+    Under Keras' policy "float64" it is float64: so scripts/parity.py judges the rounding of the
+    other code alone.
     """
     compute_dtype = keras.mixed_precision.global_policy().compute_dtype
     return tf.float64 if compute_dtype == "float64" else tf.float32
 
 
 class LayerNorm(keras.layers.Layer):
-    """Layer normalisation over the last axis of [rows, size], see `precise_dtype`."""
+    """Normalises rows over their last axis, in `precise_dtype`.
+
+    Args:
+      size: numbers in a row.
+      epsilon: added to the variance.
+      name: of the layer, and before the names of its weights.
+    """
 
     def __init__(self, size: int, epsilon: float, name: str = "LayerNorm"):
         super().__init__(name=name.replace("/", "_"))
@@ -105,13 +121,16 @@ class LayerNorm(keras.layers.Layer):
         self.beta = self.add_weight(f"{name}/beta", [size], initializer="zeros")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """[rows, size] -> [rows, size], of the same dtype."""
+        """Computes the layer; [rows, size] -> [rows, size], of the same dtype."""
         arguments = (tf.cast(x, precise_dtype()) for x in (inputs, self.gamma, self.beta))
         return tf.cast(_layer_norm(*arguments, self.epsilon), inputs.dtype)
 
 
 def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """LayerNorm with its gradient in closed form, in fewer passes than TensorFlow derives."""
+    """Computes LayerNorm with its gradient in closed form, in fewer passes than TensorFlow derives.
+
+    Ba et al. (2016), "Layer Normalization".
+    """
 
     @tf.custom_gradient
     def normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
@@ -134,18 +153,25 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
 
 
 def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
-    """The dimensions of a tensor, as numbers where the graph knows them."""
+    """Returns the dimensions of a tensor, as numbers where the graph knows them, else int32 []."""
     known = tensor.shape.as_list()
     if None not in known:
         return known
-    found = tf.shape(tensor)
-    return [found[axis] if size is None else size for axis, size in enumerate(known)]
+    dynamic = tf.shape(tensor)
+    return [dynamic[axis] if size is None else size for axis, size in enumerate(known)]
 
 
 def weight(
     layer: keras.layers.Layer, name: str, shape: list[int], deviation: float | None
 ) -> tf.Variable:
-    """Adds a weight to a layer, drawn as `Dense` says."""
+    """Adds a weight to a layer.
+
+    Args:
+      layer: gets the weight.
+      name: of the weight.
+      shape: of the weight.
+      deviation: of the initial weights, see `Dense`.
+    """
     if deviation is None:
         initializer = keras.initializers.GlorotUniform()
     else:

@@ -1,8 +1,9 @@
-"""Random numbers that are functions of a seed, and the same ones on every device.
+"""Draws random numbers that depend on a seed alone, and are the same on every device.
 
-All are made from integers drawn over their full range by Philox (Salmon et al., 2011), named
-outright: those agree between TensorFlow's own kernels and XLA. Floating point draws do not, nor
-does what TensorFlow selects by itself, for a seed with a negative number (tested).
+All come from integers that are drawn over their full range by Philox (Salmon et al., 2011), which
+is named outright: these agree between TensorFlow's kernels and XLA's. Floating point draws do not
+agree, nor do draws by the algorithm that TensorFlow selects, for a seed with a negative number
+(tested).
 """
 
 import math
@@ -15,17 +16,41 @@ ALGORITHM = "philox"
 
 
 def split(seed: tf.Tensor, count: int) -> list[tf.Tensor]:
-    """`count` seeds of which none tells another; int32 [2] each."""
+    """Splits a seed into independent seeds.
+
+    Args:
+      seed: int32 [2].
+      count: how many seeds.
+
+    Returns:
+      int32 [2] each.
+    """
     return tf.unstack(tf.random.split(seed, count, alg=ALGORITHM))
 
 
 def fold_in(seed: tf.Tensor | list[int], number: tf.Tensor) -> tf.Tensor:
-    """The seed for a number, such as a step's or a replica's; int32 [2]."""
+    """Derives the seed for a number, such as that of a step or a replica.
+
+    Args:
+      seed: int32 [2].
+      number: any integer dtype, [].
+
+    Returns:
+      int32 [2].
+    """
     return tf.random.fold_in(seed, tf.cast(number, tf.int32), alg=ALGORITHM)
 
 
 def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
-    """float32 `shape`, in [0, 1), of 24 random bits each; `seed` is int32 [2]."""
+    """Draws uniform numbers of 24 random bits each.
+
+    Args:
+      shape: of the result.
+      seed: int32 [2].
+
+    Returns:
+      float32 `shape`, in [0, 1).
+    """
     bits = tf.bitwise.right_shift(_bits(shape, seed), tf.constant(8, tf.uint32))
     return tf.cast(bits, tf.float32) * 2.0**-24
 
@@ -33,16 +58,19 @@ def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
 def global_uniform(
     shape: list[int], seed: tf.Tensor, part: tf.Tensor | int = 0, parts: int = 1
 ) -> tf.Tensor:
-    """This replica's rows of one draw for the global batch; float32 `shape`, in [0, 1).
+    """Draws uniform numbers: this replica's rows of one draw for the global batch.
 
-    So what is drawn for an example does not depend on the number of replicas, nor on how many
-    parts a replica's examples are worked on in.
+    So the numbers for an example do not depend on the number of replicas, nor on the number of
+    parts that a replica's examples are divided into.
 
     Args:
-      shape: of the rows that are wanted.
+      shape: of the result.
       seed: int32 [2].
-      part: which part of the replica's examples the rows are of.
-      parts: how many there are.
+      part: int32 [], the number of the part of the replica's examples that the rows belong to.
+      parts: how many parts a replica has.
+
+    Returns:
+      float32 `shape`, in [0, 1).
     """
     replica = tf.distribute.get_replica_context()
     count = replica.num_replicas_in_sync * parts
@@ -63,6 +91,9 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
       inputs: any static shape, any float dtype.
       rate: in [0, 1).
       seed: int32 [2]; None for no dropout.
+
+    Returns:
+      The shape and dtype of `inputs`.
     """
     dropped = round(rate * 2**16)
     if seed is None or dropped == 0:
@@ -91,8 +122,8 @@ def _hashed_dropout(
 ) -> tf.Tensor:
     """Computes `dropout` for a TPU, where memory is what takes time.
 
-    The bits are a hash of the element's index, a few operations that XLA makes part of whatever
-    reads the result. So they are never stored, and the backward pass computes them again.
+    The bits are a hash of the element's index, a few operations that XLA makes part of those that
+    read the result. So they are never stored, and the backward pass computes them again.
     """
     scale = 1.0 / (1.0 - dropped * 2.0**-16)
     first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
@@ -111,11 +142,14 @@ def _hashed_dropout(
 
 
 def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Hashes the index of each element with a key; uint32 `shape`.
+    """Hashes the index of each element with a key.
 
     Args:
-      shape: static.
+      shape: the shape of the elements, static.
       first, second: uint32 [], the key.
+
+    Returns:
+      uint32 `shape`.
     """
     index, stride = tf.fill([1] * len(shape), first), 1
     for axis in reversed(range(len(shape))):
@@ -126,7 +160,7 @@ def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> t
 
 
 def _mix(bits: tf.Tensor) -> tf.Tensor:
-    """The finalizer of MurmurHash3 (Appleby, fmix32), a permutation of uint32."""
+    """Permutes uint32 numbers with the finalizer of MurmurHash3 (Appleby, fmix32)."""
     shifts = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
     right, xor = shifts
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):

@@ -1,8 +1,8 @@
-"""ELECTRA's head for answers in spans: where the end is depends on the start.
+"""Scores answers in spans with ELECTRA's head, in which the score of an end depends on the start.
 
-After `finetune/qa/qa_tasks.py:QATask.get_prediction_module` of google-research/electra, as its
-configuration has it by default (`joint_prediction`, `answerable_classifier` and
-`answerable_uses_start_logits`).
+The head is that of `finetune/qa/qa_tasks.py:QATask.get_prediction_module` of
+google-research/electra, as its configuration has it by default (`joint_prediction`,
+`answerable_classifier` and `answerable_uses_start_logits`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import tf_keras as keras
 from tfbio.models.activations import gelu
 from tfbio.models.layers import precise_dtype, shape_of
 
-# Of the layers below the scores of ends, and of questions without an answer.
+# The size of the layers below the scores of ends, and of questions without an answer.
 HIDDEN_SIZE = 512
 # Taken from the scores of tokens that no answer can have; the original code's.
 MASKED_SCORE = 1000.0
 
 
 class TrainingLogits(NamedTuple):
-    """What is learnt from: float32 [tokens] each, and [windows].
+    """Holds the logits that the losses are computed from.
 
     Attributes:
-      start: of each token, as the start of the answer.
-      end: of each token, as its end, where it starts at its true start.
-      no_answer: of each window, that the question has no answer.
+      start: float32 [tokens], each token as the start of the answer.
+      end: float32 [tokens], each token as the end of an answer that starts at the true start.
+      no_answer: float32 [windows], that the question has no answer.
     """
 
     start: tf.Tensor
@@ -36,16 +36,16 @@ class TrainingLogits(NamedTuple):
 
 
 class SpanHead(keras.layers.Layer):
-    """Scores of starts, of ends for a start, and of questions without an answer.
+    """Scores starts, ends for a start, and questions without an answer.
 
     The scores of ends come from the vectors of the token and of the start, side by side, through a
-    layer of `HIDDEN_SIZE`; in training of the true start, in prediction of the best `beam_size`
-    starts in turn. "No answer" is scored from the vector of [CLS] beside the mean of all vectors,
-    each as probable as its token is as a start.
+    layer of `HIDDEN_SIZE`. The start is the true one in training, and each of the best `beam_size`
+    starts in turn in prediction. "No answer" is scored from the vector of [CLS] beside the mean of
+    all vectors, weighted by the probability of each token as a start.
 
     Args:
-      size: of the encoder's vectors.
-      beam_size: starts that are followed.
+      size: the size of the encoder's vectors.
+      beam_size: the number of starts for which ends are scored in prediction.
     """
 
     def __init__(self, size: int, beam_size: int):
@@ -71,7 +71,7 @@ class SpanHead(keras.layers.Layer):
         Args:
           vectors: float32 [tokens, size].
           batch: see `packing.fill`, with the targets of `QuestionAnswering` in training.
-          is_training: whether ends are scored for the true starts, or for the best ones.
+          is_training: True to score ends for the true starts, else for the best ones.
 
         Returns:
           In training `TrainingLogits`. Else float32 [tokens, 2 + beam_size]: the score of the token
@@ -111,17 +111,17 @@ class SpanHead(keras.layers.Layer):
         (tokens,) = shape_of(window)
         places = tf.range(tokens)
 
-        def follow(number: tf.Tensor, left: tf.Tensor, found: tf.TensorArray):
+        def follow(number: tf.Tensor, left: tf.Tensor, scored: tf.TensorArray):
             best = tf.math.unsorted_segment_max(left, window, count + 1)
             candidates = tf.where(left == tf.gather(best, window), places, tokens - 1)
             chosen = tf.math.unsorted_segment_min(candidates, window, count + 1)
             chosen = tf.minimum(chosen, tokens - 1)  # a window may have no token
             left = tf.where(places == tf.gather(chosen, window), left.dtype.min, left)
-            found = found.write(number, log_softmax(ends(chosen[1:]), window, count))
-            return number + 1, left, found
+            scored = scored.write(number, log_softmax(ends(chosen[1:]), window, count))
+            return number + 1, left, scored
 
         # One after the other: the hidden layers of all starts together are large.
-        _, _, found = tf.while_loop(
+        _, _, scored = tf.while_loop(
             lambda number, *_: number < self.beam_size,
             follow,
             (tf.constant(0), start, tf.TensorArray(vectors.dtype, self.beam_size)),
@@ -129,20 +129,24 @@ class SpanHead(keras.layers.Layer):
             maximum_iterations=self.beam_size,
         )
         of_window = tf.gather(no_answer, own_window)
-        columns = tf.concat([tf.stack([start, of_window]), found.stack()], axis=0)
+        columns = tf.concat([tf.stack([start, of_window]), scored.stack()], axis=0)
         return tf.transpose(tf.ensure_shape(columns, [2 + self.beam_size, None]))
 
 
 def log_softmax(logits: tf.Tensor, window: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
-    """The logarithm of the softmax over the tokens of each window.
+    """Computes the logarithm of the softmax over the tokens of each window.
 
     Args:
       logits: float32 [tokens].
       window: int32 [tokens], the number of the window from 1; 0 for padding.
-      count: windows there are; some may have no token.
+      count: the number of windows; some may have no token.
+
+    Returns:
+      float32 [tokens].
     """
     highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, window, count + 1))
     shifted = logits - tf.gather(highest, window)
     total = tf.math.unsorted_segment_sum(tf.exp(shifted), window, count + 1)
-    # Of a window at least 1, that of its highest token; of none 0, which has no logarithm.
+    # The total of a window is at least 1, that of its highest token. Without a token it is 0, which
+    # has no logarithm.
     return shifted - tf.gather(tf.math.log(tf.maximum(total, 1.0)), window)

@@ -1,13 +1,17 @@
-"""Which form of a computation to choose: the one that suits a CPU or GPU, or a TPU's.
+"""Tells the layers which form of a computation to take: that for CPUs and GPUs, or for TPUs.
 
-Set once at the start of a run, as Keras' policy for precision is.
+A run sets it once at its start, like Keras' policy for precision.
 """
 
 _is_tpu = False
 
 
 def set_tpu(chosen: bool) -> None:
-    """Chooses the forms for a TPU in what is traced from now on, or the others."""
+    """Chooses the forms of all graphs that are traced from now on.
+
+    Args:
+      chosen: True for the forms for a TPU.
+    """
     global _is_tpu
     _is_tpu = chosen
 

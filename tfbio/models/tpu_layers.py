@@ -1,4 +1,4 @@
-"""The Transformer layers of `encoder` in the form for a TPU, where memory is what takes time.
+"""Computes the Transformer layers of `encoder` in the form for a TPU, where memory takes the time.
 
 The tokens come last in every array, where a TPU pads to 128: heads of 64 units there would take
 twice the memory. All products read and write that form, so that nothing is copied from one to
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 class LayerWeights(NamedTuple):
-    """The weights of a Transformer layer, h hidden and f feed-forward units; variables or tensors.
+    """Holds the weights of a Transformer layer with h hidden and f feed-forward units.
 
-    Of several layers at once, each with a first dimension for the layer.
+    They are variables or tensors. The weights of several layers have a first dimension for the
+    layer.
     """
 
     query_key_value: tf.Tensor  # [h, 3 h]
@@ -52,14 +53,17 @@ def run(
     attention_bias: tf.Tensor,
     seeds: Sequence[Sequence[tf.Tensor]] | None,
 ) -> tf.Tensor:
-    """Applies all layers; [batch * length, hidden_size] -> the same.
+    """Applies all layers.
 
     Args:
       config: of the encoder.
       layers: may be one layer, again and again.
-      hidden: the first layer's input, of static shape.
-      attention_bias: added to the scores; [batch, 1, 1 or length, length].
+      hidden: [batch * length, hidden_size], the first layer's input, of static shape.
+      attention_bias: [batch, 1, 1 or length, length], added to the scores.
       seeds: for each layer int32 [2] for each of its three dropouts; None for none.
+
+    Returns:
+      The shape and dtype of `hidden`.
     """
     weights = [_weights(layer) for layer in layers]
     layer = functools.partial(_layer, config)
@@ -67,6 +71,7 @@ def run(
 
 
 def _weights(layer: TransformerLayer) -> LayerWeights:
+    """Collects a layer's weights."""
     attention, first = layer.attention_output, layer.attention_norm
     return LayerWeights(
         *(layer.query_key_value.kernel, layer.query_key_value.bias),
@@ -151,7 +156,16 @@ def _attend(
 
 
 def _dense_of_heads(context: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """[batch, heads, head_size, length], [inputs, outputs], [outputs] -> [outputs, tokens]."""
+    """Computes a dense layer on the outputs of attention.
+
+    Args:
+      context: [batch, heads, head_size, length].
+      kernel: [heads * head_size, outputs].
+      bias: [outputs].
+
+    Returns:
+      [outputs, batch * length].
+    """
     batch, heads, head_size, length = context.shape
     outputs = kernel.shape[-1]
     kernel = tf.reshape(kernel, [heads, head_size, outputs])
@@ -160,7 +174,7 @@ def _dense_of_heads(context: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> t
 
 
 def _dense(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """[inputs, tokens], [inputs, outputs], [outputs] -> [outputs, tokens]."""
+    """Computes a dense layer; inputs [inputs, tokens] -> [outputs, tokens]."""
     return tf.matmul(kernel, inputs, transpose_a=True) + bias[:, tf.newaxis]
 
 
@@ -191,7 +205,14 @@ def _layer_norm(
 
 
 def _moments(inputs: tf.Tensor) -> tf.Tensor:
-    """Means and variances in one pass over memory, as Flax: E[x^2] - E[x]^2; [2, tokens]."""
+    """Computes means and variances in one pass over memory, like Flax, as E[x^2] - E[x]^2.
+
+    Args:
+      inputs: float32 [size, tokens].
+
+    Returns:
+      float32 [2, tokens].
+    """
     mean = tf.reduce_mean(inputs, axis=0)
     square = tf.reduce_mean(tf.square(inputs), axis=0)
     return tf.stack([mean, tf.maximum(square - tf.square(mean), 0.0)])

@@ -1,1 +1,1 @@
-"""What pretraining learns: ELECTRA, and masked language models."""
+"""The objectives of pretraining: ELECTRA, and the masked language model."""

@@ -1,12 +1,12 @@
-"""A replica's examples in parts, for one update.
+"""Divides a replica's examples into parts, and sums the parts' gradients for one update.
 
-One after the other (gradient accumulation) they take the memory of one part. At the same time, each
-on a core of its own, they keep all cores of a CPU at work. What is learnt does not change: masks
-and samples are drawn for the global batch, and a loss is a mean over it, of which each part adds
-its share.
+Parts that are worked on one after the other (gradient accumulation) take the memory of one part.
+Parts that are worked on at the same time, each on a core of its own, keep all cores of a CPU at
+work. The result does not change: masks and samples are drawn for the global batch, and a loss is a
+mean over it, to which each part adds its share.
 
-Groups (`gradient_clip_groups`) change it: each is what a core of a TPU has in the original ELECTRA
-code, with losses and a clipped gradient of its own. A group may be in parts, too.
+Groups (`gradient_clip_groups`) do change the result: each is what a core of a TPU has in the
+original ELECTRA code, with losses and a clipped gradient of its own. A group may be in parts, too.
 """
 
 from collections.abc import Callable
@@ -18,36 +18,69 @@ from tfbio.models import randomness
 from tfbio.objectives.masking import MaskedBatch
 
 
-class Part(NamedTuple):
-    """Which of a replica's examples one forward pass sees, and what their losses are shares of."""
+class Parts(NamedTuple):
+    """Tells how a replica's examples, or a group of them, are divided.
 
-    index: tf.Tensor  # int32 []
-    count: int  # parts of a replica's examples
-    hidden: tf.Tensor  # float32 [], hidden tokens of the global batch, or of the group
-    tokens: tf.Tensor  # float32 [], all its tokens without padding
-    shares: int  # forward passes that it takes, over all replicas
+    Attributes:
+      rounds: rounds of parts, one after the other.
+      at_once: parts in a round, each with operations of its own, which may run at the same time.
+    """
+
+    rounds: int
+    at_once: int
+
+
+class Part(NamedTuple):
+    """Tells which of a replica's examples a forward pass sees, and what their losses are shares of.
+
+    Attributes:
+      index: int32 [], the number of the part.
+      count: parts of a replica's examples.
+      masked: float32 [], masked tokens of the global batch, or of the group.
+      tokens: float32 [], all tokens of the global batch, or of the group, without padding.
+      shares: forward passes that the global batch, or the group, takes over all replicas.
+    """
+
+    index: tf.Tensor
+    count: int
+    masked: tf.Tensor
+    tokens: tf.Tensor
+    shares: int
 
     def uniform(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
-        """These examples' rows of one draw for the global batch; float32 `shape`, in [0, 1)."""
+        """Draws uniform numbers: these examples' rows of one draw for the global batch.
+
+        Args:
+          shape: of the result; its first dimension is the examples of this part.
+          seed: int32 [2].
+
+        Returns:
+          float32 `shape`, in [0, 1).
+        """
         return randomness.global_uniform(shape, seed, self.index, self.count)
 
     def dropout_seed(self, seed: tf.Tensor) -> tf.Tensor:
-        """A seed that no other part has; int32 [2]."""
+        """Derives a seed that no other part has; int32 [2] -> int32 [2]."""
         return seed if self.count == 1 else randomness.fold_in(seed, self.index)
 
 
 def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
-    """All of a replica's examples at once."""
+    """Returns the part that has all of a replica's examples; call it in a replica's context.
+
+    Args:
+      batch: int32 [B, L] each.
+      masked: the batch with masked tokens.
+    """
     totals = _totals(batch, masked)
     replica = tf.distribute.get_replica_context()
     replicas = replica.num_replicas_in_sync
     if replicas > 1:
         totals = replica.all_reduce(tf.distribute.ReduceOp.SUM, totals)
-    return Part(tf.constant(0), 1, hidden=totals[0], tokens=totals[1], shares=replicas)
+    return Part(tf.constant(0), 1, masked=totals[0], tokens=totals[1], shares=replicas)
 
 
 def _totals(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> tf.Tensor:
-    """Hidden tokens and all tokens of some examples; float32 [2]."""
+    """Counts the masked tokens and all tokens of some examples; float32 [2]."""
     counted = masked.weights, tf.cast(batch["input_mask"], tf.float32)
     return tf.stack([tf.reduce_sum(weights) for weights in counted])
 
@@ -57,33 +90,35 @@ def sum_over_parts(
     batch: dict[str, tf.Tensor],
     masked: MaskedBatch,
     like: list[tf.Variable],
-    rounds: int,
-    at_once: int,
+    parts: Parts,
     group: Part | None = None,
 ) -> list[tf.Tensor]:
     """Calls a function on each part of a replica's examples, and sums what it returns.
 
     Args:
-      function: gives one tensor for each of `like`: the gradients of a part's share of the loss.
-      batch: [B, L] each, B a multiple of all parts.
-      masked: the batch with tokens hidden.
-      like: variables that have the shapes and dtypes of what is returned.
-      rounds: of parts, one after the other.
-      at_once: parts in a round, each with operations of its own, which may run at the same time.
+      function: returns one tensor for each of `like`: the gradients of a part's share of the loss.
+      batch: int32 [B, L] each, B a multiple of all parts.
+      masked: the batch with masked tokens.
+      like: variables with the shapes and dtypes of the results.
+      parts: how the examples are divided.
       group: which of the replica's examples these are; None: all.
+
+    Returns:
+      One sum for each of `like`.
     """
     everything = group or whole(batch, masked)
-    parts = rounds * at_once
-    if parts == 1:
+    rounds, at_once = parts
+    count = rounds * at_once
+    if count == 1:
         return function(batch, masked, everything)
-    rows = masked.ids.shape[0] // parts
+    rows = masked.ids.shape[0] // count
 
     def of_part(index: tf.Tensor) -> list[tf.Tensor]:
         own_batch, own_masked = _rows(index, rows, batch, masked)
         part = everything._replace(
-            index=index if group is None else group.index * parts + index,
-            count=everything.count * parts,
-            shares=everything.shares * parts,
+            index=index if group is None else group.index * count + index,
+            count=everything.count * count,
+            shares=everything.shares * count,
         )
         return function(own_batch, own_masked, part)
 
@@ -97,7 +132,7 @@ def sum_over_parts(
     if rounds == 1:
         return of_round(tf.constant(0))
 
-    return _sum_in_turn(of_round, range(0, parts, at_once), like)
+    return _sum_in_turn(of_round, range(0, count, at_once), like)
 
 
 def sum_of_clipped_groups(
@@ -105,22 +140,21 @@ def sum_of_clipped_groups(
     batch: dict[str, tf.Tensor],
     masked: MaskedBatch,
     like: list[tf.Variable],
-    rounds: int,
-    at_once: int,
+    parts: Parts,
     groups: int,
     max_norm: float,
 ) -> list[tf.Tensor]:
-    """Does what `sum_over_parts` does for each group of a replica's examples, and clips its sum.
+    """Calls `sum_over_parts` for each group of a replica's examples, clips each sum, and adds them.
 
-    So do the cores of a TPU in the original ELECTRA code, each with a group. `run_pretraining.py`
+    The cores of a TPU do so in the original ELECTRA code, each with a group. `run_pretraining.py`
     takes the means of a loss over a core's examples. `create_optimizer` of `model/optimization.py`
     clips their gradient and gives it to `CrossShardOptimizer.apply_gradients`, which sums over the
     cores. That optimizer would divide by their number in `compute_gradients`, which is not called.
 
     Args:
       function, batch, masked, like: see `sum_over_parts`; the losses are means over a group.
-      rounds, at_once: parts of a group.
-      groups: of a replica; they are worked on one after the other.
+      parts: how each group is divided.
+      groups: how many a replica has; they are worked on one after the other.
       max_norm: the largest global norm that a group's gradient keeps.
 
     Returns:
@@ -131,8 +165,8 @@ def sum_of_clipped_groups(
     def of_group(index: tf.Tensor) -> list[tf.Tensor]:
         own_batch, own_masked = _rows(index, rows, batch, masked)
         totals = _totals(own_batch, own_masked)
-        group = Part(index, groups, hidden=totals[0], tokens=totals[1], shares=1)
-        summed = sum_over_parts(function, own_batch, own_masked, like, rounds, at_once, group)
+        group = Part(index, groups, masked=totals[0], tokens=totals[1], shares=1)
+        summed = sum_over_parts(function, own_batch, own_masked, like, parts, group)
         summed = [tf.convert_to_tensor(gradient) for gradient in summed]
         return tf.clip_by_global_norm(summed, max_norm)[0]
 
@@ -144,7 +178,7 @@ def sum_of_clipped_groups(
 def _rows(
     index: tf.Tensor, rows: int, batch: dict[str, tf.Tensor], masked: MaskedBatch
 ) -> tuple[dict[str, tf.Tensor], MaskedBatch]:
-    """Gives part `index` of a batch and its hidden tokens, of so many rows."""
+    """Returns part `index` of a batch and of its masked tokens; each part has so many rows."""
 
     def take(values: tf.Tensor) -> tf.Tensor:
         first = [index * rows] + [0] * (values.shape.rank - 1)
@@ -156,7 +190,7 @@ def _rows(
 def _sum_in_turn(
     function: Callable[[tf.Tensor], list[tf.Tensor]], indices: range, like: list[tf.Variable]
 ) -> list[tf.Tensor]:
-    """Sums what a function returns for each index, int32 []; as many tensors as `like` has."""
+    """Sums the results of a function of an index, int32 []; as many tensors as `like` has."""
 
     def add(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
         added = function(index)

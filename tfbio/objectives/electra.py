@@ -1,4 +1,4 @@
-"""ELECTRA: a generator fills in hidden tokens, a discriminator finds which ones it replaced.
+"""ELECTRA: a generator fills in masked tokens, a discriminator tells which tokens it replaced.
 
 Clark et al. (2020), "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than
 Generators", sections 2 and 3; the details are those of the original code.
@@ -26,26 +26,36 @@ from tfbio.objectives.masking import MaskedBatch, replace_tokens
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training.gradients import differentiate
 
+# Words whose probabilities `sample` cumulates at once.
 SAMPLING_BLOCK = 128
 
 
 class ElectraOutput(NamedTuple):
-    """What one forward pass gives; B examples, L tokens, N hidden tokens, V words.
+    """Holds the results of a forward pass; B examples, L tokens, N masked tokens, V words.
 
     The losses are these examples' shares of the means over the global batch.
+
+    Attributes:
+      loss: float32 [], the weighted sum of the two losses.
+      generator_loss: float32 [], the share of the mean over the masked tokens.
+      discriminator_loss: float32 [], the share of the mean over all tokens.
+      generator_logits: float32 [B, N, V].
+      discriminator_logits: float32 [B, L], positive for tokens that it takes for replaced ones.
+      corrupted_ids: int32 [B, L], the tokens that the discriminator saw.
+      is_replaced: int32 [B, L], 1 for replaced tokens.
     """
 
-    loss: tf.Tensor  # float32 [], the weighted sum of the two
-    generator_loss: tf.Tensor  # float32 [], share of the mean over the hidden tokens
-    discriminator_loss: tf.Tensor  # float32 [], share of the mean over all tokens
-    generator_logits: tf.Tensor  # float32 [B, N, V]
-    discriminator_logits: tf.Tensor  # float32 [B, L]
-    corrupted_ids: tf.Tensor  # int32 [B, L], what the discriminator saw
-    is_replaced: tf.Tensor  # int32 [B, L]
+    loss: tf.Tensor
+    generator_loss: tf.Tensor
+    discriminator_loss: tf.Tensor
+    generator_logits: tf.Tensor
+    discriminator_logits: tf.Tensor
+    corrupted_ids: tf.Tensor
+    is_replaced: tf.Tensor
 
 
 class Generated(NamedTuple):
-    """What the generator gives; as in `ElectraOutput`."""
+    """Holds the generator's loss, logits and samples; see `ElectraOutput` for their shapes."""
 
     loss: tf.Tensor
     logits: tf.Tensor
@@ -53,7 +63,7 @@ class Generated(NamedTuple):
 
 
 class Discriminated(NamedTuple):
-    """What the discriminator gives; as in `ElectraOutput`."""
+    """Holds the discriminator's loss, logits and targets; see `ElectraOutput` for their shapes."""
 
     loss: tf.Tensor
     logits: tf.Tensor
@@ -61,12 +71,15 @@ class Discriminated(NamedTuple):
 
 
 class Electra(keras.layers.Layer):
-    """Generator and discriminator on one block of embeddings.
+    """Has a generator and a discriminator on one block of embeddings.
 
     The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
     token embeddings again as the generator's output weights. With `untied_generator` false, the
     layers are shared too; with `untied_generator_embeddings`, not even the embeddings are; with
     `uniform_generator` there is no generator.
+
+    Args:
+      config: all settings.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -91,7 +104,7 @@ class Electra(keras.layers.Layer):
 
     @property
     def generator_variables(self) -> list[tf.Variable]:
-        """What the generator has for itself: all that learns in `generator_warmup_steps`."""
+        """Returns the variables of the generator alone, which learn in `generator_warmup_steps`."""
         shared = {id(variable) for variable in self.encoder.trainable_variables}
         own = self.generator.trainable_variables + self.generator_head.trainable_variables
         return [variable for variable in own if id(variable) not in shared]
@@ -105,16 +118,16 @@ class Electra(keras.layers.Layer):
         part: Part | None = None,
         corrupted_ids: tf.Tensor | None = None,
     ) -> ElectraOutput:
-        """Both losses on one batch.
+        """Computes both losses on a batch.
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
             several documents, also `document_ids` and `position_ids`, see `Encoder`.
-          masked: the batch with tokens hidden.
+          masked: the batch with masked tokens.
           seed: int32 [2], keys the generator's samples and the dropout.
-          training: with dropout, or without.
+          training: True for dropout.
           part: which of the replica's examples these are; None: all.
-          corrupted_ids: int32 [B, L]; what the discriminator is to see, in place of a sample.
+          corrupted_ids: int32 [B, L], the tokens that the discriminator sees, in place of a sample.
         """
         part = part or accumulation.whole(batch, masked)
         generated = self._generate(batch, masked, seed, training, part)
@@ -132,13 +145,13 @@ class Electra(keras.layers.Layer):
         part: Part | None = None,
         corrupted_ids: tf.Tensor | None = None,
     ) -> tuple[ElectraOutput, list[gradients.Gradient]]:
-        """What a call in training gives, and the gradients of its loss.
+        """Computes the output of a call in training, and the gradients of its loss.
 
         The generator's backward pass ends before the discriminator's forward pass begins: its
         activations are gone by then, and never take memory beside the discriminator's.
 
         Args:
-          variables: what to differentiate with respect to.
+          variables: the variables to differentiate with respect to.
           batch, masked, seed, part, corrupted_ids: see `call`.
 
         Returns:
@@ -235,10 +248,13 @@ class Electra(keras.layers.Layer):
         )
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Starts the output biases at what is known before any context is: base rates.
+        """Starts the output biases at the base rates, which are known before any context is.
+
+        The generator's are the words' log frequencies; the discriminator's is the log odds of the
+        share of masked tokens.
 
         Args:
-          counts: [V], how often each word occurs.
+          counts: int [V], how often each word occurs.
         """
         if self.generator_head is not None:
             self.generator_head.set_frequency_biases(counts)
@@ -246,7 +262,14 @@ class Electra(keras.layers.Layer):
         self.discriminator_output.bias.assign([np.log(masked / (1.0 - masked))])
 
     def discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
-        """[B, L, hidden] -> float32 [B, L]; positive: replaced."""
+        """Computes the discriminator's logits, which are positive for replaced tokens.
+
+        Args:
+          hidden: [B, L, hidden_size], the encoder's output.
+
+        Returns:
+          float32 [B, L].
+        """
         batch, length, size = hidden.shape
         rows = self.discriminator_dense(tf.reshape(hidden, [batch * length, size]))
         rows = ACTIVATIONS[self.config.encoder.hidden_act](rows)
@@ -255,7 +278,7 @@ class Electra(keras.layers.Layer):
 
 
 def _zero_after(
-    last: tf.Variable, variables: list[tf.Variable], found: list[gradients.Gradient]
+    last: tf.Variable, variables: list[tf.Variable], computed: list[gradients.Gradient]
 ) -> tf.Tensor | int:
     """Returns a zero that takes a backward pass to compute: XLA drops control dependencies.
 
@@ -263,17 +286,24 @@ def _zero_after(
 
     Args:
       last: the variable whose gradient comes last.
-      variables: of the gradients; without `last` the result waits for nothing.
-      found: the gradients.
+      variables: the variables of the gradients; without `last` the result waits for nothing.
+      computed: their gradients.
+
+    Returns:
+      int32 [].
     """
-    for variable, gradient in zip(variables, found, strict=True):
+    for variable, gradient in zip(variables, computed, strict=True):
         if variable is last:
             return tf.cast(tf.reduce_sum(gradient) > gradient.dtype.max, tf.int32)
     return 0
 
 
 class ElectraMetrics:
-    """What is watched, in training and on held-out text."""
+    """Averages the figures that are logged, in training and on held-out text.
+
+    Attributes:
+      all: every metric, by whose names the figures are logged.
+    """
 
     def __init__(self):
         self.losses = [
@@ -281,7 +311,8 @@ class ElectraMetrics:
         ]
         self.generator_accuracy = keras.metrics.Mean("generator_accuracy")
         self.discriminator_accuracy = keras.metrics.Mean("discriminator_accuracy")
-        # Of the tokens called replaced, the share that were; of those that were, the share called.
+        # The share of replaced tokens among those that it calls so, and the share that it calls so
+        # among the replaced tokens.
         self.precision = keras.metrics.Precision(name="discriminator_precision")
         self.recall = keras.metrics.Recall(name="discriminator_recall")
         self.auc = keras.metrics.AUC(name="discriminator_auc", from_logits=True)
@@ -295,7 +326,12 @@ class ElectraMetrics:
         output: ElectraOutput,
         part: Part,
     ) -> None:
-        """Adds one batch, or a part; called in a replica."""
+        """Adds a batch, or a part of it; call it in a replica's context.
+
+        Args:
+          batch, masked, part: see `Electra.call`.
+          output: the output of `Electra` for them.
+        """
         for metric in self.losses:
             metric.update_state(getattr(output, metric.name) * part.shares)
         predicted = most_likely(output.generator_logits)
@@ -309,15 +345,21 @@ class ElectraMetrics:
 
 
 def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-    """One draw from softmax(logits) for each hidden token: float32 [B, N, V] -> int32 [B, N].
+    """Draws a word from softmax(logits) for each masked token, by inversion.
 
-    By inversion: the word at which the cumulated probability passes a uniform number, `draw`,
-    float32 [B, N] in [0, 1). That takes one random number where Gumbel's trick takes V, compiles
-    under XLA, which `tf.random.stateless_categorical` does not, and gives the same words on any
-    number of replicas.
+    It is the word at which the cumulated probability passes a uniform number. That takes one random
+    number where Gumbel's trick takes V, compiles under XLA, which
+    `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
 
     Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
     took an eighth of a small model's step on a CPU.
+
+    Args:
+      logits: float32 [B, N, V].
+      draw: float32 [B, N], uniform in [0, 1).
+
+    Returns:
+      int32 [B, N].
     """
     batch, count, words = logits.shape
     rows = batch * count
@@ -335,6 +377,6 @@ def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
 
 
 def _first_above(cumulated: tf.Tensor, threshold: tf.Tensor) -> tf.Tensor:
-    """Index of the first element above the threshold; [rows, n], [rows, 1] -> int32 [rows]."""
+    """Finds the first element above the threshold; [rows, n], [rows, 1] -> int32 [rows]."""
     below = tf.reduce_sum(tf.cast(cumulated <= threshold, tf.int32), axis=-1)
     return tf.minimum(below, cumulated.shape[-1] - 1)  # rounding can leave none above

@@ -1,8 +1,8 @@
-"""Gradients of token embeddings that a model looks up and has as its output weights too.
+"""Differentiates token embeddings that a model looks up and has as its output weights too.
 
 A look-up has a gradient of few rows, the output weights one of the whole table. `GradientTape`
 makes every one of them as large as the table before it sums them; here the rows are added to the
-one that is so large already. For 30,000 words of 768 numbers that is 90 MB for each look-up.
+one that is so large already. For 30,000 words of 768 numbers that saves 90 MB for each look-up.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ def with_output_weights(
     table: tf.Variable,
     variables: list[tf.Variable],
 ) -> tuple[Any, list[Gradient]]:
-    """Differentiates a loss.
+    """Differentiates a loss that depends on output weights.
 
     Args:
-      forward: what to do with the output weights: gives the loss, and what else it has to tell.
-      table: the token embeddings, which are the output weights.
-      variables: what to differentiate with respect to; with `table`, or without.
+      forward: takes the output weights; returns the loss, float32 [], and any other result.
+      table: the token embeddings, float [V, size], which are the output weights.
+      variables: the variables to differentiate with respect to; with `table`, or without.
 
     Returns:
-      What else `forward` gave, and a gradient for each variable; None: the loss does not depend
-      on it.
+      The other result of `forward`, and a gradient for each variable; None where the loss does not
+      depend on it.
     """
     # What flows back to the output weights ends here, and is added below.
     output_weights = tf.stop_gradient(table)
@@ -41,7 +41,7 @@ def with_output_weights(
 
 
 def add(one: Gradient, other: Gradient) -> Gradient:
-    """The sum; None is 0."""
+    """Adds two gradients of one variable; None counts as 0."""
     if one is None or other is None:
         return other if one is None else one
     if isinstance(one, tf.IndexedSlices):

@@ -1,4 +1,4 @@
-"""Masked language model: the encoder fills in hidden tokens.
+"""Masked language model: the encoder fills in masked tokens.
 
 Devlin et al. (2019), "BERT", section 3.1, task 1, without next-sentence prediction: RoBERTa's,
 BioM-BERT's and bio-lm's objective. ELECTRA's generator (`electra.py`) has the same head.
@@ -21,14 +21,23 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 
 
 class MaskedLanguageModelOutput(NamedTuple):
-    """What one forward pass gives; B examples, N hidden tokens, V words."""
+    """Holds the results of a forward pass; B examples, N masked tokens, V words.
 
-    loss: tf.Tensor  # float32 [], these examples' share of the mean over all hidden tokens
-    logits: tf.Tensor  # float32 [B, N, V]
+    Attributes:
+      loss: float32 [], these examples' share of the mean over all masked tokens.
+      logits: float32 [B, N, V].
+    """
+
+    loss: tf.Tensor
+    logits: tf.Tensor
 
 
 class MaskedLanguageModel(keras.layers.Layer):
-    """An encoder, and a head with its token embeddings as output weights."""
+    """Has an encoder, and a head whose output weights are the encoder's token embeddings.
+
+    Args:
+      config: all settings.
+    """
 
     def __init__(self, config: PretrainingConfig):
         super().__init__(name="masked_language_model")
@@ -48,7 +57,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         part: Part | None = None,
         output_weights: tf.Tensor | None = None,
     ) -> MaskedLanguageModelOutput:
-        """The loss on one batch.
+        """Computes the loss on a batch.
 
         Args:
           batch, masked, training, part: as for `Electra`.
@@ -72,7 +81,15 @@ class MaskedLanguageModel(keras.layers.Layer):
         seed: tf.Tensor,
         part: Part | None = None,
     ) -> tuple[MaskedLanguageModelOutput, list[gradients.Gradient]]:
-        """What a call in training gives, and the gradients of its loss; see `Electra`."""
+        """Computes the output of a call in training, and the gradients of its loss.
+
+        Args:
+          variables: the variables to differentiate with respect to.
+          batch, masked, seed, part: see `call`.
+
+        Returns:
+          The output, and a gradient for each variable; None where the loss does not depend on it.
+        """
 
         def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
             output = self(batch, masked, seed, True, part, output_weights)
@@ -82,16 +99,20 @@ class MaskedLanguageModel(keras.layers.Layer):
         return gradients.with_output_weights(forward, table, variables)
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Starts the output biases at the words' base rates.
+        """Starts the output biases at the words' log frequencies.
 
         Args:
-          counts: [V], how often each word occurs.
+          counts: int [V], how often each word occurs.
         """
         self.head.set_frequency_biases(counts)
 
 
 class MaskedLanguageModelMetrics:
-    """What is watched, in training and on held-out text."""
+    """Averages the figures that are logged, in training and on held-out text.
+
+    Attributes:
+      all: every metric, by whose names the figures are logged.
+    """
 
     def __init__(self):
         self.loss = keras.metrics.Mean("loss")
@@ -105,17 +126,25 @@ class MaskedLanguageModelMetrics:
         output: MaskedLanguageModelOutput,
         part: Part,
     ) -> None:
-        """Adds one batch, or a part; called in a replica."""
+        """Adds a batch, or a part of it; call it in a replica's context.
+
+        Args:
+          batch, masked, part: see `MaskedLanguageModel.call`.
+          output: the output of `MaskedLanguageModel` for them.
+        """
         self.loss.update_state(output.loss * part.shares)
         predicted = most_likely(output.logits)
         self.accuracy.update_state(predicted == masked.ids, masked.weights)
 
 
 class MaskedLanguageModelHead(keras.layers.Layer):
-    """Scores every word of the vocabulary at the hidden positions, and only there."""
+    """Scores every word of the vocabulary at the masked positions, and only there.
+
+    Args:
+      config: the settings of the encoder whose output the head sees.
+    """
 
     def __init__(self, config: EncoderConfig):
-        """`config` is of the encoder whose output the head sees."""
         super().__init__(name="generator_predictions")
         self.dense = Dense(
             config.hidden_size,
@@ -134,7 +163,16 @@ class MaskedLanguageModelHead(keras.layers.Layer):
     def call(
         self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
     ) -> tf.Tensor:
-        """[B, L, hidden], int32 [B, N], [V, embedding_size] -> float32 [B, N, V]."""
+        """Computes the logits of all words at the masked positions.
+
+        Args:
+          hidden: [B, L, hidden_size], the encoder's output.
+          positions: int32 [B, N].
+          word_embeddings: [V, embedding_size], the output weights.
+
+        Returns:
+          float32 [B, N, V].
+        """
         batch, count = positions.shape
         rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
         rows = self.layer_norm(self.activation(self.dense(rows)))
@@ -143,50 +181,68 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         return tf.reshape(logits, [batch, count, -1])
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Starts the output biases at the words' base rates; [V], how often each occurs."""
+        """Starts the output biases at the words' log frequencies.
+
+        Args:
+          counts: int [V], how often each word occurs; each counts once more.
+        """
         share = (counts + 1.0) / (counts.sum() + len(counts))
         self.output_bias.assign(np.log(share))
 
 
 class SentencePairHead(keras.layers.Layer):
-    """BERT's pooler and its classifier of sentence pairs, next sentence or ALBERT's sentence order.
+    """Has BERT's pooler and its classifier of pairs: next sentence, or ALBERT's sentence order.
 
     No objective here trains it: its weights, which are not trainable, go out as they came in.
+
+    Args:
+      config: the settings of the encoder whose output the head sees.
     """
 
     def __init__(self, config: EncoderConfig):
-        """`config` is of the encoder whose output the head sees."""
         super().__init__(name="sentence_pair", trainable=False)
         size, deviation = config.hidden_size, config.initializer_range
         self.pooler = Dense(size, size, deviation, "pooler")
         self.classifier = Dense(size, 2, deviation, "classifier")
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """[B, L, hidden] -> float32 [B, 2]."""
+        """Computes the logits of the two classes; [B, L, hidden_size] -> float32 [B, 2]."""
         return tf.cast(self.classifier(tf.tanh(self.pooler(hidden[:, 0]))), tf.float32)
 
 
 def most_likely(logits: tf.Tensor) -> tf.Tensor:
-    """The word with the highest score: float32 [B, N, V] -> int32 [B, N]."""
+    """Returns the word with the highest score; float32 [B, N, V] -> int32 [B, N]."""
     # In the shape that the product has: another would be a copy on a TPU.
     rows = tf.reshape(logits, [-1, logits.shape[-1]])
     return tf.reshape(tf.argmax(rows, axis=-1, output_type=tf.int32), logits.shape[:-1])
 
 
 def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:
-    """Cross entropy, a share of the hidden tokens' mean: float32 [B, N, V] -> float32 []."""
+    """Computes these examples' share of the mean cross entropy over the masked tokens.
+
+    Args:
+      logits: float32 [B, N, V].
+      masked: the batch with masked tokens.
+      part: which examples these are.
+
+    Returns:
+      float32 [].
+    """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(masked.ids, logits)
-    return share_of_mean(losses, masked.weights, part.hidden)
+    return share_of_mean(losses, masked.weights, part.masked)
 
 
 def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
-    """What these examples add to the weighted mean over the global batch; float32 [].
+    """Computes what these examples add to the weighted mean over the global batch.
 
-    The shares of all replicas and parts sum to the mean, so that gradients are summed and the loss
+    The shares of all replicas and parts sum to the mean. So gradients are summed, and the loss
     does not depend on how the batch is divided.
 
     Args:
       values, weights: float32, of one shape.
       total: float32 [], the sum of the weights over the global batch.
+
+    Returns:
+      float32 [].
     """
     return tf.reduce_sum(values * weights) / (total + 1e-6)

@@ -1,5 +1,9 @@
-"""Dynamic masking: which tokens a step hides is drawn in the graph, anew at every step."""
+"""Dynamic masking: every step draws in the graph which tokens it masks.
 
+`pretrainer.Pretrainer` calls it in training and in evaluation.
+"""
+
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,19 +20,63 @@ LONGEST_SPAN = 10
 
 
 class MaskedBatch(NamedTuple):
-    """A batch with tokens hidden; B examples, L tokens each, at most N of them hidden."""
+    """Holds a batch with masked tokens; B examples, L tokens each, at most N of them masked.
 
-    input_ids: tf.Tensor  # int32 [B, L], with [MASK] at (most of) the positions
-    positions: tf.Tensor  # int32 [B, N]; 0 where the weight is 0
-    ids: tf.Tensor  # int32 [B, N]: the tokens that stood there
-    weights: tf.Tensor  # float32 [B, N]: 1, or 0 where an example hides fewer than N
+    Attributes:
+      input_ids: int32 [B, L], with [MASK] at (most of) the masked positions.
+      positions: int32 [B, N], the masked positions; 0 where the weight is 0.
+      ids: int32 [B, N], the tokens that stood there.
+      weights: float32 [B, N], 1, or 0 where an example has fewer than N masked positions.
+    """
+
+    input_ids: tf.Tensor
+    positions: tf.Tensor
+    ids: tf.Tensor
+    weights: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Masking:
+    """Settings of `mask_tokens` that are the same at every step.
+
+    Attributes:
+      mask_id: the [MASK] token.
+      special_ids: tokens that are never masked, [CLS], [SEP] and [PAD] (BERT's
+        create_pretraining_data.py; pretrain/pretrain_helpers.py of the original ELECTRA code).
+      mask_token_prob: the share of the masked tokens that becomes [MASK]. ELECTRA: 0.85
+        (pretrain/pretrain_helpers.py); BERT: 0.8 (Devlin et al., 2019, section 3.1).
+      random_token_prob: the share that becomes any word of the vocabulary; the others stay as they
+        are. ELECTRA: 0; BERT: 0.1 (the same places).
+      vocab_size: V, the words of the vocabulary; for `random_token_prob`.
+      unit: what is masked together, see `pretraining_config.MASK_UNITS`.
+      begins_word: bool [V], True for the tokens that begin a word; for the units "word" and "span".
+      with_replacement: draw positions as the original ELECTRA code does (`mask` of
+        pretrain/pretrain_helpers.py), which draws some twice and so masks fewer in all. Its paper
+        (Clark et al., 2020, section 2) describes drawing without replacement.
+    """
+
+    mask_id: int
+    special_ids: Sequence[int]
+    mask_token_prob: float
+    random_token_prob: float = 0.0
+    vocab_size: int = 0
+    unit: str = "token"
+    begins_word: np.ndarray | None = None
+    with_replacement: bool = False
 
 
 def scheduled_prob(config: PretrainingConfig, step: tf.Tensor) -> tf.Tensor:
-    """The share of tokens to hide after so many steps, int64 [] -> float32 [].
+    """Returns the share of tokens to mask in a step.
 
-    From `mask_prob` to `final_mask_prob` in `mask_prob_stages` equal steps, each on an equal part
-    of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.3).
+    It grows from `mask_prob` to `final_mask_prob` in `mask_prob_stages` equal steps, each on an
+    equal part of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.3).
+
+    Args:
+      config: all settings.
+      step: int64 [], the steps done before.
+
+    Returns:
+      float32 [].
     """
     first, last, stages = config.mask_prob, config.final_mask_prob, config.mask_prob_stages
     if not last:
@@ -40,82 +88,71 @@ def scheduled_prob(config: PretrainingConfig, step: tf.Tensor) -> tf.Tensor:
 def mask_tokens(
     input_ids: tf.Tensor,
     input_mask: tf.Tensor,
+    masking: Masking,
     *,
-    special_ids: Sequence[int],
-    mask_id: int,
     limit: int,
     mask_prob: float | tf.Tensor,
-    mask_token_prob: float,
-    random_token_prob: float = 0.0,
-    vocab_size: int = 0,
-    unit: str = "token",
-    begins_word: np.ndarray | None = None,
-    with_replacement: bool = False,
     seed: tf.Tensor,
 ) -> MaskedBatch:
-    """Hides a share of each example's tokens, and says what they were.
+    """Masks a share of each example's tokens, and returns them beside the masked batch.
 
     The count is the original ELECTRA code's: round(tokens * mask_prob), at least 1, at most
-    `limit`; padding is no token, [CLS] and [SEP] are. With `unit="word"` it is the most that is
-    hidden: as in BERT's code, a word that is too long for what is left is passed over.
+    `limit`; [CLS] and [SEP] are counted, padding is not. With the unit "word" it is the most that
+    is masked: as in BERT's code, a word that is too long for what is left is passed over.
 
     Args:
       input_ids: int32 [B, L], static shape.
       input_mask: int32 [B, L], 1 for tokens, 0 for padding.
-      special_ids: tokens that are never hidden, such as [CLS], [SEP] and [PAD].
-      mask_id: the [MASK] token.
-      limit: N, the most tokens of an example that are hidden, see
+      masking: the settings that are the same at every step.
+      limit: N, the most tokens of an example that are masked, see
         `PretrainingConfig.max_predictions`.
-      mask_prob: share of the tokens that is hidden; float32 [] where it changes with the step.
-      mask_token_prob: share of the hidden tokens that becomes [MASK].
-      random_token_prob: share that becomes any word of the vocabulary; the others stay as they
-        are. ELECTRA has 0.85 and 0; BERT (Devlin et al., 2019, section 3.1) 0.8 and 0.1.
-      vocab_size: V; for `random_token_prob`.
-      unit: what is hidden together, see `pretraining_config.MASK_UNITS`.
-      begins_word: bool [V], the tokens that begin a word; for "word" and "span".
-      with_replacement: draw tokens as the original ELECTRA code does, which draws some twice and
-        so hides fewer in all. Its paper (section 2) describes drawing without.
+      mask_prob: the share of the tokens that is masked; float32 [] where it changes with the step.
       seed: int32 [2], keys the draw. It covers the global batch, of which each replica takes its
         part, so the masks do not depend on the number of replicas.
+
+    Returns:
+      The batch with its masked positions.
     """
     position_seed, token_seed, word_seed = randomness.split(seed, 3)
-    hideable = tf.cast(input_mask, tf.bool)
-    for special in special_ids:
-        hideable &= input_ids != special
+    maskable = tf.cast(input_mask, tf.bool)
+    for special in masking.special_ids:
+        maskable &= input_ids != special
     tokens = tf.cast(tf.reduce_sum(input_mask, axis=1), tf.float32)
     count = tf.clip_by_value(tf.cast(tf.round(tokens * mask_prob), tf.int32), 1, limit)
-    count = tf.minimum(count, _count(hideable))
-    if with_replacement:
-        positions = _draw_with_replacement(hideable, limit, position_seed)
+    count = tf.minimum(count, _count(maskable))
+    if masking.with_replacement:
+        positions = _draw_with_replacement(maskable, limit, position_seed)
     else:
         scores = randomness.global_uniform(input_ids.shape, position_seed)
-        if unit != "token":
-            starts = tf.gather(tf.constant(begins_word), input_ids)
-            hidden = _hide_words(hideable, starts, scores, count, limit, unit, position_seed)
-            scores, count = tf.cast(hidden, tf.float32), _count(hidden)
-        positions = tf.math.top_k(tf.where(hideable, scores, -1.0), limit).indices
-    hidden = tf.range(limit) < count[:, tf.newaxis]
-    positions = tf.where(hidden, positions, 0)
+        if masking.unit != "token":
+            starts = tf.gather(tf.constant(masking.begins_word), input_ids)
+            masked = _mask_words(
+                maskable, starts, scores, count, limit, masking.unit, position_seed
+            )
+            scores, count = tf.cast(masked, tf.float32), _count(masked)
+        positions = tf.math.top_k(tf.where(maskable, scores, -1.0), limit).indices
+    is_masked = tf.range(limit) < count[:, tf.newaxis]
+    positions = tf.where(is_masked, positions, 0)
 
     draw = randomness.global_uniform(positions.shape, token_seed)
-    becomes_mask = hidden & (draw < mask_token_prob)
-    changed = hidden & (draw < mask_token_prob + random_token_prob)
-    shown = tf.fill(positions.shape, mask_id)
-    if random_token_prob:
-        words = randomness.global_uniform(positions.shape, word_seed) * vocab_size
+    becomes_mask = is_masked & (draw < masking.mask_token_prob)
+    changed = is_masked & (draw < masking.mask_token_prob + masking.random_token_prob)
+    shown = tf.fill(positions.shape, masking.mask_id)
+    if masking.random_token_prob:
+        words = randomness.global_uniform(positions.shape, word_seed) * masking.vocab_size
         shown = tf.where(becomes_mask, shown, tf.cast(words, tf.int32))
     return MaskedBatch(
         input_ids=replace_tokens(input_ids, positions, shown, changed),
         positions=positions,
         ids=tf.gather(input_ids, positions, batch_dims=1),
-        weights=tf.cast(hidden, tf.float32),
+        weights=tf.cast(is_masked, tf.float32),
     )
 
 
 def replace_tokens(
     input_ids: tf.Tensor, positions: tf.Tensor, ids: tf.Tensor, changed: tf.Tensor
 ) -> tf.Tensor:
-    """Writes some of `ids` at their positions.
+    """Returns `input_ids` with some of `ids` written at their positions.
 
     Where a position occurs twice, the mean of its ids is written, rounded down, as the original
     ELECTRA code does (`scatter_update`): for [MASK] that is [MASK].
@@ -137,20 +174,29 @@ def replace_tokens(
 
 
 def _count(marked: tf.Tensor) -> tf.Tensor:
-    """bool [B, L] -> int32 [B]."""
+    """Counts the True values of each row; bool [B, L] -> int32 [B]."""
     return tf.reduce_sum(tf.cast(marked, tf.int32), axis=1)
 
 
-def _draw_with_replacement(hideable: tf.Tensor, limit: int, seed: tf.Tensor) -> tf.Tensor:
-    """`limit` of each row's positions that can be hidden, each drawn from all; int32 [B, limit]."""
-    upto = tf.cumsum(tf.cast(hideable, tf.int32), axis=1)
-    draw = randomness.global_uniform([hideable.shape[0], limit], seed)
+def _draw_with_replacement(maskable: tf.Tensor, limit: int, seed: tf.Tensor) -> tf.Tensor:
+    """Draws positions of each row's maskable tokens, each from all of them.
+
+    Args:
+      maskable: bool [B, L].
+      limit: N, how many are drawn.
+      seed: int32 [2].
+
+    Returns:
+      int32 [B, N].
+    """
+    upto = tf.cumsum(tf.cast(maskable, tf.int32), axis=1)
+    draw = randomness.global_uniform([maskable.shape[0], limit], seed)
     nth = 1 + tf.cast(draw * tf.cast(upto[:, -1:], tf.float32), tf.int32)
     return tf.searchsorted(upto, tf.minimum(nth, upto[:, -1:]), side="left")
 
 
-def _hide_words(
-    hideable: tf.Tensor,
+def _mask_words(
+    maskable: tf.Tensor,
     starts: tf.Tensor,
     scores: tf.Tensor,
     count: tf.Tensor,
@@ -158,31 +204,32 @@ def _hide_words(
     unit: str,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-    """Hides one word, or one span of words, after the other, until `count` tokens are hidden.
+    """Masks one word, or one span of words, after the other, until `count` tokens are masked.
 
     "word": words are drawn uniformly, and one that is too long for what is left is passed over
     (BERT's create_pretraining_data.py). "span": a span begins with the word of a token that is
-    drawn from those not yet hidden, and the last one is cut short (SpanBERT's code).
+    drawn from those not yet masked, and the last one is cut short (SpanBERT's code).
 
     Args:
-      hideable, starts: bool [B, L]: what may be hidden; where a word begins.
+      maskable: bool [B, L], True for the tokens that may be masked.
+      starts: bool [B, L], True where a word begins.
       scores: float32 [B, L], random; the highest is drawn first.
       count: int32 [B].
       limit: the most that `count` can be.
       unit: "word" or "span".
-      seed: keys the lengths of the spans.
+      seed: int32 [2], keys the lengths of the spans.
 
     Returns:
-      bool [B, L].
+      bool [B, L], True for the masked tokens.
     """
-    batch, length = hideable.shape
-    # What follows a special token begins a word, too: its own beginning may have been cut off.
-    starts |= tf.pad(~hideable[:, :-1], [[0, 0], [1, 0]], constant_values=True)
-    word = tf.cumsum(tf.cast(starts & hideable, tf.int32), axis=1)
+    batch, length = maskable.shape
+    # The token after a special one begins a word, too: the word's beginning may have been cut off.
+    starts |= tf.pad(~maskable[:, :-1], [[0, 0], [1, 0]], constant_values=True)
+    word = tf.cumsum(tf.cast(starts & maskable, tf.int32), axis=1)
     # No span goes beyond a special token: each of these raises the number of what follows.
-    text = tf.cumsum(tf.cast(~hideable, tf.int32), axis=1)
-    # Twice as many as are needed if each hides one token, as some are passed over.
-    drawn = hideable & starts if unit == "word" else hideable
+    text = tf.cumsum(tf.cast(~maskable, tf.int32), axis=1)
+    # Twice as many as are needed if each masks one token, as some are passed over.
+    drawn = maskable & starts if unit == "word" else maskable
     draws = min(length, 2 * limit)
     anchors = tf.math.top_k(tf.where(drawn, scores, -1.0), draws).indices
     words_in_span = tf.ones([batch, draws], tf.int32)
@@ -190,23 +237,30 @@ def _hide_words(
         draw = randomness.global_uniform([batch, draws], randomness.fold_in(seed, 1))
         words_in_span = _span_lengths(draw)
 
-    def hide(hidden: tf.Tensor, proposal: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+    def add(masked: tf.Tensor, proposal: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         anchor, words = (values[:, tf.newaxis] for values in proposal)
         first = tf.gather(word, anchor, batch_dims=1)
-        within = (word >= first) & (word < first + words) & hideable
+        within = (word >= first) & (word < first + words) & maskable
         within &= text == tf.gather(text, anchor, batch_dims=1)
-        within &= tf.gather(drawn & ~hidden, anchor, batch_dims=1)
-        new = within & ~hidden
-        room = (count - _count(hidden))[:, tf.newaxis]
+        within &= tf.gather(drawn & ~masked, anchor, batch_dims=1)
+        new = within & ~masked
+        room = (count - _count(masked))[:, tf.newaxis]
         place = tf.cumsum(tf.cast(new, tf.int32), axis=1)
-        return hidden | (new & ((place[:, -1:] if unit == "word" else place) <= room))
+        return masked | (new & ((place[:, -1:] if unit == "word" else place) <= room))
 
     proposals = tf.transpose(anchors), tf.transpose(words_in_span)
-    return tf.foldl(hide, proposals, initializer=tf.zeros([batch, length], tf.bool))
+    return tf.foldl(add, proposals, initializer=tf.zeros([batch, length], tf.bool))
 
 
 def _span_lengths(draw: tf.Tensor) -> tf.Tensor:
-    """Words in a span (SpanBERT, section 3.1): uniform float32 [...] in [0, 1) -> int32 [...]."""
+    """Turns uniform numbers into numbers of words in a span (SpanBERT, section 3.1).
+
+    Args:
+      draw: float32 [...] in [0, 1).
+
+    Returns:
+      int32 [...].
+    """
     share = (1 - SPAN_GEOMETRIC_P) ** np.arange(LONGEST_SPAN)
     ends = np.cumsum(share / share.sum()).astype(np.float32)[:-1]
     return 1 + tf.reduce_sum(tf.cast(draw[..., tf.newaxis] >= ends, tf.int32), axis=-1)

@@ -1,6 +1,6 @@
 """Counts the parameters and FLOPs of pretraining from the settings alone; see `encoder_cost`.
 
-`pretraining_cost` makes estimates of it.
+`planning.pretraining_cost` makes estimates of them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,22 @@ from tfbio.training.devices import HAVE_BFLOAT16
 
 
 class Parameters(NamedTuple):
-    """How many numbers are learnt."""
+    """Counts the numbers that are learnt.
 
-    encoder: int  # what is kept
-    generator: int  # of its own, with its head; 0 where the encoder itself is the generator
+    Attributes:
+      encoder: those of the encoder, which is kept.
+      generator: those of the generator alone, with its head; only the head's where the encoder
+        itself is the generator, and 0 where there is none.
+      all: all of them.
+    """
+
+    encoder: int
+    generator: int
     all: int
 
 
 def parameters(config: PretrainingConfig) -> Parameters:
-    """Counts what `pretraining.count_parameters` counts on the model, without making one."""
+    """Counts the parameters, as `pretraining.count_parameters` does, without making a model."""
     shape = config.encoder
     encoder = encoder_parameters(shape)
     if config.objective == "mlm":
@@ -49,14 +56,18 @@ def parameters(config: PretrainingConfig) -> Parameters:
 def example_flops(
     config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
 ) -> int:
-    """FLOPs of training on one example, forward and backward.
+    """Counts the FLOPs of training on one example, forward and backward.
 
-    Where the generator learns alone, the discriminator has a forward pass, for what is logged.
+    Args:
+      config: all settings.
+      sequence_length: tokens of the example.
+      generator_alone: True if the generator alone learns. The discriminator then has a forward
+        pass, for the figures that are logged.
     """
-    hidden_tokens = config.max_predictions(sequence_length)
+    masked_tokens = config.max_predictions(sequence_length)
     if config.objective == "mlm":
         forward = encoder_flops(config.encoder, sequence_length)
-        forward += word_flops(config.encoder, hidden_tokens)
+        forward += word_flops(config.encoder, masked_tokens)
     else:
         forward = encoder_flops(config.encoder, sequence_length)
         forward += product_flops(_discriminator_head(config.encoder), sequence_length)
@@ -64,12 +75,18 @@ def example_flops(
             return example_flops(config, sequence_length) - 2 * forward
         if not config.uniform_generator:
             forward += encoder_flops(config.generator, sequence_length)
-            forward += word_flops(config.generator, hidden_tokens)
+            forward += word_flops(config.generator, masked_tokens)
     return 3 * forward
 
 
 def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | None = None) -> int:
-    """FLOPs of the steps from `first_step` up to, not including, `last_step` (None: the end)."""
+    """Counts the FLOPs of steps.
+
+    Args:
+      config: all settings.
+      first_step: the first of them.
+      last_step: the first one after them; None: to the end of the run.
+    """
     last_step = config.num_train_steps if last_step is None else last_step
     flops = phase_start = 0
     for sequence_length, phase_end in config.phases():
@@ -85,7 +102,15 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
 
 
 def precision_on(config: PretrainingConfig, name: str) -> str:
-    """What a run computes in on a named device; see `distribution.set_precision`."""
+    """Returns the precision of a run on a named device; see `distribution.set_precision`.
+
+    Args:
+      config: all settings.
+      name: one of `devices.DEVICES`.
+
+    Returns:
+      "bfloat16" or "float32".
+    """
     if config.run.precision != "auto":
         return config.run.precision
     return "bfloat16" if name.startswith(HAVE_BFLOAT16) else "float32"

@@ -1,6 +1,12 @@
-"""A model in pretraining: its step, its evaluation, and what is random in both."""
+"""Pretrains a model: makes its step and its evaluation, and the seeds of both.
+
+`runs.pretraining` calls it; the losses are those of `electra` and `masked_language_model`.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 import tf_keras as keras
@@ -14,58 +20,61 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer
 from tfbio.training import distribution, optimization
 
+if TYPE_CHECKING:
+    from tfbio.training.lamb import Lamb
+
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
 class Pretrainer:
-    """A model with the steps that pretrain and evaluate it, under any strategy.
+    """Holds a model with the steps that pretrain and evaluate it, under any strategy.
 
-    Everything random in a step is keyed by the seed and the number of the step.
+    All random numbers of a step are keyed by the seed and the number of the step.
 
     Args:
       config: all settings.
-      encoder: the tokenizer, which knows the special tokens and where words begin.
+      tokenizer: knows the special tokens and where words begin.
       strategy: where to compute; the batch must divide by its replicas.
 
     Attributes:
       model: an `Electra` or a `MaskedLanguageModel`.
-      optimizer: of all its variables.
+      optimizer: the optimizer of all its variables.
+      masking: the settings of `masking.mask_tokens`.
       train_dataset: batches of int32 [B, L] each, see `Electra`.
-      eval_dataset: likewise, those of an evaluation.
+      eval_dataset: the batches of an evaluation, of the same form.
       loops: the graphs that `make_loop` has made, by their argument.
       eval_step: the graph that `make_eval_step` has made.
 
     Raises:
-      UserError: a setting of the run needs another strategy.
+      UserError: a setting of the run needs another strategy, or the optimizer a package that is not
+        installed.
     """
 
     def __init__(
         self,
         config: PretrainingConfig,
-        encoder: FastTokenizer,
+        tokenizer: FastTokenizer,
         strategy: tf.distribute.Strategy,
     ):
         self.config, self.strategy = config, strategy
-        self.mask_id, self.begins_word = encoder.mask_id, encoder.begins_word
-        self.special_ids = [encoder.cls_id, encoder.sep_id, encoder.pad_id]
+        self.masking = masking.Masking(
+            mask_id=tokenizer.mask_id,
+            special_ids=[tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id],
+            mask_token_prob=config.mask_token_prob,
+            random_token_prob=config.random_token_prob,
+            vocab_size=config.encoder.vocab_size,
+            unit=config.mask_unit,
+            begins_word=tokenizer.begins_word,
+            with_replacement=config.mask_with_replacement,
+        )
         with strategy.scope():
             keras.utils.set_random_seed(config.seed)
             if config.objective == "electra":
                 self.model, make_metrics = Electra(config), ElectraMetrics
             else:
                 self.model, make_metrics = MaskedLanguageModel(config), MaskedLanguageModelMetrics
-            alone = config.generator_warmup_steps
-            rate = optimization.WarmupLinearDecay(
-                config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
-            )
-            self.optimizer = optimization.Adam(
-                optimization.GeneratorWarmup(alone, rate) if alone else rate,
-                beta_1=config.adam_beta_1,
-                beta_2=config.adam_beta_2,
-                epsilon=config.adam_epsilon,
-                weight_decay_rate=config.weight_decay_rate,
-            )
+            self.optimizer = _make_optimizer(config)
             # Here, and not in the first step: several replicas cannot make variables in a graph.
             self.optimizer._create_all_weights(self.model.trainable_variables)
             self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
@@ -82,29 +91,31 @@ class Pretrainer:
             raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
         if config.run.parallel_parts > 1 and strategy.num_replicas_in_sync > 1:
             raise UserError("run.parallel_parts works on one device, not on several.")
-        self._parts = config.run.gradient_accumulation_steps, config.run.parallel_parts
-        # Of a replica; 0: gradients are clipped as a whole.
+        self._parts = accumulation.Parts(
+            config.run.gradient_accumulation_steps, config.run.parallel_parts
+        )
+        # Groups of a replica; 0: gradients are clipped as a whole.
         self._groups = 0
         if config.gradient_clip_groups > 1:
             self._groups = config.gradient_clip_groups // strategy.num_replicas_in_sync
         self.eval_dataset = self._train_dataset = self._batches = None
-        # A graph of their own for the steps of the generator alone.
+        # The steps of the generator alone have another graph.
         self.loops: dict[bool, Callable] = {}
         self.eval_step = self.make_eval_step()
 
     @property
     def step(self) -> tf.Variable:
-        """int64 []: the steps done so far."""
+        """Returns the steps done so far, int64 []."""
         return self.optimizer.iterations
 
     @property
     def generator_alone(self) -> bool:
-        """Returns whether the next step is one of `generator_warmup_steps`."""
+        """Returns True if the next step is one of `generator_warmup_steps`."""
         return int(self.step.numpy()) < self.config.generator_warmup_steps
 
     @property
     def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """The batches of training, from the current step on; see `train`."""
+        """Returns the batches of training, from the current step on; see `train`."""
         return self._train_dataset
 
     @train_dataset.setter
@@ -115,11 +126,11 @@ class Pretrainer:
         """Takes steps on the next batches of `train_dataset`, in one call of the device.
 
         Args:
-          num_steps: how many, int32 [].
+          num_steps: how many steps, int32 [].
 
         Returns:
-          The metrics over these steps, the learning rate of the next one, and how many steps were
-          skipped since the start.
+          By name the metrics over these steps, the learning rate of the next one, and how many
+          steps were skipped since the start; float32 [], `skipped_steps` int64 [].
         """
         for metric in self.logged:
             metric.reset_state()
@@ -135,10 +146,13 @@ class Pretrainer:
         }
 
     def make_loop(self, generator_alone: bool) -> Callable:
-        """Makes a loop of steps: a function of an iterator and the number of steps, int32 [].
+        """Makes a loop of steps.
 
         Args:
-          generator_alone: whether its steps are of `generator_warmup_steps`.
+          generator_alone: True for the steps of `generator_warmup_steps`.
+
+        Returns:
+          A function of an iterator of batches and the number of steps, int32 [].
         """
 
         @tf.autograph.experimental.do_not_convert
@@ -158,7 +172,7 @@ class Pretrainer:
 
         return loop
 
-    # Graph code as it stands: looking for Python's `if` and `for` in it only makes starting slower.
+    # This is graph code already: looking for Python's `if` and `for` only makes starting slower.
     @tf.autograph.experimental.do_not_convert
     def replica_train_step(
         self, batch: dict[str, tf.Tensor], generator_alone: bool = False
@@ -167,7 +181,7 @@ class Pretrainer:
 
         Args:
           batch: int32 [B, L] each, see `Electra`.
-          generator_alone: whether the generator alone learns.
+          generator_alone: True if the generator alone learns.
         """
         step = tf.identity(self.step)  # which the optimizer counts on
         mask_seed, model_seed = self.seeds(TRAINING_STREAM, step)
@@ -185,7 +199,7 @@ class Pretrainer:
             return gradients
 
         max_norm = self.config.max_gradient_norm
-        step_parts = (gradients_of, batch, masked, variables, *self._parts)
+        step_parts = (gradients_of, batch, masked, variables, self._parts)
         if self._groups:
             gradients = accumulation.sum_of_clipped_groups(*step_parts, self._groups, max_norm)
         else:
@@ -201,7 +215,7 @@ class Pretrainer:
         self.last_skipped_step.assign(tf.where(skipped, step, self.last_skipped_step))
 
     def evaluate(self) -> dict[str, tf.Tensor]:
-        """Returns the metrics over all batches of `eval_dataset`."""
+        """Returns the metrics over all batches of `eval_dataset` by name, float32 [] each."""
         for metric in self.eval_metrics.all:
             metric.reset_state()
         self.eval_batches.assign(0)
@@ -216,7 +230,7 @@ class Pretrainer:
         return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
     def make_eval_step(self) -> Callable:
-        """Makes a function of an iterator that evaluates its next batch."""
+        """Returns a function of an iterator of batches that evaluates the next one."""
 
         @tf.function
         def evaluate_next(batches: tf.data.Iterator) -> None:
@@ -230,9 +244,9 @@ class Pretrainer:
     @tf.autograph.experimental.do_not_convert
     def replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
         """Adds a replica's share of a batch to the metrics of evaluation."""
-        # Keyed by the batch and not by the step: every evaluation hides the same tokens.
+        # Keyed by the batch and not by the step: every evaluation masks the same tokens.
         mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
-        # And as many at every evaluation, however many a schedule hides by then.
+        # And as many at every evaluation, however many a schedule masks by then.
         masked = self.mask(batch, mask_seed, None)
 
         def update(
@@ -242,49 +256,74 @@ class Pretrainer:
             self.eval_metrics.update(batch, masked, output, part)
             return []
 
-        accumulation.sum_over_parts(update, batch, masked, [], *self._parts)
+        accumulation.sum_over_parts(update, batch, masked, [], self._parts)
 
     def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
         """Returns the seed of a batch's masks, and that of its samples and dropout; int32 [2] each.
 
         Args:
           stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.
-          number: int64 [], the step, or the batch of an evaluation.
+          number: int64 [], the step, or the number of the batch in an evaluation.
         """
         return randomness.split(randomness.fold_in([self.config.seed, stream], number), 2)
 
     def mask(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
     ) -> masking.MaskedBatch:
-        """Hides tokens of the global batch, int32 [B, L] each, or of a replica's share of it.
+        """Masks tokens of the global batch, or of a replica's share of it.
 
         Args:
-          batch: see `Electra`.
+          batch: int32 [B, L] each, see `Electra`.
           seed: int32 [2], see `seeds`.
-          step: int64 [], see `masking.scheduled_prob`; None in evaluation, for its highest.
+          step: int64 [], see `masking.scheduled_prob`; None in evaluation, for its highest share.
         """
         config = self.config
         return masking.mask_tokens(
             batch["input_ids"],
             batch["input_mask"],
-            special_ids=self.special_ids,
-            mask_id=self.mask_id,
+            self.masking,
             limit=config.max_predictions(batch["input_ids"].shape[1]),
             mask_prob=config.most_masked if step is None else masking.scheduled_prob(config, step),
-            mask_token_prob=config.mask_token_prob,
-            random_token_prob=config.random_token_prob,
-            vocab_size=config.encoder.vocab_size,
-            unit=config.mask_unit,
-            begins_word=self.begins_word,
-            with_replacement=config.mask_with_replacement,
             seed=seed,
         )
 
 
+def _make_optimizer(config: PretrainingConfig) -> optimization.Adam | Lamb:
+    """Makes the optimizer of a run, with its learning rate; call it in the scope of the strategy.
+
+    Raises:
+      UserError: the optimizer needs a package that is not installed.
+    """
+    alone = config.generator_warmup_steps
+    rate = optimization.WarmupLinearDecay(
+        config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
+    )
+    make = optimization.Adam if config.optimizer == "adamw" else _import_lamb()
+    return make(
+        optimization.GeneratorWarmup(alone, rate) if alone else rate,
+        beta_1=config.adam_beta_1,
+        beta_2=config.adam_beta_2,
+        epsilon=config.adam_epsilon,
+        weight_decay_rate=config.weight_decay_rate,
+    )
+
+
+def _import_lamb() -> type[Lamb]:
+    """Imports LAMB, which few runs use, and whose package is an extra."""
+    try:
+        from tfbio.training.lamb import Lamb
+    except ImportError as error:
+        raise UserError(
+            f"optimizer = lamb needs TensorFlow Model Garden ({error}): "
+            "`pip install 'tfbio[model-garden]'` installs it."
+        ) from error
+    return Lamb
+
+
 def _counter(strategy: tf.distribute.Strategy) -> tf.Variable:
-    """int64 [], 0 at first; replicas set it to the same."""
+    """Makes a variable that counts, int64 [], 0 at first; all replicas set it to the same value."""
     aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
     if isinstance(strategy, tf.distribute.TPUStrategy):
-        # Each core its own copy: the first one's would be sent to all the others.
+        # Each core sets its copy: the first one's would be sent to all the others.
         aggregation = tf.VariableAggregation.NONE
     return tf.Variable(tf.constant(0, tf.int64), trainable=False, aggregation=aggregation)

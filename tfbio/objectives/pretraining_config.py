@@ -182,6 +182,13 @@ class PretrainingConfig(BaseSettings):
 
     train_batch_size: int = setting(128, "Examples of a step, over all devices.", at_least=1)
     num_train_steps: int = setting(1_000_000, "Steps of the run.", at_least=1)
+    optimizer: str = setting(
+        "adamw",
+        "adamw: BERT's and ELECTRA's Adam; lamb: LAMB (You et al., 2020), for large batches, by "
+        "the code of TensorFlow Model Garden, which `pip install 'tfbio[model-garden]'` installs. "
+        "Both take the settings adam_* and weight_decay_rate.",
+        choices=("adamw", "lamb"),
+    )
     learning_rate: float = setting(5e-4, "The highest learning rate.", above=0)
     num_warmup_steps: int = setting(10_000, "Steps over which the learning rate grows from 0.")
     weight_decay_rate: float = setting(0.01, "Decoupled weight decay of Adam.")

@@ -1,1 +1,1 @@
-"""How long a run takes and what memory it needs, before it is begun."""
+"""Estimates the time and the memory of a run before it begins."""

@@ -1,8 +1,8 @@
-"""Estimates what a fine-tuning run takes: steps, FLOPs, padding, memory, time.
+"""Estimates the steps, FLOPs, padding, memory and time of a fine-tuning run.
 
-`run_finetuning.py --dry_run` prints `report`. FLOPs are counted, and devices named, as in `cost`:
-the matrix products of the encoder, three times in training and once in prediction, for padding as
-for other tokens. Heads are small and not counted.
+`run_finetuning.py --dry_run` prints `report`. FLOPs are those of the encoder's matrix products
+(`encoder_cost`), three times in training and once in prediction, for padding as for other tokens.
+Heads are small and not counted.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from tfbio.task_types import fixed_shapes, packing
 from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
-# Batches from which the padding of a run is estimated.
+# Random batches from which `batch_slots` estimates the padding of a run.
 SAMPLE = 200
 
 
 def batch_slots(
     features: packing.Features, config: FinetuningConfig, replicas: int, fixed: bool
 ) -> tuple[float, int, int]:
-    """Measures training batches.
+    """Measures training batches, padding included.
 
     Args:
-      features: to train on.
+      features: the windows to train on.
       config: all settings.
       replicas: devices that share a batch.
-      fixed: whether the shapes are fixed; see `FinetuningRun.fixed_shapes`.
+      fixed: True if the shapes are fixed; see `FinetuningRun.fixed_shapes`.
 
     Returns:
-      The mean tokens of a batch with padding, of all replicas; the most; and the longest row.
+      The mean number of tokens in a batch over all replicas, the largest number, and the tokens of
+      the longest row.
     """
     size, generator = config.train_batch_size, np.random.default_rng(0)
     count = len(features.lengths)
@@ -64,9 +65,11 @@ def memory(
 ) -> float:
     """Estimates the bytes that a training step takes on a device.
 
+    For the activations of a layer see `pretraining_cost.memory`.
+
     Args:
       shape: of the encoder.
-      tokens: that the device works on.
+      tokens: the tokens of a batch on this device.
       row_length: tokens that attend to each other.
       precision: "bfloat16" or "float32", of the activations.
       name: one of `devices.DEVICES`; a TPU takes less in bfloat16, see `tpu_cost`.
@@ -98,11 +101,14 @@ def report(
       trained: the windows to train on.
       features: the windows of each split.
       examples: how many examples each split has.
-      num_steps: of a trial.
+      num_steps: the steps of a trial.
       name: one of `devices.DEVICES`; "": all.
 
+    Returns:
+      The text that `--dry_run` prints.
+
     Raises:
-      UserError: there is no device of this name.
+      UsageError: there is no device of this name.
     """
     if name and name not in devices.DEVICES:
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(devices.DEVICES)}.")

@@ -1,8 +1,8 @@
 """Counts the work of an optimized TPU program, from its HLO text.
 
-XLA's own `cost_analysis` counts the body of a loop once, and counts what stays on the chip like
-what goes to memory. Here a loop's body counts as often as it runs, and of memory only what is read
-from or written to HBM: an array whose layout has a memory space, `S(1)`, is on the chip.
+XLA's `cost_analysis` counts the body of a loop once, and counts an array that stays on the chip
+like one in memory. Here a loop's body counts as often as it runs, and only bytes that are read from
+or written to HBM count: an array whose layout has a memory space, `S(1)`, is on the chip.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 from typing import NamedTuple
 
-# Bytes of an element.
+# Bytes of an element, by the names of HLO's types.
 _BYTES = {
     **{"pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "bf16": 2, "f16": 2},
     **{"s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8},
@@ -20,7 +20,7 @@ _ARRAY = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\](?:\{([^}]*)\})?")
 _TUPLE = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # of tuples, of arrays in tiles `T(8,128)`
 _INSTRUCTION = re.compile(rf"^(ROOT )?%?([\w.\-]+) = ({_TUPLE}|\S+) ([a-z\-]+)\((.*)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
-# What only renames its operands, or makes room for what others write.
+# Instructions that only rename their operands, or make room for the results of others.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"),
     *("partition-id", "replica-id", "opt-barrier", "copy-done", "slice-done", "all-reduce-done"),
@@ -29,24 +29,32 @@ _FREE = {
 
 
 class Cost(NamedTuple):
-    """What a program, or a part of it, does."""
+    """Holds the work of a program, or of a part of it.
 
-    flops: float = 0.0  # of matrix products, a multiplication with its addition as two
-    bytes: float = 0.0  # read from and written to HBM, with the padding of the layouts
-    all_reduced: float = 0.0  # bytes that a replica gives to all-reduces
-    seconds: float = 0.0  # the roofline's: each instruction the longer of products and memory
+    Attributes:
+      flops: those of matrix products, a multiplication with its addition as two.
+      bytes: read from and written to HBM, with the padding of the layouts.
+      all_reduced: bytes that a replica gives to all-reduces.
+      seconds: the roofline's: for each instruction the longer time of products and memory.
+      instructions: how many there are.
+    """
+
+    flops: float = 0.0
+    bytes: float = 0.0
+    all_reduced: float = 0.0
+    seconds: float = 0.0
     instructions: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
         return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
     def times(self, count: int) -> Cost:
-        """Returns the cost of doing this several times."""
+        """Returns the cost of this work done `count` times."""
         return Cost(*(count * value for value in self))
 
 
 class Instruction(NamedTuple):
-    """A line of HLO."""
+    """Holds a line of HLO."""
 
     name: str
     shape: str
@@ -57,10 +65,10 @@ class Instruction(NamedTuple):
 
 
 class Program:
-    """An optimized program.
+    """Holds an optimized program, and adds up its work.
 
     Args:
-      text: of the HLO module.
+      text: the text of the HLO module.
       peak_flops: FLOP/s of the device's matrix products.
       bandwidth: bytes a second of its memory.
     """
@@ -72,17 +80,17 @@ class Program:
         own: dict[str, Instruction] | None = None
         for line in text.splitlines():
             if not line.startswith(" "):
-                if found := _COMPUTATION.match(line):
-                    own = self.computations.setdefault(found[2], {})
-                    self.entry = found[2] if found[1] else self.entry
+                if match := _COMPUTATION.match(line):
+                    own = self.computations.setdefault(match[2], {})
+                    self.entry = match[2] if match[1] else self.entry
                 continue
-            if own is not None and (found := _INSTRUCTION.match(line.strip())):
-                root, name, shape, op, rest = found.groups()
+            if own is not None and (match := _INSTRUCTION.match(line.strip())):
+                root, name, shape, op, rest = match.groups()
                 operands, attributes = _split_call(rest)
                 own[name] = Instruction(name, shape, op, operands, attributes, bool(root))
 
     def cost(self, computation: str = "") -> Cost:
-        """Adds up a computation; "": the whole program."""
+        """Adds up the work of a computation; "": of the whole program."""
         own = self.computations[computation or self.entry]
         total = Cost()
         for each in own.values():
@@ -101,7 +109,7 @@ class Program:
         return total
 
     def trip_count(self, loop: Instruction) -> int:
-        """Returns how often a loop runs, whose counter goes up from 0 by one.
+        """Returns how often a loop runs whose counter goes up from 0 by one.
 
         Raises:
           ValueError: the condition is of another form.
@@ -129,7 +137,7 @@ class Program:
         return Cost(flops, moved, reduced, seconds, 1)
 
     def _read(self, each: Instruction, number: int, own: dict[str, Instruction]) -> float:
-        """Bytes that an instruction reads of one operand."""
+        """Counts the bytes that an instruction reads of one operand."""
         operand = own.get(each.operands[number])
         whole = sum(_bytes(x) for x in _arrays(operand.shape)) if operand else 0.0
         if each.op in ("dynamic-slice", "slice", "gather") and number == 0:
@@ -145,7 +153,7 @@ class Program:
         return min(whole, self._read_inside(parameter, inner, whole))
 
     def _read_inside(self, value: Instruction, inner: dict, whole: float) -> float:
-        """Bytes of a fusion's parameter that the fusion reads: slices of it, or all of it."""
+        """Counts the bytes of a fusion's parameter that it reads: slices of it, or all of it."""
         total = 0.0
         for user in inner.values():
             if value.name not in user.operands:
@@ -168,7 +176,7 @@ class Program:
         return total
 
     def _written(self, each: Instruction) -> float:
-        """Bytes that an instruction writes."""
+        """Counts the bytes that an instruction writes."""
         shapes = _arrays(each.shape)
         inner = self.computations[_called(each, "calls")] if each.op == "fusion" else {}
         root = next((x for x in inner.values() if x.is_root), None)
@@ -205,7 +213,7 @@ class Program:
 
 
 def _convolution_flops(each: Instruction, own: dict[str, Instruction]) -> float:
-    """Counts as XLA's HloCostAnalysis does: positions in the padding do not count.
+    """Counts a convolution's FLOPs like XLA's HloCostAnalysis: positions in the padding are none.
 
     A TPU's compiler writes every product as a convolution; batches are spatial dimensions, of whose
     window all positions but one are padding.
@@ -240,7 +248,7 @@ def _convolution_flops(each: Instruction, own: dict[str, Instruction]) -> float:
 
 
 def _split_call(rest: str) -> tuple[list[str], str]:
-    """What stands in an instruction's parentheses, as names; and what follows them."""
+    """Splits a call into the names of its operands, in parentheses, and its attributes."""
     depth, end = 1, -1
     while depth:
         end += 1
@@ -251,8 +259,9 @@ def _split_call(rest: str) -> tuple[list[str], str]:
 
 
 def _after(each: Instruction, name: str) -> str:
-    found = re.search(rf"\b{name}=\{{([^}}]*)\}}", each.attributes)
-    return found[1] if found else ""
+    """Returns an attribute's text in braces; "" where there is none."""
+    match = re.search(rf"\b{name}=\{{([^}}]*)\}}", each.attributes)
+    return match[1] if match else ""
 
 
 def _called(each: Instruction, name: str) -> str:
@@ -264,7 +273,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _arrays(shape: str) -> list[tuple[str, str, str]]:
-    return [found for found in _ARRAY.findall(shape) if found[0] in _BYTES]
+    """Returns (element, dimensions, layout) of each array in a shape, which may be a tuple."""
+    return [array for array in _ARRAY.findall(shape) if array[0] in _BYTES]
 
 
 def _dimensions(shape: str) -> list[int]:
@@ -276,7 +286,7 @@ def _element(shape: str) -> int:
 
 
 def _bytes(array: tuple[str, str, str]) -> float:
-    """What an array takes in HBM, in tiles: `{1,0:T(8,128)(2,1)}` pads to 8 rows of 128."""
+    """Counts an array's bytes in HBM, in tiles: `{1,0:T(8,128)(2,1)}` pads to 8 rows of 128."""
     element, dimensions, layout = array
     if "S(" in layout:
         return 0.0

@@ -1,4 +1,4 @@
-"""Estimates what a pretraining run takes, from its settings alone: memory, days, epochs.
+"""Estimates the memory, days and epochs of a pretraining run from its settings alone.
 
 `run_pretraining.py --dry_run` prints `report`. TensorFlow is not imported here, as that alone takes
 longer than the answer.
@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     """Estimates the bytes that a step takes on each device: parameters and activations.
 
-    Of each token a layer of h hidden and f feed-forward units and a heads keeps, at
-    length l, 10 h + 3 f + 3 a l numbers: query, key, value and what attention gives; of each of two
+    For each token, a layer of h hidden and f feed-forward units and a heads keeps, at length l,
+    10 h + 3 f + 3 a l numbers: query, key, value and the output of attention; for each of two
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and
-    after dropout, and its mask. Scores of words are kept twice, in float32. The generator's are
-    gone when the discriminator's come (see `Electra.gradients`): the larger of the two counts. What
-    lives for a moment only is not counted, nor that XLA computes some anew rather than keep it.
+    after dropout, and its mask. Scores of words are kept twice, in float32. The generator's
+    activations are gone when the discriminator's come (see `Electra.gradients`): the larger of the
+    two counts. Arrays that live for a moment only are not counted, and XLA, which computes some
+    arrays anew rather than keep them, may need less.
+
+    Args:
+      config: all settings.
+      device: one of the devices that share the batch.
+      precision: "bfloat16" or "float32", of the activations.
     """
     parts = device.count * config.turns(device.count)
     examples = math.ceil(config.train_batch_size / parts)
@@ -100,15 +106,15 @@ def least_days(config: PretrainingConfig, name: str) -> float | None:
 def report(
     config: PretrainingConfig, name: str = "", data: dict[int, tuple[str, Manifest]] | None = None
 ) -> str:
-    """Returns what `--dry_run` prints.
+    """Returns the text that `--dry_run` prints.
 
     Args:
       config: all settings.
       name: one of `DEVICES`; "": all.
-      data: the folder of examples of each sequence length, and its manifest; None: not said.
+      data: for each sequence length the folder of examples and its manifest; None: without epochs.
 
     Raises:
-      UserError: there is no device of this name.
+      UsageError: there is no device of this name.
     """
     if name and name not in DEVICES:
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
@@ -158,7 +164,7 @@ def report(
 
 
 def _short(number: float) -> str:
-    """39957000000000 -> "40.0 T"."""
+    """Shortens a number: 39957000000000 -> "40.0 T"."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if number >= factor:
             return f"{number / factor:,.1f} {prefix}"
@@ -166,6 +172,7 @@ def _short(number: float) -> str:
 
 
 def _examples_seen(folder: str, manifest: Manifest, seen: int) -> str:
+    """Describes a folder of examples, and how often a run reads it that takes `seen` examples."""
     there = sum(shard.records for shard in manifest.shards_of("train"))
     size = sum(shard.bytes for shard in manifest.shards)
     text = f"{folder}: {size / 1e9:,.3g} GB, {there:,} training examples"

@@ -1,8 +1,8 @@
-"""Estimates what a pretraining step takes on a TPU: memory, and the least time.
+"""Estimates the memory and the least time of a pretraining step on a TPU.
 
 Both are formulas for the step in its form for a TPU (`tpu_layers`), in bfloat16.
-`pretraining_cost` prints them for `--dry_run`. The TPU's compiler says the same of single settings,
-and better, in minutes: `scripts/tpu_check.py`. Tests hold the formulas against its results.
+`pretraining_cost` prints them for `--dry_run`. The TPU's compiler gives better figures for single
+settings, in minutes: `scripts/tpu_check.py`. Tests hold the formulas against its results.
 
 Sizes are of arrays as a TPU lays them out, with the last dimension padded to 128.
 """
@@ -18,19 +18,28 @@ from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import devices
 
+# A TPU pads the last dimension of an array to a multiple of this.
 LANES = 128
+# Bytes of a number.
 BFLOAT16, FLOAT32 = 2, 4
-# The compiled program, which is in memory, too: 31 to 133 MB from ELECTRA-small to -large.
+# Bytes of the compiled program, which is in memory, too: 31 to 133 MB from ELECTRA-small to -large.
 PROGRAM = 60e6
 
 
 class Arrays(NamedTuple):
-    """Bytes of the arrays that a layer works on, in bfloat16."""
+    """Holds the bytes of the arrays that a layer works on, in bfloat16.
 
-    hidden: float  # [hidden_size, tokens]
-    inner: float  # [intermediate_size, tokens]
-    heads: float  # [batch, heads, head_size, length], the query, say
-    scores: float  # [batch, heads, length, length]
+    Attributes:
+      hidden: an array [hidden_size, tokens].
+      inner: an array [intermediate_size, tokens].
+      heads: an array [batch, heads, head_size, length], such as the query.
+      scores: an array [batch, heads, length, length].
+    """
+
+    hidden: float
+    inner: float
+    heads: float
+    scores: float
 
 
 def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
@@ -38,8 +47,8 @@ def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
 
     Args:
       shape: of the encoder.
-      length: of the examples.
-      examples: that a device works on at once.
+      length: tokens of an example.
+      examples: examples that a device works on at once.
     """
     tokens, padded = examples * length, LANES * math.ceil(length / LANES)
     hidden = BFLOAT16 * shape.hidden_size
@@ -51,11 +60,15 @@ def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
 def memory(config: PretrainingConfig, device: devices.Device) -> float:
     """Estimates the bytes that a step takes on each device of a TPU.
 
-    Of each parameter the weight and Adam's averages are there all the time, in float32, and the sum
-    of the gradients where the batch is worked on in parts. Besides there is most of all either in
-    the generator's pass (`encoder_memory`), which has the word scores, or in the discriminator's,
-    which has the gradients of the generator's layers, in bfloat16, or when all gradients are in
-    float32. The on-chip memory holds its part of that.
+    The weights and Adam's averages are there all the time, in float32, and with gradient
+    accumulation the sum of the gradients. The rest is largest either in the generator's pass
+    (`encoder_memory`), which has the word scores, or in the discriminator's, which has the
+    gradients of the generator's layers in bfloat16, or when all gradients are in float32. The
+    on-chip memory holds a part of that.
+
+    Args:
+      config: all settings.
+      device: a TPU.
     """
     parts = config.turns(device.count)
     examples = math.ceil(config.train_batch_size / (device.count * parts))
@@ -65,7 +78,7 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
 
     def largest(length: int) -> float:
         scored = examples * config.max_predictions(length)
-        # Of the size of five copies in float32.
+        # As large as five copies in float32.
         scores = 5 * FLOAT32 * scored * config.encoder.vocab_size
         if config.objective == "mlm":
             return encoder_memory(config.encoder, length, examples, scores)
@@ -86,15 +99,15 @@ def encoder_memory(
     """Estimates the bytes of an encoder's backward pass, without weights and averages in float32.
 
     Counts for each parameter of the layers the weight and the gradient in bfloat16; for each layer
-    what `layer_loop` keeps: the inputs of the layer and of both normalisations, query, key, value,
-    context, and the inner units; for the layer that is worked on the gradients of those, and three
-    arrays of attention scores.
+    the arrays that `layer_loop` keeps: the inputs of the layer and of both normalisations, query,
+    key, value, context, and the inner units; and for the current layer the gradients of those, and
+    three arrays of attention scores.
 
     Args:
       shape: of the encoder.
-      length: of the examples.
-      examples: that a device works on at once.
-      scores: bytes of word scores, which are gone when the first layer is worked on.
+      length: tokens of an example.
+      examples: examples that a device works on at once.
+      scores: bytes of word scores, which are gone before the first layer's pass.
     """
     of = arrays(shape, length, examples)
     kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
@@ -103,9 +116,14 @@ def encoder_memory(
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
-    """Counts the FLOPs of training on an example: `objective_cost.example_flops`, scores again.
+    """Counts the FLOPs of training on an example in the step's form for a TPU.
 
-    The backward pass computes the attention scores anew, rather than keep them.
+    They are those of `objective_cost.example_flops`, and the attention scores once more: the
+    backward pass computes them anew rather than keep them.
+
+    Args:
+      config: all settings.
+      length: tokens of the example.
     """
     shapes = [config.encoder]
     if config.has_generator:
@@ -117,18 +135,21 @@ def example_flops(config: PretrainingConfig, length: int) -> int:
 def step_seconds(config: PretrainingConfig, device: devices.Device, length: int) -> float:
     """Estimates the least time of a step: each operation at the peak, or as fast as memory.
 
-    The operations are those of the compiled program: products, with what the compiler makes part of
-    them, and passes over memory between them. An array of more than half of the on-chip memory is
-    in the device's memory (HBM), as is what is kept for the backward pass. Of each parameter
-    52 bytes are moved: 28 by Adam, 8 by the sum over the devices, 4 for the gradient's norm, and
-    12 between float32 and bfloat16; 12 more with each part of a batch, to add its gradients up. Of
-    each word score 12 times its 4 bytes are moved, by softmax, loss and sample. The gradients' sum
-    over the devices comes after all else.
+    The operations are those of the compiled program: products, with the operations that the
+    compiler makes part of them, and passes over memory between them. An array of more than half of
+    the on-chip memory is in the device's memory (HBM), as are the arrays that are kept for the
+    backward pass. For each parameter 52 bytes are moved: 28 by Adam, 8 by the sum over the devices,
+    4 for the gradient's norm, and 12 between float32 and bfloat16; 12 more with each part of a
+    batch, to add its gradients up. For each word score 12 times its 4 bytes are moved, by softmax,
+    loss and sample. The gradients' sum over the devices comes last.
 
     Args:
       config: all settings.
-      device: of a TPU.
-      length: of the examples.
+      device: a TPU.
+      length: tokens of an example.
+
+    Returns:
+      Seconds.
     """
     parts = config.turns(device.count)
     examples = config.train_batch_size / (device.count * parts)
@@ -159,13 +180,13 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
             take(0, 0, of.scores),
             take(wide, of.inner, of.hidden, of.inner),
             *3 * [take(wide, 0, of.hidden, of.inner)],
-            # Of each LayerNorm the sums, then the gradients.
+            # For each LayerNorm the sums, then the gradients.
             *4 * [take(0, of.hidden, of.hidden, of.hidden)],
             *2 * [take(square, 0, of.hidden, of.heads)],
             *4 * [take(attention, 0, of.scores, of.scores, of.heads, of.heads)],
             *3 * [take(square, 0, of.heads, of.hidden, of.hidden)],
             *3 * [take(square, 0, of.hidden, of.heads)],
-            take(0, of.hidden + 4 * of.heads, of.hidden, *4 * [of.heads]),  # out of what is kept
+            take(0, of.hidden + 4 * of.heads, of.hidden, *4 * [of.heads]),  # the kept arrays
         ]
         return sum(forward) + sum(backward)
 
@@ -188,5 +209,5 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
 
 
 def _off_chip(size: float, device: devices.Device) -> float:
-    """Returns what an array takes of a device's memory: nothing if it fits beside the products."""
+    """Returns the bytes of an array in a device's memory: none if it fits beside the products."""
     return size if size > device.on_chip / 2 else 0.0

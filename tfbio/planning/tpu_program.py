@@ -1,7 +1,7 @@
-"""A step as a TPU would get it: traced by the real `TPUStrategy`, as the StableHLO of one core.
+"""Traces a step for a TPU with the real `TPUStrategy`, and writes one core's program as StableHLO.
 
-No TPU is needed. The strategy is made from a resolver that only tells of one, and its variables lie
-on CPUs. What it traces for a core becomes StableHLO, which the TPU's own compiler takes
+No TPU is needed. The strategy is made from a resolver that only names the cores, and its variables
+lie on CPUs. The trace of a core becomes StableHLO, which the TPU's compiler takes
 (`scripts/tpu_compiler.py`).
 """
 
@@ -20,12 +20,12 @@ from tensorflow.python.tpu import tpu_system_metadata
 
 _Device = collections.namedtuple("_Device", "name device_type")
 _TASK = "/job:localhost/replica:0/task:0/device:"
-# What only tells the TPU's runtime of the replication.
+# Operations that only tell the TPU's runtime of the replication.
 BOOKKEEPING = ("TPUReplicateMetadata", "TPUCompilationResult")
 
 
 class _Resolver:
-    """Tells of the cores of one host."""
+    """Names the cores of one host, as a resolver of a TPU does."""
 
     def __init__(self, cores: int):
         self.cores = cores
@@ -48,8 +48,8 @@ def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrate
     """Makes a `TPUStrategy` without a TPU, to trace with.
 
     Args:
-      cores: replicas.
-      one_copy: whether all cores share one copy of each variable, which takes the memory of one;
+      cores: the number of replicas.
+      one_copy: True if all cores share one copy of each variable, which takes the memory of one;
         else the copies take turns on the logical CPU devices.
     """
     strategy = tpu_strategy.TPUStrategyV2(_Resolver(cores))
@@ -58,7 +58,7 @@ def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrate
     names = [[f"{_TASK}CPU:{core % cpus}"] for core in range(cores)]
     extended._tpu_devices = np.array(names, dtype=object)
     extended._host_device = f"{_TASK}CPU:0"
-    # One handle for the variables of all cores is a thing of the TPU's runtime.
+    # Only the TPU's runtime has one handle for the variables of all cores.
     strategy._enable_packed_variable_in_eager_mode = False
     if one_copy:
         create = extended._create_variable
@@ -82,8 +82,8 @@ def trace(strategy: tf.distribute.TPUStrategy, step: Callable, *rows: dict[str, 
 
     Args:
       strategy: see `make_strategy`.
-      step: what a replica does.
-      rows: for each core, what it gets of the batch.
+      step: the function that each replica runs.
+      rows: for each core its rows of the batch, by name.
 
     Returns:
       A `ConcreteFunction`.
@@ -109,20 +109,20 @@ def stablehlo(
 
     Args:
       strategy: see `make_strategy`.
-      step: what a replica does; returns nothing.
-      rows: what a core gets of the batch, static shapes.
+      step: the function that each replica runs; returns nothing.
+      rows: a core's rows of the batch, by name, of static shapes.
     """
     cores = strategy.num_replicas_in_sync
     return lower(trace(strategy, step, *([rows] * cores)), rows, cores)
 
 
 def lower(traced, rows: dict[str, tf.Tensor], cores: int) -> str:
-    """Returns what `stablehlo` does.
+    """Turns a trace into the program of one core, see `stablehlo`.
 
     Args:
-      traced: see `trace`; the step returns nothing.
-      rows: what a core gets of the batch, static shapes.
-      cores: of the strategy.
+      traced: the result of `trace` for a step that returns nothing.
+      rows: a core's rows of the batch, by name, of static shapes.
+      cores: the cores of the strategy.
     """
     definition = traced.graph.as_graph_def()
     own = {f.signature.name: f"{f.signature.name}_of_a_core" for f in definition.library.function}
@@ -149,18 +149,22 @@ def lower(traced, rows: dict[str, tf.Tensor], cores: int) -> str:
         tf.graph_util.import_graph_def(definition, input_map=values, name="")
 
     text = one_core.experimental_get_compiler_ir(rows)(stage="stablehlo")
-    # What StableHLO has no operation for comes in the compiler's own dialect.
+    # Operations that StableHLO lacks come in a dialect of the compiler.
     text = re.sub(r"= mhlo\.copy (%\S+) : (\S+)", r"= stablehlo.optimization_barrier \1 : \2", text)
     text = re.sub(r"= mhlo\.erf (%\S+) : (\S+)", r"= chlo.erf \1 : \2 -> \2", text)
     # Neither places nor names with a number of this process's: the same program is the same text.
     text = re.sub(r"(?m)^#loc.*\n| loc\((?:[^()]|\([^()]*\))*\)", "", text)
     names = re.findall(r"(?:^module|func\.func private) @([\w.]+)", text)
     numbers = {name: f"@function_{number}" for number, name in enumerate(names)}
-    return re.sub(r"@([\w.]+)", lambda found: numbers.get(found[1], found[0]), text)
+    return re.sub(r"@([\w.]+)", lambda match: numbers.get(match[1], match[0]), text)
 
 
 def _for_one_core(nodes: Iterable[node_def_pb2.NodeDef], cores: int) -> None:
-    """Replaces the operations of `TPUStrategy` by XLA's, in place."""
+    """Replaces the operations of `TPUStrategy` by XLA's, in place.
+
+    Raises:
+      ValueError: the step returns something.
+    """
     by_name = {node.name: node for node in nodes}
     gone = {node.name for node in nodes if node.op in BOOKKEEPING}
     for node in list(nodes):

@@ -1,7 +1,7 @@
-"""New text for a model: documents, texts or questions, with what is found in them.
+"""Reads new text for a model (documents, texts or questions) and writes the predictions.
 
-Each form reads its inputs whole before TensorFlow is imported, so that a mistake is named at once,
-and writes what the model predicts. A task type says by `TaskType.new_text` which form it takes.
+Each form reads all inputs before TensorFlow is imported, so that a mistake is named at once. A task
+type says by `TaskType.new_text` which form it takes. `predict` calls both.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tfbio.runs.predictor import Predictor
 
 
-class Found(NamedTuple):
-    """Holds what was read.
+class NewText(NamedTuple):
+    """Holds the inputs of a model.
 
     Attributes:
       files: the input files.
@@ -41,15 +41,18 @@ class Found(NamedTuple):
     total: int
 
 
-def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
+def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
     """Reads all inputs, in the form that the model takes.
 
     Args:
-      known: `trained_on` in the model's `config.json`; of a model from elsewhere as much of it as
-        is known, `new_text` at least.
+      known: `trained_on` in the model's `config.json`; for a model from elsewhere as much of it as
+        is known, at least `new_text`.
       inputs: files, folders and globs; "-" is standard input.
-      output: where predictions go, which may be no input.
-      form: of the output, one of `annotation_formats.FORMATS`.
+      output: the path of the predictions, which may be no input.
+      form: the form of the output, one of `annotation_formats.FORMATS`.
+
+    Returns:
+      The files and their contents.
 
     Raises:
       UserError: an input cannot be read, or does not go with the model or the output.
@@ -58,53 +61,58 @@ def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Fou
 
 
 class Documents:
-    """Documents, in which entities are found."""
+    """Reads documents, and writes their entities."""
 
     @staticmethod
-    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
+    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
+        """Reads all inputs; see `read`."""
         files = prediction_inputs.find_files(inputs)
         _check_inputs_stay(files, output, form)
         left_out: list[str] = []
         total = sum(1 for path in files for _ in prediction_inputs.read(path, left_out))
         for sentence in left_out:
             print(f"left out: {sentence}", flush=True)
-        return Found(files, (x for path in files for x in prediction_inputs.read(path)), total)
+        return NewText(files, (x for path in files for x in prediction_inputs.read(path)), total)
 
     @staticmethod
-    def write(predictor: Predictor, found: Found, output: str, form: str) -> None:
+    def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
+        """Predicts, writes `output` in a form, and prints counts."""
         counts = Counts()
-        annotated = predictor.annotate(found.items, found.total)
+        annotated = predictor.annotate(text.items, text.total)
         annotation_formats.write(output, form, counts.of(annotated))
         counts.report()
 
 
 class Texts:
-    """Texts, and pairs of texts, in tables; each gets a label, a score or labels."""
+    """Reads tables of texts or pairs of texts, and writes a label, a score or labels for each."""
 
     @staticmethod
-    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
+    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
+        """Reads all inputs; see `read`."""
         _check_is_json(form)
         files, texts = _read_tables(inputs, known.pairs)
         _check_inputs_stay(files, output, form)
-        return Found(files, texts, len(texts))
+        return NewText(files, texts, len(texts))
 
     @staticmethod
-    def write(predictor: Predictor, found: Found, output: str, form: str) -> None:
+    def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
+        """Predicts, writes `output` in a form, and prints counts."""
         counts: Counter[str] = Counter()
         with storage.written_whole(output) as stream:
-            for record in predictor.label(found.items, show=True):
+            for record in predictor.label(text.items, show=True):
                 label = record["label"]
                 if not isinstance(label, float):
                     counts.update([label] if isinstance(label, str) else label)
                 stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-        print(f"{found.total:,} text(s){f': {listed(counts)}' if counts else ''}")
+        print(f"{text.total:,} text(s){f': {listed(counts)}' if counts else ''}")
 
 
 class Questions:
-    """Questions on contexts, in SQuAD's form; each gets an answer or none."""
+    """Reads questions on contexts in SQuAD's form, and writes an answer or none for each."""
 
     @staticmethod
-    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> Found:
+    def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
+        """Reads all inputs; see `read`."""
         _check_is_json(form)
         files = prediction_inputs.find_files(inputs, (".json",))
         questions = [question for path in files for question in task_files.read_squad(path)]
@@ -116,11 +124,12 @@ class Questions:
                 "that ends in .jsonl."
             )
         _check_inputs_stay(files, output, form)
-        return Found(files, questions, len(questions))
+        return NewText(files, questions, len(questions))
 
     @staticmethod
-    def write(predictor: Predictor, found: Found, output: str, form: str) -> None:
-        answered = list(zip(found.items, predictor.answer(found.items, show=True), strict=True))
+    def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
+        """Predicts, writes `output` in a form, and prints counts."""
+        answered = list(zip(text.items, predictor.answer(text.items, show=True), strict=True))
         if output.endswith(".jsonl"):
             lines = (
                 {
@@ -131,19 +140,20 @@ class Questions:
                 }
                 for question, own in answered
             )
-            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            contents = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         else:
             by_id = {question.id: own.best for question, own in answered}
-            text = json.dumps(by_id, indent=2, ensure_ascii=False) + "\n"
-        storage.write_text(output, text)
+            contents = json.dumps(by_id, indent=2, ensure_ascii=False) + "\n"
+        storage.write_text(output, contents)
         count = sum(bool(own.best) for _, own in answered)
-        print(f"{found.total:,} question(s), {count:,} with an answer")
+        print(f"{text.total:,} question(s), {count:,} with an answer")
 
 
 FORMS = {"documents": Documents, "texts": Texts, "questions": Questions}
 
 
 def _check_is_json(form: str) -> None:
+    """Raises UserError if the output is to have a form for entities."""
     if form != "jsonl":
         raise UserError(f"--format={form} is for entities: this model's output is JSON.")
 
@@ -164,7 +174,18 @@ def _check_inputs_stay(files: list[str], output: str, form: str) -> None:
 
 
 def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], list[LabelledText]]:
-    """The files, and their texts, which are pairs or not; None: nothing is known of that."""
+    """Reads tables of texts.
+
+    Args:
+      inputs: files, folders and globs.
+      pairs: True if each text must have a pair, False if none may; None: either.
+
+    Returns:
+      The files, and their texts.
+
+    Raises:
+      UserError: there are no tables, one cannot be read, or a text has no pair or should have none.
+    """
     columns = {True: "text and pair", False: "text", None: "text, perhaps pair"}[pairs]
     remedy = (
         "This model labels whole texts: give tab-separated tables (.tsv) whose first line names "
@@ -177,8 +198,8 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
     examples = [text for path in files for text in read_unlabelled_table(path)]
     for example in examples:
         if pairs not in (None, bool(example.pair)):
-            found = "two texts" if example.pair else "one text"
-            raise UserError(f"{example.where[0]}, line {example.where[1]}: {found}. {remedy}")
+            given = "two texts" if example.pair else "one text"
+            raise UserError(f"{example.where[0]}, line {example.where[1]}: {given}. {remedy}")
     return files, examples
 
 
@@ -190,7 +211,7 @@ class Counts:
         self._ids, self._again = set[str](), Counter[str]()
 
     def of(self, annotated: Annotated) -> Annotated:
-        """Yields what it is given."""
+        """Counts documents and their entities, and yields them unchanged."""
         for document, entities in annotated:
             self.documents += 1
             self.entities.update(entity.type for entity in entities)
@@ -201,8 +222,8 @@ class Counts:
 
     def report(self) -> None:
         """Prints the counts, and the ids that several documents have."""
-        found = f": {listed(self.entities)}" if self.entities else ""
-        print(f"{self.documents:,} document(s), {self.entities.total():,} entities{found}")
+        by_type = f": {listed(self.entities)}" if self.entities else ""
+        print(f"{self.documents:,} document(s), {self.entities.total():,} entities{by_type}")
         if self._again:
             names = ", ".join([*self._again][:5]) + ", ..." * (len(self._again) > 5)
             print(

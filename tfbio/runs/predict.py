@@ -1,7 +1,7 @@
-"""A fine-tuned model on new text: entities with their characters, or labels with probabilities.
+"""Uses a fine-tuned model on new text: predicts entities, labels or answers.
 
-`predict` is what `run_finetuning.py --mode=predict` calls. Inputs, output and format are checked
-before TensorFlow is imported, which takes seconds.
+`run_finetuning.py --mode=predict` calls `predict`. Inputs, output and format are checked before
+TensorFlow is imported, which takes seconds.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ def predict(
     overrides: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Writes what a model finds in texts, and prints how much that is.
+    """Writes a model's predictions for new text, and prints counts.
 
     A model that tags words takes the documents of `prediction_inputs.read`, and writes their
     entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
     (`tables.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
-    each label; a score has none. One that answers questions takes files in SQuAD's form, and writes
-    SQuAD's predictions: a JSON object with the answer to each id, "" for none. If `output` ends in
-    .jsonl, these are JSON lines: id, answer; its probability among the best `n_best_size`, null
-    where there is none; and null_odds, by how much no answer scores higher.
+    each label; a score has no probability. One that answers questions takes files in SQuAD's form,
+    and writes SQuAD's predictions: a JSON object with the answer to each id, "" for none. If
+    `output` ends in .jsonl, these are JSON lines: id, answer; its probability among the best
+    `n_best_size`, null where there is none; and null_odds, the score of "no answer" less that of
+    the answer.
 
     Args:
       model: the folder of a trial; the `output_dir` of a run: then its best trial on the
@@ -47,13 +48,13 @@ def predict(
       inputs: files, folders and globs; "-" is standard input.
       output: a file; for "brat" a folder.
       strategy: where to compute; or a function that makes it, called after the checks.
-      form: of the output.
+      form: the form of the output, one of `annotation_formats.FORMATS`.
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
-      overwrite: replace what is at `output`.
+      overwrite: True to replace `output`.
 
     Raises:
       UserError: there is no such model, it does not go with the inputs or the form, an input cannot
-        be read, or there is something at `output`.
+        be read, or `output` exists already.
     """
     _check_output(output, form, overwrite)
     with storage.only_writer(output):
@@ -68,8 +69,9 @@ def _predict(
     form: str,
     overrides: Sequence[str],
 ) -> None:
+    """Reads the inputs, loads the model, and writes its predictions; see `predict`."""
     known = _trained_on(model)
-    found = new_text.read(known, inputs, output, form) if known else None
+    text = new_text.read(known, inputs, output, form) if known else None
     # Imported late: TensorFlow takes seconds, and mistakes should not.
     from tfbio.runs.predictor import Predictor
     from tfbio.weights import fine_tuned
@@ -77,11 +79,11 @@ def _predict(
     trial = fine_tuned.find_trial(model)
     settings = fine_tuned.read_settings(trial)
     known = settings.trained_on
-    found = found or new_text.read(known, inputs, output, form)
+    text = text or new_text.read(known, inputs, output, form)
     strategy = strategy() if callable(strategy) else strategy
     predictor = Predictor(trial, settings, strategy, overrides)
-    new_text.FORMS[known.new_text].write(predictor, found, output, form)
-    print(f"{len(found.files)} file(s) read; see {output}", flush=True)
+    new_text.FORMS[known.new_text].write(predictor, text, output, form)
+    print(f"{len(text.files)} file(s) read; see {output}", flush=True)
 
 
 def _check_output(output: str, form: str, overwrite: bool) -> None:
@@ -91,8 +93,8 @@ def _check_output(output: str, form: str, overwrite: bool) -> None:
     if os.path.lexists(output) and not overwrite:
         raise UserError(f"{output} is there already: give another --output, or --overwrite.")
     if os.path.lexists(output) and os.path.isdir(output) != (form == "brat"):
-        kind = "a folder" if form == "brat" else "a file"
-        raise UserError(f"{output}: --format={form} writes {kind}, which this is not.")
+        expected = "a folder" if form == "brat" else "a file"
+        raise UserError(f"{output}: --format={form} writes {expected}, which this is not.")
     if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
         raise UserError(f"--output: the folder of {output} does not exist.")
 

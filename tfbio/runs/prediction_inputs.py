@@ -23,15 +23,20 @@ from tfbio.formats.annotation_formats import Document, FormatError, Passage, joi
 from tfbio.formats.text_files import STDIN, read_text
 
 ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
-# What standard input would otherwise take for a plain text.
+# Text that would otherwise pass for plain text on standard input.
 _XML_OR_JSON = re.compile(r"\s*(<\?xml|<!DOCTYPE|\{\s*\"|\[\s*\{)")
 _EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 
 
 def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[str]:
-    """The files that files, folders and globs stand for, sorted; of folders those with an ending.
+    """Lists the files that files, folders and globs stand for.
 
-    "-" stands for `text_files.STDIN`.
+    Args:
+      inputs: files, folders and globs; "-" stands for `text_files.STDIN`.
+      endings: the endings that a file may have, before any ".gz".
+
+    Returns:
+      The paths, sorted.
 
     Raises:
       UserError: there is none, or one that is named has another ending.
@@ -42,33 +47,37 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[
             files.add(STDIN)
             continue
         if os.path.isdir(item):
-            found = storage.find(os.path.join(glob.escape(item), "**", "*"))
+            matches = storage.find(os.path.join(glob.escape(item), "**", "*"))
         else:
-            found = [item] if os.path.lexists(item) else storage.find(item)
-        paths = [x for x in found if _ending(x) in endings and not os.path.isdir(x)]
+            matches = [item] if os.path.lexists(item) else storage.find(item)
+        paths = [x for x in matches if _ending(x) in endings and not os.path.isdir(x)]
         if not paths:
             wanted = f"{', '.join(endings)} (or one of these with .gz)"
             raise UserError(
-                f"--input: {item} {'gives' if found else 'does not exist; expected'} "
-                f"{'no file that ends in' if found else 'files that end in'} {wanted}."
+                f"--input: {item} {'gives' if matches else 'does not exist; expected'} "
+                f"{'no file that ends in' if matches else 'files that end in'} {wanted}."
             )
         files.update(paths)
     return sorted(files)
 
 
 def _ending(path: str) -> str:
+    """Returns the ending of a path, in lower case, without ".gz"."""
     return os.path.splitext(path.lower().removesuffix(".gz"))[1]
 
 
 def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
-    """The documents of a file, by its ending; a `.txt` that begins like PubTator is PubTator's.
+    """Reads the documents of a file, by its ending; a `.txt` may be in PubTator's format.
 
     Args:
       path: the file.
-      left_out: where a sentence is added for each article of a set or package that cannot be read.
+      left_out: gets a sentence for each article of a set or package that cannot be read.
+
+    Yields:
+      The documents, in the order of the file.
 
     Raises:
-      FormatError: the file is not as its format says.
+      FormatError: the file is not in the format that its ending names.
       TaskFileError: a file of text cannot be read.
     """
     ending = _ending(path)
@@ -98,6 +107,7 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
 
 
 def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
+    """Reads the documents of PubMed's, PMC's or BioC's XML, by the root element."""
     if pmc.is_archive(path):
         yield from _read_full_texts(path, left_out)
         return
@@ -124,6 +134,7 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
 
 
 def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
+    """Reads the full texts of a file, and notes those that cannot be read."""
     for article in pmc.read_articles(path):
         if isinstance(article, pmc_article.FullText):
             yield _of_full_text(article)
@@ -134,6 +145,7 @@ def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
 
 
 def _of_full_text(article: pmc_article.FullText) -> Document:
+    """Joins title, abstract and body, with the title of each section where it begins."""
     parts = [("title", article.title)]
     for paragraphs, kind in (
         (article.abstract, "abstract"),
@@ -151,7 +163,7 @@ def _of_full_text(article: pmc_article.FullText) -> Document:
 
 
 def _one_below_the_other(name: str, parts: Iterable[tuple[str, str]]) -> Document:
-    """A document of (kind, text) each."""
+    """Joins parts, (kind of passage, text) each, with a line break between them."""
     placed, start = [], 0
     for kind, text in parts:
         placed.append((start, kind, text))

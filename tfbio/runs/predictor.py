@@ -1,6 +1,6 @@
-"""A fine-tuned model in memory, and what it finds in documents, texts and questions.
+"""Keeps a fine-tuned model in memory, and predicts for documents, texts and questions.
 
-`predict.predict` reads and writes the files around it.
+`predict.predict` reads the inputs and writes the predictions.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tfbio.training.progress import Count
 from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
 from tfbio.weights.fine_tuned import finetuning_config, restore
 
-# Characters of the texts that are in memory at once; 1,000 of PubMed's abstracts have so many.
+# Characters of the texts that are in memory at once: those of 1,000 abstracts of PubMed.
 _AT_ONCE = 1_500_000
 
 
 class Predictor:
-    """A fine-tuned model in memory.
+    """Predicts with a fine-tuned model that it keeps in memory.
 
     Args:
       trial: the folder with its weights, see `fine_tuned.find_trial`.
-      settings: of the run, see `fine_tuned.read_settings`.
+      settings: the settings of the run, see `fine_tuned.read_settings`.
       strategy: where to compute.
-      overrides: "name=value" each.
+      overrides: "name=value" each, for settings of the run.
 
     Raises:
       UserError: a setting, the vocabulary or the weights cannot be used.
@@ -73,11 +73,14 @@ class Predictor:
     def annotate(
         self, documents: Iterable[Document], total: int | None = None
     ) -> Iterator[tuple[Document, list[Entity]]]:
-        """Each document and its entities, in the order of their starts.
+        """Predicts the entities of documents.
 
         Args:
           documents: any number.
           total: how many, to show progress; None: it is not shown.
+
+        Yields:
+          Each document and its entities, in the order of their starts.
         """
         splitter = splitters.load(splitters.resolve("auto")[0])
         with Count("prediction", total, "documents") as count:
@@ -89,20 +92,23 @@ class Predictor:
                     places.append(own)
                     count.at(before)
                 entities: list[list[Entity]] = [[] for _ in batch]
-                found = self._entities(sentences, places, count, len(batch))
-                for number, own in zip(numbers, found, strict=True):
+                of_sentences = self._entities(sentences, places, count, len(batch))
+                for number, own in zip(numbers, of_sentences, strict=True):
                     entities[number] += own
                 count.at(before + len(batch))
                 yield from zip(batch, entities, strict=True)
 
     def label(self, examples: Sequence[LabelledText], show: bool = False) -> Iterator[dict]:
-        """What `predict` writes of each text.
+        """Predicts labels or scores of texts.
 
         Args:
           examples: the texts.
-          show: whether to show progress.
+          show: True to show progress.
+
+        Yields:
+          For each text its id and its prediction, see `TaskType.record`.
         """
-        # So that they can be encoded as those that have a label.
+        # A placeholder, as the texts of a task have labels.
         examples = [dataclasses.replace(x, label=self.task_type.placeholder) for x in examples]
         with Count("prediction", len(examples) if show else None, "texts") as count:
             for batch in _batches(examples, lambda example: len(example.text + example.pair)):
@@ -112,15 +118,18 @@ class Predictor:
                     yield {"id": example.id, **self.task_type.record(predicted, output)}
 
     def answer(self, questions: Sequence[Question], show: bool = False) -> list[answers.Answers]:
-        """The answers to each question; no text where none is given.
+        """Predicts the answers to questions.
 
         Args:
-          questions: some.
-          show: whether to show progress.
+          questions: the questions, with their contexts.
+          show: True to show progress.
+
+        Returns:
+          The answers to each question; no text where the model gives none.
         """
         with Count("prediction", len(questions) if show else None, "questions") as count:
-            found = self._outputs(questions, count)[0]
-        return self.task_type.calibrated(found, self.calibration)
+            predicted = self._outputs(questions, count)[0]
+        return self.task_type.calibrated(predicted, self.calibration)
 
     def _entities(
         self,
@@ -129,7 +138,14 @@ class Predictor:
         count: Count,
         documents: int,
     ) -> list[list[Entity]]:
-        """The entities of each sentence; the sentences are those of some documents."""
+        """Predicts the entities of each sentence.
+
+        Args:
+          sentences: those of some documents.
+          places: for each sentence the characters of its words, see `words_of`.
+          count: shows the documents that are done.
+          documents: how many they are.
+        """
         if not sentences:
             return []
         features = self.task_type.features(sentences, self.tokenizer, self.config.sequence_length)
@@ -138,7 +154,7 @@ class Predictor:
         return self.task_type.entities(outputs, features, sentences, places, self.entity_type)
 
     def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:
-        """What is predicted of each example, and the outputs of the windows."""
+        """Returns the prediction for each example, and the outputs of the windows."""
         if not examples:
             return [], []
         length = self.config.sequence_length
@@ -149,7 +165,7 @@ class Predictor:
 
 
 def _batches(items: Iterable, size: Callable[[Any], int]) -> Iterator[list]:
-    """Yields as many items at once as have `_AT_ONCE` characters together."""
+    """Yields lists of items with about `_AT_ONCE` characters together."""
     batch, characters = [], 0
     for item in items:
         batch.append(item)
@@ -162,7 +178,7 @@ def _batches(items: Iterable, size: Callable[[Any], int]) -> Iterator[list]:
 
 
 def _share_of(features: Features, count: Count, examples: int) -> Callable[[int], None]:
-    """Returns what shows, of the windows that are done, the share of their examples."""
+    """Returns a function of the windows that are done, which shows the same share of examples."""
     before, total = count.done, len(features.input_ids)
     return lambda done: count.at(before + examples * done // total)
 
@@ -170,23 +186,23 @@ def _share_of(features: Features, count: Count, examples: int) -> Callable[[int]
 def words_of(
     documents: Sequence[Document], splitter: splitters.Splitter, rule: str
 ) -> Iterator[tuple[int, TaggedSentence, list[tuple[int, int]]]]:
-    """The sentences of documents, in order, their tags all O.
+    """Splits documents into sentences and words; all tags are O.
 
     Args:
-      documents: some.
+      documents: any number.
       splitter: see `data_prep.sentences.splitters.load`.
       rule: see `words.spans`.
 
     Yields:
-      The number of the document, the sentence, and for each word its first character in the
-      document's text and the one behind its last.
+      The number of the document, the sentence, and for each word its span [start, end) in the
+      document's text.
     """
     passages = [(number, p) for number, document in enumerate(documents) for p in document.passages]
     texts = (documents[number].text[p.start : p.end] for number, p in passages)
     for (number, passage), parts in zip(passages, splitter(texts), strict=True):
         text, start = documents[number].text, passage.start
         for part in parts:
-            # Nothing but white space is left out between the parts.
+            # Between the parts there is only white space.
             start = text.index(part, start)
             places = [(start + a, start + b) for a, b in words.spans(part, rule)]
             start += len(part)

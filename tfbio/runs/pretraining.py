@@ -1,11 +1,9 @@
-"""The pretraining run: settings, data, checkpoints, progress and the phases of training.
+"""Runs pretraining: settings, data, checkpoints, progress and the phases of training.
 
-`pretrain` is what `run_pretraining.py` calls. The loop is `training.trainer.Trainer.fit`; one step
-is `objectives.pretrainer.Pretrainer.replica_train_step`.
+`run_pretraining.py` calls `pretrain`. The loop is `training.trainer.Trainer.fit`; one step is
+`objectives.pretrainer.Pretrainer.replica_train_step`.
 """
 
-import dataclasses
-import json
 import math
 import os
 import signal
@@ -15,16 +13,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import schema, storage
+from tfbio.base import storage
 from tfbio.base.cli import UsageError, UserError
 from tfbio.base.example_records import LABELLED_OBJECTIVES
 from tfbio.base.manifests import Manifest, verify
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.runs import pretraining_data
+from tfbio.runs import pretraining_data, pretraining_folder
+from tfbio.runs.pretraining_data import Data
 from tfbio.runs.progress import Progress
-from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 from tfbio.training.checkpointing import Checkpointer
@@ -33,9 +30,6 @@ from tfbio.training.profile import Profile
 from tfbio.training.summaries import Summaries
 from tfbio.training.trainer import Figures, Trainer
 from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights
-
-# For each sequence length the folder of its examples, and its manifest.
-Data = dict[int, tuple[str, Manifest]]
 
 
 def pretrain(
@@ -57,34 +51,34 @@ def pretrain(
       example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
       model_dir: made if need be. All folders may be on `gs://`, see `storage`.
       strategy: where to compute; the batch must divide by its replicas.
-      init_checkpoint: the `model_dir` of another run, or what others saved (see `checkpoints`),
-        whose weights a new run starts with; its steps and its optimizer's averages are not taken
-        over. "": new weights.
+      init_checkpoint: the `model_dir` of another run, or a checkpoint of other software (see
+        `checkpoints`), whose weights a new run starts with; its steps and its optimizer's averages
+        are not taken over. "": new weights.
       profile_steps: the first and the last step of a TensorBoard trace in `logs`, see
-        `monitoring.Profile`.
+        `profile.Profile`.
 
     Raises:
-      UserError: if the examples do not fit the settings, or `model_dir` holds another run.
-      DataError: if a shard of the examples is missing or damaged.
-      CheckpointError: if the newest checkpoint is.
+      UserError: the examples do not fit the settings, or `model_dir` holds another run.
+      DataError: a shard of the examples is missing or damaged.
+      CheckpointError: the newest checkpoint is damaged.
     """
     _check_reachable(model_dir, init_checkpoint, *example_folders)
     _check_division(config, strategy.num_replicas_in_sync)
     precision = distribution.set_precision(config.run.precision, strategy)
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = find_data(config, example_folders)
-    # Of several workers, one alone writes and prints.
+    # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
     newest = checkpoint_files.find_newest(model_dir, repair=is_chief)
-    settings = _settings(config, data, init_checkpoint)
+    settings = pretraining_folder.settings_of(config, data, init_checkpoint)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
-    vocab = _prepare_model_dir(settings, data, model_dir, newest is None, is_chief)
+    vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
     pretrainer = Pretrainer(config, load_fast_tokenizer(vocab, settings["lower_case"]), strategy)
     keep = config.run.keep_checkpoint_max
     saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief)
     counts = pretraining_data.word_counts(*data[config.sequence_length])
-    counts[pretrainer.special_ids] = 0  # never hidden
+    counts[pretrainer.masking.special_ids] = 0  # never masked
     if newest:
         with strategy.scope():
             saves.restore(newest)
@@ -109,7 +103,9 @@ def pretrain(
     profile = Profile(logs, profile_steps if is_chief else None)
     progress.start()
     try:
-        with Preemption(strategy, lambda: what_is_saved(model_dir)) as preemption:
+        with Preemption(
+            strategy, lambda: pretraining_folder.what_is_saved(model_dir)
+        ) as preemption:
             trainer = Trainer(
                 steps_per_loop=config.run.steps_per_loop,
                 eval_every=config.run.eval_every_steps,
@@ -135,11 +131,18 @@ def pretrain(
 
 
 def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
-    """The folder of examples for each sequence length of the settings, and its manifest.
+    """Finds the examples for each sequence length of the settings.
+
+    Args:
+      config: all settings.
+      example_folders: folders that `data_prep.examples` made.
+
+    Returns:
+      For each sequence length the folder of its examples and its manifest.
 
     Raises:
-      UserError: if the examples do not fit the settings.
-      DataError: if a shard is missing or of another size.
+      UserError: the examples do not fit the settings.
+      DataError: a shard is missing or of another size.
     """
     lengths = [length for length, _ in config.phases()]
     data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
@@ -154,7 +157,7 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
 
 
 def count_parameters(layer: keras.layers.Layer) -> int:
-    """Number of trainable parameters."""
+    """Counts the trainable parameters of a layer."""
     return sum(variable.shape.num_elements() for variable in layer.trainable_variables)
 
 
@@ -200,7 +203,7 @@ def _check_start(settings: dict, data: Data, init_checkpoint: str) -> None:
     if init_checkpoint:
         checkpoint_settings.require_same_model(init_checkpoint, settings)
     for folder, manifest in data.values():
-        # All bytes, once. Of a run that goes on, sizes were looked at by `find_data`.
+        # All bytes, once. If a run goes on, `find_data` has compared the sizes alone.
         verify(folder, manifest, full=True)
 
 
@@ -208,26 +211,26 @@ def _initialize(pretrainer: Pretrainer, counts: np.ndarray, init_checkpoint: str
     """Gives a new run its weights.
 
     Args:
-      pretrainer: of the run.
-      counts: how often each word of the vocabulary occurs, [V].
+      pretrainer: has the model.
+      counts: int [V], how often each word of the vocabulary occurs.
       init_checkpoint: see `pretrain`.
     """
     if pretrainer.config.frequency_biases:
         with pretrainer.strategy.scope():
             pretrainer.model.set_frequency_biases(counts)
-    # After them, for a discriminator without a generator gets a new one that may have them.
+    # After the biases: a discriminator without a generator gets a new one, which may have them.
     if init_checkpoint:
         checkpoint_weights.restore_model(init_checkpoint, pretrainer.model)
 
 
 def _frequencies_loss(counts: np.ndarray) -> float:
-    """Returns the loss of predicting hidden tokens by how often each word occurs, [V]."""
+    """Returns the loss of predicting masked tokens by how often each word occurs, int [V]."""
     shares = counts[counts > 0] / counts.sum()
     return -float(np.sum(shares * np.log(shares)))
 
 
 class _Printer:
-    """Prints lines, if this process is the one that does."""
+    """Prints lines if this process is the chief of the workers."""
 
     def __init__(self, is_chief: bool):
         self._is_chief = is_chief
@@ -244,7 +247,7 @@ def _say_what_begins(
     precision: str,
     profile_steps: tuple[int, int] | None,
 ) -> None:
-    """Says what the run begins with, and on which devices."""
+    """Prints the step at which the run begins, its steps, devices and precision."""
     config, strategy = pretrainer.config, pretrainer.strategy
     if profile_steps and step >= profile_steps[0]:
         say(f"warning: step {profile_steps[0]} of --profile_steps was done before: no trace.")
@@ -272,7 +275,7 @@ def _train(trainer: Trainer, pretrainer: Pretrainer, data: Data, step: int) -> i
     Args:
       trainer: has the loop.
       pretrainer: takes the steps.
-      data: of all phases.
+      data: the examples of all phases.
       step: the steps done so far.
     """
     phase_start = 0
@@ -310,13 +313,13 @@ def _train_phase(
 
     pretrainer.train_dataset = distribution.distribute_dataset(strategy, training)
     pretrainer.eval_dataset = distribution.distribute_dataset(strategy, held_out)
-    # No loop has steps both of the generator alone and after.
+    # A loop ends with the last step of the generator alone.
     stops = (config.generator_warmup_steps,)
     return trainer.fit(step, phase_end, pretrainer.train, pretrainer.evaluate, stops)
 
 
 class _SkippedSteps:
-    """Ends a run of which many steps were skipped, and saves the batch of the last one."""
+    """Ends a run that has skipped many steps, and saves the batch of the last one."""
 
     def __init__(self, pretrainer: Pretrainer, data: Data, model_dir: str, is_chief: bool):
         self._pretrainer, self._data = pretrainer, data
@@ -357,88 +360,3 @@ def _save_batch(
     with storage.written_whole(path) as stream:
         np.savez(stream, **next(dataset.as_numpy_iterator()))
     return path
-
-
-def _settings(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
-    """Returns the content of the run's `config.json`, see `PretrainingSettings`."""
-    _, manifest = next(iter(data.values()))
-    settings = schema.extended(
-        PretrainingSettings,
-        config,
-        lower_case=manifest.settings["lower_case"],
-        vocab_sha256=manifest.settings["vocab_sha256"],
-        init_checkpoint=init_checkpoint or None,
-        data={
-            str(length): {
-                "documents_sha256": own.settings.get("documents_sha256"),
-                **own.counts,
-            }
-            for length, (_, own) in data.items()
-        },
-    )
-    return dataclasses.asdict(settings)
-
-
-def _prepare_model_dir(
-    settings: dict,
-    data: Data,
-    model_dir: str,
-    is_new: bool,
-    is_chief: bool,
-) -> str | os.PathLike:
-    """Checks the settings of a run that goes on; writes `config.json` and the vocabulary.
-
-    Returns:
-      The path of a vocabulary.
-    """
-    path = os.path.join(model_dir, "config.json")
-    # A start that failed before its first checkpoint binds nobody to its settings.
-    before = checkpoint_settings.read_settings(model_dir) if storage.at(path).exists() else {}
-    if "task" in before:
-        raise UserError(
-            f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
-        )
-    if not is_new:
-        _require_same_settings(before, settings, model_dir)
-    folder, manifest = next(iter(data.values()))
-    found = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
-    if is_chief:
-        checkpoint_files.remove_half_written(model_dir)
-        storage.at(model_dir).mkdir(parents=True, exist_ok=True)
-        vocabularies.copy_vocabulary(found, model_dir)
-        storage.write_text(path, json.dumps(settings, indent=2) + "\n")
-    return found
-
-
-def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:
-    """Refuses to continue a run with settings that it did not begin with."""
-    differing = {}
-    # A run that goes on may have other settings of speed. A checkpoint that was converted from
-    # elsewhere knows its family, and no data.
-    for name in settings.keys() - {"comment", "run", "data", "family"}:
-        if settings[name] != before[name]:
-            differing[name] = before[name]
-    if differing.keys() == {"num_train_steps"}:
-        had, wanted = differing["num_train_steps"], settings["num_train_steps"]
-        if wanted > had:
-            # It had another learning rate at each of its steps than a run of so many has.
-            raise UserError(
-                f"{model_dir} holds a run of {had} steps, whose learning rate falls to 0 until "
-                f"then: let it end, and train on with --init_checkpoint={model_dir}, --set "
-                f"num_train_steps={wanted - had} and another --model_dir."
-            )
-    if differing:
-        name = min(differing)
-        raise UserError(
-            f"{model_dir} holds a run with {name} = {differing[name]}, these settings say "
-            f"{settings[name]}: give another --model_dir, or the settings it had (in "
-            f"{os.path.join(model_dir, 'config.json')})."
-        )
-
-
-def what_is_saved(model_dir: str) -> str:
-    """Says at which step the same command continues a run."""
-    newest = tf.train.latest_checkpoint(model_dir)
-    if newest is None:
-        return "no step is saved, and the same command begins anew"
-    return f"step {newest.rpartition('-')[2]} is saved, and the same command continues there"

@@ -1,6 +1,6 @@
-"""Pretraining examples as a `tf.data` pipeline whose order is a function of seed and step.
+"""Reads pretraining examples by a `tf.data` pipeline whose order depends on seed and step alone.
 
-Reads what `data_prep.examples` wrote, and the TFRecords of the original ELECTRA code.
+The examples are those of `data_prep.examples`, or TFRecords of the original ELECTRA code.
 """
 
 import glob
@@ -21,77 +21,81 @@ from tfbio.base.example_records import ExampleFormat
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
 from tfbio.base.shards import DataError, Shard, read_shard
 
+# For each sequence length the folder of its examples and its manifest.
+Data = dict[int, tuple[str, Manifest]]
+
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 PACKED_FEATURES = (*FEATURES, "document_ids", "position_ids")
 
 # The names that google-research/electra's build_pretraining_dataset.py gives to its files.
 _ORIGINAL = re.compile(r".*\.tfrecord-(\d+)-of-(\d+)")
-# Examples in which words are counted: a second or two of work.
+# The number of examples in which words are counted: a second or two of work.
 _COUNTED = 10_000
 # Batches that are parsed at a time, and that wait for the step.
 _PARALLEL = 4
 # A host that has every batch to itself.
 ALONE = tf.distribute.InputContext()
-# The share of the original's files that is held out: it has no held-out part of its own.
+# The share of the original code's files that is held out: that code holds out none.
 _ORIGINAL_HELD_OUT = 0.01
 
 
-def find_examples(
-    folders: list[str], sequence_lengths: list[int], vocab_size: int
-) -> dict[int, tuple[str, Manifest]]:
-    """The folder of examples for each sequence length, and its manifest.
+def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: int) -> Data:
+    """Finds the folder of examples for each sequence length.
 
     Args:
       folders: folders of examples; also folders, or glob patterns, of TFRecords that the original
         ELECTRA code made, see `original_examples`.
-      sequence_lengths: those that are needed.
-      vocab_size: what the settings say.
+      sequence_lengths: the lengths that a run needs.
+      vocab_size: the size of the vocabulary in the settings.
+
+    Returns:
+      For each sequence length the folder, and its manifest.
 
     Raises:
-      DataError: if a folder holds no complete examples, or examples of another vocabulary or
-        objective, or if there is none for a length.
+      DataError: a folder holds no complete examples, or examples of another vocabulary, or no
+        folder has a length.
     """
-    found = {}
+    by_length = {}
     for folder in folders:
         files = _original_files(folder)
         if files:
             folder, manifest = original_examples(files, vocab_size)
         else:
             manifest = read_manifest(folder, "examples")
-        found[manifest.settings["sequence_length"]] = (folder, manifest)
+        by_length[manifest.settings["sequence_length"]] = (folder, manifest)
     for length in sequence_lengths:
-        if length not in found:
+        if length not in by_length:
             raise DataError(
                 f"the settings ask for examples of length {length}, but --examples gives "
-                f"{sorted(found) or 'none'}: make them with "
+                f"{sorted(by_length) or 'none'}: make them with "
                 f"`python -m data_prep.examples --sequence_length={length}`."
             )
-        folder, manifest = found[length]
+        folder, manifest = by_length[length]
         words = manifest.settings["vocab_size"]
         if words != vocab_size:
             raise DataError(
                 f"{folder} was made with a vocabulary of {words} tokens, the settings say "
                 f"{vocab_size}: give --set encoder.vocab_size={words}, or other examples."
             )
-    data = {length: found[length] for length in sequence_lengths}
+    data = {length: by_length[length] for length in sequence_lengths}
     if len({manifest.settings["vocab_sha256"] for _, manifest in data.values()}) > 1:
         raise DataError("the folders of --examples were made with different vocabularies.")
     return data
 
 
 def original_examples(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
-    """A manifest for TFRecords of the original ELECTRA code, which have none.
+    """Makes a manifest for TFRecords of the original ELECTRA code, which have none.
 
-    The records are counted, for which all files are read once. Of the files, one in a hundred, the
-    last, are held out, where there are two or more. The vocabulary is `vocab.txt` in the files'
-    folder or the one above, where that code has it; it is taken for an uncased one.
+    All files are read once, to count their records. One file in a hundred, the last ones, is held
+    out if there are two or more. The vocabulary is `vocab.txt` in the files' folder or the one
+    above, where that code has it; it is taken for an uncased one.
 
     Args:
       files: the TFRecord files.
-      vocab_size: what the settings say; no token may be beyond it.
+      vocab_size: the size of the vocabulary in the settings; no token may be beyond it.
 
     Returns:
-      The folder that they are in, and the manifest.
+      The folder of the files, and the manifest.
 
     Raises:
       DataError: a file is damaged, or of another form, or there is no vocabulary.
@@ -138,7 +142,7 @@ def original_examples(files: list[str], vocab_size: int) -> tuple[str, Manifest]
 
 
 def _original_files(folder: str) -> list[str]:
-    """The files of the original ELECTRA code in a folder, or matching a pattern, in their order.
+    """Lists the original ELECTRA code's files in a folder, or those that match a pattern, in order.
 
     Raises:
       DataError: some of a folder's files are missing, or nothing matches the pattern.
@@ -172,7 +176,11 @@ def _original_files(folder: str) -> list[str]:
 
 
 def _count_records(path: str) -> int:
-    """How many records a TFRecord file has, from their lengths."""
+    """Counts the records of a TFRecord file, from their lengths.
+
+    Raises:
+      DataError: the file is no TFRecord file, or is cut short.
+    """
     count, position, size = 0, 0, os.path.getsize(path)
     with open(path, "rb") as stream:
         while header := stream.read(8):
@@ -198,23 +206,23 @@ def training_dataset(
     last_step: int,
     context: tf.distribute.InputContext = ALONE,
 ) -> tf.data.Dataset:
-    """The batches of the steps from `first_step` up to, not including, `last_step`.
+    """Reads the batches of the steps from `first_step` up to, not including, `last_step`.
 
-    Each epoch reads the shards in an order, and the examples of a shard in an order, that depend
-    on seed and epoch alone. So a run that continues at any step sees exactly the batches it would
-    have seen, and skips no more than a part of one shard to get there.
+    In each epoch the order of the shards, and of the examples in a shard, depends on seed and epoch
+    alone. So a run that continues at any step sees exactly the batches it would have seen, and
+    skips no more than a part of one shard to get there.
 
-    Of several hosts each reads all examples, as any of them can be in its rows of a batch, but
-    decodes its own rows only.
+    Each of several hosts reads all examples, as any of them can be in its rows of a batch, but
+    decodes its rows only.
 
     Args:
-      folder: the examples, and where the hosts that read them find them.
-      manifest: theirs.
-      batch_size: of the global batch, which divides by the hosts.
-      seed: of the order.
-      first_step: where a run begins or goes on.
-      last_step: where it ends.
-      context: which of how many hosts this one is.
+      folder: the folder of the examples, which all hosts can read.
+      manifest: the manifest of the examples.
+      batch_size: the examples of the global batch, a multiple of the hosts.
+      seed: keys the order.
+      first_step: the step at which a run begins or continues.
+      last_step: the step at which it ends.
+      context: the number of this host, and of all.
 
     Returns:
       A dataset of dicts of `FEATURES`, or of `PACKED_FEATURES` where examples are packed, int32
@@ -226,7 +234,7 @@ def training_dataset(
     largest = max(shard.records for shard in shards)
 
     def read(file: tf.Tensor, shuffle_seed: tf.Tensor, skip: tf.Tensor) -> tf.data.Dataset:
-        # Not `Dataset.shuffle`: its order is its own. The shard is permuted whole, in memory.
+        # Not `Dataset.shuffle`, whose order no seed fixes. The shard is permuted whole, in memory.
         def permuted(shard: tf.Tensor) -> tf.Tensor:
             return tf.random.experimental.stateless_shuffle(shard, shuffle_seed)[skip:]
 
@@ -247,12 +255,16 @@ def held_out_dataset(
     batch_size: int,
     context: tf.distribute.InputContext = ALONE,
 ) -> tf.data.Dataset:
-    """All whole batches of the held-out examples, always in the same order.
+    """Reads all whole batches of the held-out examples, always in the same order.
 
-    Args and what is returned as for `training_dataset`.
+    Args:
+      folder, manifest, batch_size, context: see `training_dataset`.
+
+    Returns:
+      A dataset like that of `training_dataset`.
 
     Raises:
-      DataError: if there are fewer held-out examples than one batch.
+      DataError: there are fewer held-out examples than one batch.
     """
     shards = _non_empty(manifest.shards_of("heldout"), folder, "held-out")
     available = sum(shard.records for shard in shards)
@@ -267,9 +279,19 @@ def held_out_dataset(
 
 
 def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
-    """int64 [vocab_size]: how often each token occurs in the first examples, a fair sample.
+    """Counts how often each token occurs in the first examples.
 
-    The examples of all shards are shuffled together when they are made.
+    They are a fair sample: the examples of all shards are shuffled together when they are made.
+
+    Args:
+      folder: the folder of the examples.
+      manifest: the manifest of the examples.
+
+    Returns:
+      int64 [vocab_size].
+
+    Raises:
+      DataError: there are no training examples.
     """
     shard = _non_empty(manifest.shards_of("train"), folder, "training")[0]
     counts = np.zeros([manifest.settings["vocab_size"]], np.int64)
@@ -286,7 +308,7 @@ def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
 
 
 def _format(manifest: Manifest) -> ExampleFormat | None:
-    """How the examples are laid out; None: as the original ELECTRA code does."""
+    """Returns the layout of the examples; None: that of the original ELECTRA code."""
     return ExampleFormat.of(manifest.settings) if "objective" in manifest.settings else None
 
 
@@ -300,7 +322,7 @@ def _non_empty(shards: list[Shard], folder: str, split: str) -> list[Shard]:
 def _plan(
     shards: list[Shard], seed: int, start: int, end: int
 ) -> Iterator[tuple[str, tuple[int, int], int]]:
-    """(file, seed of its permutation, examples to skip) for the examples `start` to `end`."""
+    """Yields (file, seed of its permutation, examples to skip) for `start` to `end`."""
     epoch_size = sum(shard.records for shard in shards)
     for epoch in range(start // epoch_size, -(-end // epoch_size)):
         random = np.random.default_rng([seed, epoch])

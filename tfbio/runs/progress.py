@@ -1,4 +1,4 @@
-"""Shows how a pretraining run goes: a bar or lines of figures, and warnings of a collapse."""
+"""Shows a pretraining run's progress: a bar or lines of figures, and warnings of a collapse."""
 
 import datetime
 import sys
@@ -15,14 +15,15 @@ CHANCE_AUC = 0.52
 
 
 class Progress:
-    """A bar on a terminal, a line for every loop of steps elsewhere; warnings on both.
+    """Shows a bar on a terminal, and a line for every loop of steps elsewhere; warns on both.
 
     Args:
       config: the run's settings.
       global_step: int64 [], the steps done so far.
-      frequencies_loss: the loss of predicting hidden tokens by how often each word occurs.
+      frequencies_loss: the loss of predicting masked tokens by how often each word occurs.
       peak: FLOP/s of all devices together, see `distribution.peak`; None: not known.
-      silent: only the figures that are logged, as for all workers but one.
+      silent: True to show nothing and only compute the figures that are logged, as all workers but
+        one do.
     """
 
     def __init__(
@@ -50,7 +51,11 @@ class Progress:
             self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
 
     def trained(self, output: dict) -> None:
-        """After a loop of steps."""
+        """Adds figures of speed to those of a loop of steps, and shows some of them.
+
+        Args:
+          output: the figures by name; `tokens` becomes `tokens_per_second`.
+        """
         now, step = time.time(), int(self.global_step.numpy())
         seconds, steps = now - self.time, step - self.step
         output["steps_per_second"] = steps / seconds
@@ -82,7 +87,11 @@ class Progress:
         self._print(f"step {step}/{self.total} | {figures} | {left} left")
 
     def evaluated(self, output: dict) -> None:
-        """After an evaluation."""
+        """Shows the figures of an evaluation, and warns of a collapse.
+
+        Args:
+          output: the figures by name.
+        """
         step = int(self.global_step.numpy())
         self._print(f"held-out at step {step}: {_figures(output)}")
         if step > self.num_warmup_steps:
@@ -99,7 +108,7 @@ class Progress:
                     "warning: the discriminator cannot tell replaced tokens from others "
                     f"(AUC {auc:.3f})."
                 )
-        # Not a number is no better, either.
+        # A loss that is not a number is no better.
         if self.learns_words and not loss < self.frequencies_loss:
             self._print(
                 f"warning: the {who} knows no more than how often each word occurs "
@@ -119,7 +128,7 @@ class Progress:
 
 
 def _figures(output: dict) -> str:
-    """The few that say how it goes."""
+    """Formats the losses, accuracies and the AUC among the figures."""
     names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
-    found = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
-    return " | ".join(f"{name} {value:.3f}" for name, value in found.items() if value is not None)
+    values = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
+    return " | ".join(f"{name} {value:.3f}" for name, value in values.items() if value is not None)

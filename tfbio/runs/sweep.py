@@ -1,7 +1,7 @@
-"""Sweeps: every combination of some settings is run, and the development set chooses one.
+"""Runs every combination of some settings, and chooses one by the scores on the development set.
 
-Each combination is a run of `finetuning.finetune` in a folder of its own, so a sweep continues
-where it was interrupted, and the choice can be run on with more seeds.
+Each combination is a run of `finetuning.finetune` in its folder, so a sweep continues where it was
+interrupted, and the chosen run can get more seeds. `run_finetuning.py` calls it for `--sweep`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:  # TensorFlow takes seconds, and mistakes in flags should not.
 
 
 def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The settings that are swept, and every combination of their values; the last changes first.
+    """Combines the values of the settings that are swept; the last one changes first.
 
     Args:
       sweeps: "name=value,value,..." each.
 
     Returns:
-      The names; and for each combination its "name=value" texts, as `config.load` takes them. Of no
-      sweeps: no names, and the one combination of nothing.
+      The names; and for each combination its "name=value" texts, as `config.load` takes them.
+      Without sweeps: no names, and one empty combination.
 
     Raises:
-      UsageError: a text is of another form, a name stands twice.
+      UsageError: a text is of another form, or a name stands twice.
     """
     names, choices = [], []
     for text in sweeps:
@@ -45,7 +45,8 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
             raise UsageError(f"--sweep {text}: expected name=value,value,...")
         if name in names:
             raise UsageError(
-                f"--sweep {text}: {name} has a --sweep already; give all values in one."
+                f"--sweep {name}=... is given twice. List all values in one flag: --sweep "
+                f"{name}=VALUE,VALUE."
             )
         names.append(name)
         choices.append([f"{name}={value}" for value in values.split(",")])
@@ -57,8 +58,9 @@ def run(
 ) -> dict[str, Any]:
     """Runs all settings that are not finished yet, and chooses the best on the development set.
 
-    That is the highest mean over the seeds, and the first of equals. The scores on the test set are
-    shown for the choice alone. Where a loss is no longer a number, a setting is out.
+    The best has the highest mean over the seeds; among equals the first is chosen. The scores on
+    the test set are shown for the chosen settings alone. Settings whose loss is no longer a number
+    are out.
 
     Writes into `output_dir`: `NAME=VALUE,.../` for each, see `finetuning.finetune`; `sweep.json`,
     and `sweep.md` with the same as a table.
@@ -75,7 +77,7 @@ def run(
       median.
 
     Raises:
-      UserError: what is swept tells no run from another; no setting could be trained; or see
+      UserError: a swept setting does not affect results; no setting could be trained; or see
         `finetuning.finetune`.
     """
     from tfbio.runs import finetuning
@@ -145,7 +147,7 @@ def _finetune(run: finetuning.Run) -> dict[str, Any]:
 
 
 def _table(swept: Sequence[str], summary: dict) -> str:
-    """The scores on the development set as Markdown, the choice in bold."""
+    """Formats the scores on the development set as a Markdown table, with the choice in bold."""
     head = [*swept, f"dev {summary['metric']}", "standard deviation", "seeds"]
     lines = [head, ["---"] * len(head)]
     for row in summary["settings"]:

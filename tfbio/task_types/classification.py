@@ -20,6 +20,7 @@ from tfbio.task_types.scores import Scores
 from tfbio.task_types.task import OwnTask, score_classes, score_relations
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
+from tfbio.text.tokenization import Tokenizer
 
 
 def _score_relations(labels: tuple[str, ...]) -> Score:
@@ -83,7 +84,7 @@ class Classification(TextType):
     def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
         return relations.MARKERS if self.settings.entity_markers and known.markers else ()
 
-    def features(self, examples, tokenizer, length) -> Features:
+    def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
         """One for each example; the target is the number of its class."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
@@ -117,7 +118,9 @@ class Classification(TextType):
         """Probabilities, float32 [texts, classes]."""
         return tf.nn.softmax(logits)
 
-    def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[str]:
+    def predictions(
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[LabelledText]
+    ) -> list[str]:
         """The most probable class of each example; outputs float32 [classes] of each."""
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 

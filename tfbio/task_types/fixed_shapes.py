@@ -99,11 +99,12 @@ def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shap
     Returns:
       `NUM_SHAPES` shapes or fewer, the shortest first.
     """
-    best, least = [], math.inf
+    best: list[Shape] = []
+    least = math.inf
     rows = replicas
     while not best or rows <= batches.shape[1]:
         needed = [deal(lengths, rows).row_length for lengths in batches]
-        beyond = max(needed) + (max(needed) - np.median(needed)) / 2
+        beyond = max(needed) + (max(needed) - float(np.median(needed))) / 2
         last = rounded(max(beyond, longest))
         lengths, counts = np.unique([rounded(length) for length in needed], return_counts=True)
         up_to = np.cumsum(counts)  # batches that need at most such a length

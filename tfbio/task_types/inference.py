@@ -14,6 +14,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import fixed_shapes, packing
 from tfbio.task_types.finetuning_config import CommonSettings
+from tfbio.task_types.fixed_shapes import Shape
 from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution
 
@@ -176,7 +177,7 @@ class Inference:
         self,
         arrays: dict[str, tf.Tensor],
         count: tf.Tensor,
-        shape: fixed_shapes.Shape,
+        shape: Shape,
         of_tokens: tuple[str, ...],
     ) -> tf.Tensor:
         """Predicts many batches.
@@ -209,7 +210,7 @@ class Inference:
         self,
         arrays: dict[str, tf.Tensor],
         index: tf.Tensor,
-        shape: fixed_shapes.Shape,
+        shape: Shape,
         of_tokens: tuple[str, ...],
     ) -> dict[str, tf.Tensor]:
         """Returns one of the batches of a call, a part for each replica."""

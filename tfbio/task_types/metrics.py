@@ -78,13 +78,13 @@ def entity_scores(
     _check_words(truth, predicted)
 
     def counts(strict: bool) -> tuple[np.ndarray, list[str]]:
-        sets = [
+        true_sets, predicted_sets = (
             [tag_schemes.entities(tags, strict) for tags in sentences]
             for sentences in (truth, predicted)
-        ]
-        found = {item[0] for sentences in sets for items in sentences for item in items}
-        names = sorted(found.union(types))
-        return count(*sets, names), names
+        )
+        names = {item[0] for items in (*true_sets, *predicted_sets) for item in items}
+        ordered = sorted(names.union(types))
+        return count(true_sets, predicted_sets, ordered), ordered
 
     by_type, names = counts(strict=False)
     strict = Scores(_micro(counts(strict=True)[0]))
@@ -274,9 +274,10 @@ def hoc_scores(
       ScoreError: a label is unknown, or the lengths differ.
     """
     check_lengths(truth, predicted)
-    documents = _label_counts(
-        *(list(by_document(document_ids, sets).values()) for sets in (truth, predicted)), labels
+    true_sets, predicted_sets = (
+        list(by_document(document_ids, sets).values()) for sets in (truth, predicted)
     )
+    documents = _label_counts(true_sets, predicted_sets, labels)
     labelled = documents.sum(axis=1)
     labelled = labelled[labelled[:, TRUE] > 0]
     drawable = {"micro_f1": _micro(documents)["f1"], "macro_f1": (documents, _macro_f1)}
@@ -367,7 +368,10 @@ def _label_counts(
     truth: Sequence[Collection[str]], predicted: Sequence[Collection[str]], labels: Sequence[str]
 ) -> np.ndarray:
     """Counts of label sets; int64 [N, labels, 3]."""
-    return count(*([{(x,) for x in one} for one in sets] for sets in (truth, predicted)), labels)
+    true_sets, predicted_sets = (
+        [{(label,) for label in one} for one in sets] for sets in (truth, predicted)
+    )
+    return count(true_sets, predicted_sets, labels)
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from tfbio.task_types.scores import Scores
 from tfbio.task_types.task import OwnTask, score_label_sets
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
+from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
     from tfbio.models.task_model import TaskModel
@@ -64,7 +65,7 @@ class MultiLabel(TextType):
         super().__init__(labels, settings)
         self.num_outputs = len(self.labels) * (2 if self.settings.absent_outputs else 1)
 
-    def features(self, examples, tokenizer, length) -> Features:
+    def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
         """One for each example; the target is 1 for the labels that it has, else 0."""
         targets = [
             np.array([label in example.label for label in self.labels], np.float32)
@@ -95,7 +96,7 @@ class MultiLabel(TextType):
         """Probabilities, float32 [texts, outputs]."""
         return tf.sigmoid(logits)
 
-    def present(self, outputs):
+    def present(self, outputs: np.ndarray | tf.Tensor) -> np.ndarray | tf.Tensor:
         """The probability that each label is there: [..., outputs] -> [..., labels]."""
         return outputs[..., 1::2] if self.settings.absent_outputs else outputs
 
@@ -107,7 +108,7 @@ class MultiLabel(TextType):
         return outputs[:, ::2] > 0.5 if self.settings.absent_outputs else outputs <= 0.5
 
     def predictions(
-        self, outputs: list[np.ndarray], features: Features, examples
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
     ) -> list[tuple[str, ...]]:
         """The labels of each that are more probable than not; outputs float32 [outputs] of each."""
         return [
@@ -141,7 +142,8 @@ class MultiLabel(TextType):
         """Scores outputs of absence by themselves, see `metrics.bioelectra_label_scores`."""
         if not self.settings.absent_outputs:
             return {}
-        labels, absent = [example.label for example in examples], self.absent(np.stack(outputs))
+        labels: list[Any] = [example.label for example in examples]
+        absent = self.absent(np.stack(outputs))
         return metrics.bioelectra_label_scores(labels, predicted, self.labels, absent)
 
     def portable_settings(self) -> Settings:

@@ -74,7 +74,7 @@ class Places:
     row_length: int
 
 
-def place(lengths: Sequence[int], row_length: int) -> Places:
+def place(lengths: Sequence[int] | np.ndarray, row_length: int) -> Places:
     """Places each window in the first row with room for it, the longest first.
 
     That is first-fit decreasing, which takes at most 11/9 of the fewest rows, and one more (Yue,

@@ -178,7 +178,7 @@ def write_words(
       sentences: with the gold tags.
       predicted: tags of each sentence.
     """
-    lines = []
+    lines: list[str] = []
     for sentence, tags in zip(sentences, predicted, strict=True):
         lines += map("\t".join, zip(sentence.words, sentence.tags, tags, strict=True))
         lines.append("")

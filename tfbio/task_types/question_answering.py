@@ -286,7 +286,10 @@ class QuestionAnswering(TaskType):
         return logits
 
     def predictions(
-        self, outputs: list[np.ndarray], features: QuestionFeatures, questions: Sequence[Question]
+        self,
+        outputs: Sequence[np.ndarray],
+        features: QuestionFeatures,
+        questions: Sequence[Question],
     ) -> list[answers.Answers]:
         """The best answers of each question; see `outputs`, for each window."""
         seen: list[list[answers.Window]] = [[] for _ in questions]

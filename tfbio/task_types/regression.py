@@ -18,6 +18,7 @@ from tfbio.task_types.scores import Scores
 from tfbio.task_types.task import OwnTask, score_similarity
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
+from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
     from tfbio.models.task_model import TaskModel
@@ -53,7 +54,7 @@ class Regression(TextType):
     def __init__(self, labels: Sequence[str] = (), settings: Settings | None = None):
         super().__init__((), settings)
 
-    def features(self, examples, tokenizer, length) -> Features:
+    def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
         """One for each example; the target is its score, scaled."""
         targets = [
             np.array(example.label / self.settings.scale, np.float32) for example in examples
@@ -69,7 +70,9 @@ class Regression(TextType):
         """Scores, float32 [texts, 1]."""
         return logits * self.settings.scale
 
-    def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[float]:
+    def predictions(
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[LabelledText]
+    ) -> list[float]:
         """The score of each example; outputs float32 [1] of each."""
         return [float(output[0]) for output in outputs]
 

@@ -171,9 +171,7 @@ class Tagging(TaskType):
         ]
         return targets
 
-    def losses(
-        self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def losses(self, logits: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Computes the cross-entropy at tokens with targets, or a CRF's, of whole sequences.
 
         Both are summed up and divided by the number of targets: without transitions they are equal.
@@ -224,7 +222,10 @@ class Tagging(TaskType):
         return np.bincount(features.example, words, count).astype(np.int64)
 
     def predictions(
-        self, outputs: list[np.ndarray], features: WordFeatures, sentences: Sequence[TaggedSentence]
+        self,
+        outputs: Sequence[np.ndarray],
+        features: WordFeatures,
+        sentences: Sequence[TaggedSentence],
     ) -> list[tuple[str, ...]]:
         """Returns the tags of each sentence, in BIO.
 

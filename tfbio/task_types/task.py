@@ -81,7 +81,7 @@ class Task:
           TaskFileError: a file is missing, or a line of it cannot be used.
         """
         examples = {split: self.read(path) for split, path in self.files(data_dir).items()}
-        if "dev" not in examples:
+        if self.hold_out is not None and "dev" not in examples:
             train, dev = self.hold_out(examples["train"])
             examples = {"train": train, "dev": dev, "test": examples["test"]}
         check_splits(examples)
@@ -103,7 +103,7 @@ class OwnTask:
     """
 
     name: str
-    read: Callable[[str, tuple[str, ...] | None], list]
+    read: Callable[..., list]
     score: Callable[[tuple[str, ...]], Callable[[Sequence, Sequence], Scores]]
     labels: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple
     fewest: int = 0

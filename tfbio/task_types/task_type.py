@@ -162,7 +162,7 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def predictions(
-        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
+        self, outputs: Sequence[np.ndarray], features: Any, examples: Sequence
     ) -> list[Any]:
         """Turns the outputs of each window into one prediction for each example.
 
@@ -201,7 +201,7 @@ class TaskType(abc.ABC):
         score: Score,
         examples: Sequence,
         predicted: Sequence,
-        features: Features,
+        features: Any,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
@@ -271,7 +271,7 @@ class TaskType(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def read_predictions(cls, path: str) -> tuple[list[Example], list[Any]]:
+    def read_predictions(cls, path: str) -> tuple[list[Any], list[Any]]:
         """Reads what `write_predictions` wrote.
 
         Returns:
@@ -313,7 +313,7 @@ class TaskType(abc.ABC):
     def entities(
         self,
         outputs: Sequence[np.ndarray],
-        features: Features,
+        features: Any,
         sentences: Sequence,
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,

@@ -109,9 +109,9 @@ TASKS = {
             "python -m data_prep.corpora.share_clefe",
             sequence_length=512,
         ),
-        _entities("bc4chemd", ("Chemical",), "Chemical", **BIO_LM),
-        _entities("linnaeus", ("Species",), "Species", **BIO_LM),
-        _entities("species_800", ("Species",), "Species", **BIO_LM),
+        _entities("bc4chemd", ("Chemical",), "Chemical", "", **BIO_LM),
+        _entities("linnaeus", ("Species",), "Species", "", **BIO_LM),
+        _entities("species_800", ("Species",), "Species", "", **BIO_LM),
         _typed_entities(
             "i2b2_2010_ner",
             I2B2_CONCEPTS,

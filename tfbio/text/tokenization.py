@@ -185,7 +185,7 @@ class Tokenizer:
         return (4 if self.kind == "byte_bpe" else 3) if pair else 2
 
     def join(
-        self, first: Sequence[int], second: Sequence[int] | None = None
+        self, first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Joins a text or a pair with the special tokens of BERT and ALBERT, or of RoBERTa.
 

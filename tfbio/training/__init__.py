@@ -1,1 +1,1 @@
-"""Optimizers, devices, and what watches and saves a run."""
+"""The training loop, optimizers, devices, checkpoints, progress and logs."""

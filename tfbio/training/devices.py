@@ -1,31 +1,42 @@
-"""Lists what devices can do: FLOP/s, memory and bandwidth, with the source of each figure."""
+"""Lists the FLOP/s, memory and bandwidth of devices, with the source of each figure."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import NamedTuple
 
-# The share of a device's peak that a whole run reaches, all that is no product included.
+# The share of a device's peak that a whole run reaches, with all that is not a matrix product.
 # Calibrated on BERT-large by You et al. (2020), "Large Batch Optimization for Deep Learning:
 # Training BERT in 76 minutes": 8,599 steps on 1,024 chips of TPU v3, batch 65,536 at length 128 and
 # 32,768 at 512, as many examples of each as BERT's million steps of 512 have. It is the fastest of
 # the published runs; docs/benchmarks.md compares others.
 SHARE_OF_PEAK = 0.28
 
-# What a device has to keep of each parameter in float32: weight, gradient, Adam's two averages.
+# Bytes that a device keeps for each parameter in float32: weight, gradient, Adam's two averages.
 BYTES_OF_PARAMETER = 4 * 4
 
 
-class Device(NamedTuple):
-    """Hardware under one name; all but `count` is of one of its devices."""
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """Holds what hardware under one name can do; all figures but `count` are those of one device.
 
-    count: int  # that each take a part of the batch
-    bfloat16: float  # FLOP/s of dense products, the most that the vendor states
-    float32: float  # the same for float32 numbers, as TensorFlow multiplies them by default
-    memory: float  # bytes
-    bandwidth: float = math.inf  # bytes a second of memory
-    interconnect: float = math.inf  # bytes a second to and from the other devices
-    on_chip: float = 0.0  # bytes of on-chip memory that arrays can stay in; of TPUs
+    Attributes:
+      count: devices that each take a part of the batch.
+      bfloat16: FLOP/s of dense products in bfloat16, the most that the vendor states.
+      float32: FLOP/s of dense products in float32, as TensorFlow multiplies them by default.
+      memory: bytes.
+      bandwidth: bytes a second of memory.
+      interconnect: bytes a second to and from the other devices.
+      on_chip: bytes of a TPU's on-chip memory that arrays can stay in.
+    """
+
+    count: int
+    bfloat16: float
+    float32: float
+    memory: float
+    bandwidth: float = math.inf
+    interconnect: float = math.inf
+    on_chip: float = 0.0
 
 
 # A TPU multiplies float32 numbers in bfloat16, an NVIDIA GPU since Ampere in TF32; Volta and Turing
@@ -51,5 +62,6 @@ DEVICES = {
     "h100": Device(1, 989e12, 494e12, 80e9, 3350e9),
     "h200": Device(1, 989e12, 494e12, 141e9, 4800e9),
 }
-# Those that multiply bfloat16 numbers as such; `distribution.set_precision` asks the device itself.
+# Names of devices that multiply bfloat16 numbers as such. A run does not look here but asks the
+# device itself, see `distribution.set_precision`.
 HAVE_BFLOAT16 = ("tpu", "a100", "h100", "h200")

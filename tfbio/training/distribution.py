@@ -1,4 +1,4 @@
-"""Where a run computes: a TPU, GPUs, or the CPU, as a `tf.distribute` strategy."""
+"""Makes the `tf.distribute` strategy of a run: on a TPU, GPUs, or the CPU."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ _LOST = (
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
-# What an InvalidArgumentError says when a host was started anew between two calls to it.
+# Words of the InvalidArgumentError when a host was started anew between two calls to it.
 _RESTARTED = ("Unable to find a context_id", "Unable to find the relevant tensor remote_handle")
 
 
@@ -43,7 +43,7 @@ def make_strategy(
     tpu_zone: str = "",
     gcp_project: str = "",
 ) -> tf.distribute.Strategy:
-    """The strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
+    """Makes the strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
     Args:
       tpu: a TPU's name, its grpc:// address, or "local"; "" for none.
@@ -51,13 +51,13 @@ def make_strategy(
         logical CPUs where there is none); "multi_worker": all machines that TF_CONFIG names;
         "auto": mirrored where there are several GPUs or CPU devices, one_device otherwise.
       cpu_devices: where there is no GPU, divide the CPU into so many devices, of one thread each.
-      parallel_parts: so many operations at a time on such a CPU (`run.parallel_parts`).
-      tpu_zone: where a named TPU is; "": where this machine is.
-      gcp_project: whose it is; "": this machine's.
+      parallel_parts: the operations that run at a time on such a CPU (`run.parallel_parts`).
+      tpu_zone: the zone of a named TPU; "": that of this machine.
+      gcp_project: the project of a named TPU; "": that of this machine.
 
     Raises:
-      UserError: if the strategy's name is not one of these, does not go with the number of
-        devices, the TPU cannot be found, or TF_CONFIG is not what it must be.
+      UserError: the strategy's name is not one of these or does not go with the number of devices,
+        the TPU cannot be reached, or TF_CONFIG does not name the workers.
     """
     device_flags.check(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
     if tpu:
@@ -88,7 +88,11 @@ def make_strategy(
 
 
 def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStrategy:
-    """Finds a TPU, and claims it."""
+    """Looks a TPU up, and claims it.
+
+    Raises:
+      UserError: the TPU cannot be reached.
+    """
     print(f"waiting for the TPU {name} ...", flush=True)
     timeout = socket.getdefaulttimeout()
     # TensorFlow and Google's libraries ask without one, and would wait for minutes or for ever.
@@ -103,7 +107,7 @@ def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStra
                 socket.create_connection((host, int(port))).close()
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    # Of any kind: those of Google's libraries have nothing in common.
+    # Any exception: those of Google's libraries have nothing in common.
     except Exception as error:
         raise UserError(f"--tpu={name}: no such TPU can be reached ({_reason(error)}).") from error
     finally:
@@ -113,11 +117,17 @@ def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStra
 
 @contextlib.contextmanager
 def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Ends with an `Interrupted` that says how to go on where a TPU, or another worker, is lost.
+    """Raises `Interrupted`, which says how to go on, where a TPU or another worker is lost.
 
-    TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, where
-    here a graph has a loop of steps, and saves and ends in a way of its own. On SIGTERM a run is
-    saved by `preemption.Preemption`; a TPU that is lost cannot be saved any more.
+    TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, while
+    here a graph has a loop of steps, and it saves and ends in another way. On SIGTERM
+    `preemption.Preemption` saves a run; a TPU that is lost cannot be saved any more.
+
+    Args:
+      strategy: where the run computes.
+
+    Raises:
+      Interrupted: the TPU or another worker is lost.
     """
     try:
         yield
@@ -138,17 +148,17 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what an error says, without the numbers of operating systems."""
-    cause = getattr(error, "reason", error)  # of urllib's
+    """Returns the first line of an error's message, without the operating system's number."""
+    cause = getattr(error, "reason", error)  # urllib's errors have a reason
     said = getattr(cause, "strerror", None) or str(cause)
     return next(iter(said.strip().splitlines()), type(error).__name__)
 
 
 def _set_up_cpu(devices: int, parallel_parts: int) -> None:
-    """Divides the CPU, so that a run that is done again gives the same bits and is fast.
+    """Divides the CPU, so that a repeated run gives the same bits and is fast.
 
-    One device does one operation at a time, on all cores. It is faster to do several, of one thread
-    each, where there are parts of a batch that do not wait for each other.
+    One device does one operation at a time, on all cores. It is faster to do several operations, of
+    one thread each, where parts of a batch do not wait for each other.
     """
     at_once = max(devices, parallel_parts)
     tf.config.threading.set_inter_op_parallelism_threads(at_once)
@@ -167,13 +177,16 @@ def distribute_dataset(
     """Gives every replica its rows of each global batch, the first replica the first rows.
 
     Args:
-      strategy: where to.
+      strategy: where the run computes.
       make_dataset: makes the data set of one host, which has the rows of that host's replicas of
         each global batch, in static shapes. The hosts of a TPU run it, without Python.
+
+    Returns:
+      Batches for `strategy.run`; on one device, and on CPUs, a plain data set.
     """
-    # What TensorFlow has for copies to devices makes a thread that tunes them, whatever the options
-    # of the dataset say, and that does not always notice that it is to end: freeing the iterator
-    # then waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
+    # For copies to devices TensorFlow starts a thread that tunes them, whatever the options of the
+    # dataset say, and that does not always notice that it is to end: freeing the iterator then
+    # waited for it, for a minute (seen with 2.20). On CPUs there is nothing to copy.
     devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
     on_cpus = all(device.device_type == "CPU" for device in devices)
     on_hosts = isinstance(
@@ -183,8 +196,8 @@ def distribute_dataset(
         dataset = make_dataset(tf.distribute.InputContext())
         return dataset if on_cpus else strategy.experimental_distribute_dataset(dataset)
 
-    # What TensorFlow does itself for several hosts, dividing the files or the batches, loses the
-    # order of the examples, or the static shapes.
+    # TensorFlow's ways for several hosts, to divide the files or the batches, lose the order of the
+    # examples, or the static shapes.
     def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
 
@@ -204,7 +217,7 @@ def distribute_dataset(
 
 
 def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
-    """Sets what Keras layers compute in; weights, losses and optimizer slots stay float32.
+    """Sets the precision of Keras layers; weights, losses and optimizer slots stay float32.
 
     Args:
       precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and on a GPU that has it
@@ -222,6 +235,7 @@ def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
 
 
 def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    """Returns True if the run computes on a TPU."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
@@ -243,37 +257,45 @@ def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
 
 
 def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
-    """FLOP/s that all devices of a strategy can do in matrix products, as far as it is known.
+    """Returns the FLOP/s of matrix products that all devices of a strategy can do.
 
     GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
-    Google sets on some machines; see `devices.DEVICES`. That of a machine's CPU is measured.
+    Google sets on some machines; see `devices.DEVICES`. The peak of a CPU is measured.
 
     Args:
       strategy: where the run computes.
       precision: "float32" or "bfloat16".
+
+    Returns:
+      FLOP/s; None if the devices are not known.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
         device = devices.DEVICES.get(name.replace("v5litepod", "v5e"))
-        return device and device.count * getattr(device, precision)
+        return None if device is None else device.count * getattr(device, precision)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
         device = next((devices.DEVICES[word] for word in words if word in devices.DEVICES), None)
-        return device and strategy.num_replicas_in_sync * getattr(device, precision)
+        if device is None:
+            return None
+        return strategy.num_replicas_in_sync * getattr(device, precision)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None  # the other machines' may be faster or slower
     return measured_peak()
 
 
 def measured_peak(seconds: float = 0.3) -> float:
-    """FLOP/s of float32 matrix products on all CPU devices together: the best of many tries.
+    """Measures the FLOP/s of float32 matrix products on all CPU devices together.
 
-    What else the machine does in the meantime is taken from it.
+    It takes the best of many tries. Other work of the machine in the meantime lowers the result.
 
     Args:
       seconds: how long it tries, after a tenth of a second to get ready.
+
+    Returns:
+      FLOP/s.
     """
     size = 1024
     devices = tf.config.list_logical_devices("CPU")

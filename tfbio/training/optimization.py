@@ -1,4 +1,4 @@
-"""The optimizer and the learning rate of ELECTRA's original code."""
+"""The optimizer and the learning rates of ELECTRA's original code, and other learning rates."""
 
 import re
 from collections.abc import Callable
@@ -7,71 +7,85 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-# Parameters that decay: all but these, as in BERT and ELECTRA.
+# The names of parameters that do not decay, as in BERT and ELECTRA; all others do.
 NOT_DECAYED = re.compile("LayerNorm|bias")
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear decay to 0 over `num_steps`, times a linear warm-up from 0.
+    """Multiplies a linear decay to 0 over `num_steps` with a linear warm-up from 0.
 
-    The original code multiplies the two, so the rate peaks a little below `peak`; and it reads the
-    step after having counted it, so the first update has the rate of step 1, not of step 0
+    So does the original ELECTRA code, and the rate peaks a little below `peak`. That code reads the
+    step after it has counted it, so the first update has the rate of step 1, not of step 0
     (recorded from that code, see tests/tfbio/objectives/test_electra.py).
+
+    Args:
+      peak: the highest rate.
+      num_steps: the steps until the rate is 0.
+      num_warmup_steps: the steps of the warm-up.
     """
 
     def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
         self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
         step = tf.cast(step + 1, tf.float32)
         rate = self.peak * tf.maximum(0.0, 1.0 - step / self.num_steps)
         return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
 
     def get_config(self) -> dict:
-        """For Keras."""
-        return vars(self)
+        """Returns the arguments by name, for Keras."""
+        return dict(vars(self))
 
 
 class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """Rates of a run of ELECTRA whose generator learns alone for the first `num_steps`.
+    """Computes the rates of a run of ELECTRA whose generator learns alone at first.
 
-    For the generator alone: the linear warm-up of `both` to its peak, where it stays. Then `both`
-    begins, with its warm-up from 0, as if the run did: for the discriminator it does. Adam's
+    While it does, the rate rises like that of `both` to its peak, and stays there. Then `both`
+    begins, with its warm-up from 0, as if the run began: for the discriminator it does. Adam's
     averages of its gradients are still 0, which makes the first updates large, and at the peak they
-    would undo what its weights have been trained for elsewhere.
+    would undo the training that its weights come from.
+
+    Args:
+      num_steps: the steps in which the generator learns alone.
+      both: the rates of all later steps.
     """
 
     def __init__(self, num_steps: int, both: WarmupLinearDecay):
         self.num_steps, self.both = num_steps, both
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
         rise = tf.cast(step + 1, tf.float32) / max(1, self.both.num_warmup_steps)
         alone = self.both.peak * tf.minimum(1.0, rise)
         return tf.where(step < self.num_steps, alone, self.both(step - self.num_steps))
 
     def get_config(self) -> dict:
-        """For Keras."""
-        return vars(self)
+        """Returns the arguments by name, for Keras."""
+        return dict(vars(self))
 
 
 class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
-    """A linear rise from `peak` / 32 to `peak`, then a linear fall back (Howard & Ruder, 2018).
+    """Rises linearly from `peak` / 32 to `peak`, then falls back (Howard & Ruder, 2018).
 
     Equation 3 of ULMFiT, section 3.2, where `num_warmup_steps` is `cut`, the tenth of the steps by
     `cut_frac` = 0.1. There the fall takes `cut * (1 / cut_frac - 1)` steps, which are all that are
-    left, but for rounding: so it is written here, else a short run would end below 0. As in
+    left, but for rounding. Here it takes exactly those, else a short run would end below 0. As in
     `WarmupLinearDecay`, the first update has the rate of step 1.
+
+    Args:
+      peak: the highest rate.
+      num_steps: all steps.
+      num_warmup_steps: the steps of the rise.
     """
 
-    RATIO = 32  # of the highest rate to the lowest
+    RATIO = 32  # the highest rate over the lowest
 
     def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
         self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Steps done before, int64 [] -> rate of the next one, float32 []."""
+        """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
         step, cut = tf.cast(step + 1, tf.float32), self.num_warmup_steps
         rise = step / max(1, cut)
         fall = 1.0 - (step - cut) / (self.num_steps - cut)
@@ -79,8 +93,8 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * (1.0 + share * (self.RATIO - 1)) / self.RATIO
 
     def get_config(self) -> dict:
-        """For Keras."""
-        return vars(self)
+        """Returns the arguments by name, for Keras."""
+        return dict(vars(self))
 
 
 SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangular}
@@ -103,7 +117,7 @@ def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -
 
 
 def _rounded_share(beta: float) -> float:
-    """Returns how many times 1 - beta the kernel's `1 - float32(beta)` is.
+    """Returns the ratio of the kernel's `1 - float32(beta)` to 1 - beta.
 
     For 0.999 it is 1.3e-5 less than 1, and updates without it 6e-6 too large. BERT's and ELECTRA's
     code subtracts before it rounds.
@@ -112,15 +126,24 @@ def _rounded_share(beta: float) -> float:
 
 
 class Adam(keras.optimizers.legacy.Optimizer):
-    """Adam with decoupled weight decay; by default without bias correction.
+    """Updates by Adam with decoupled weight decay, by default without bias correction.
 
-    BERT's and ELECTRA's own: m and v start at 0 and are used as they are, and
+    It is that of BERT and ELECTRA: m and v start at 0 and are used as they are, and
     `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. With `bias_correction` m and
     v are first divided by 1 - beta^t (Kingma and Ba, 2015, algorithm 1), as in PyTorch's AdamW;
-    step t is then (1 - beta_1^t) / sqrt(1 - beta_2^t) times smaller. `lr_multiplier` gives a
-    variable its own share of the learning rate (layer-wise decay).
+    step t is then (1 - beta_1^t) / sqrt(1 - beta_2^t) times smaller.
 
-    Where `applies` is false, an update changes nothing, not even m and v; see `apply_clipped`.
+    Args:
+      learning_rate: the rate of each step.
+      beta_1, beta_2: the shares of m and of v that each step keeps.
+      epsilon: added to sqrt(v).
+      weight_decay_rate: the share of a parameter that is added to its update; see `NOT_DECAYED`.
+      lr_multiplier: returns a variable's share of the learning rate (layer-wise decay).
+      bias_correction: True to divide m and v by 1 - beta^t.
+
+    Attributes:
+      applies: bool []. Where it is false, an update changes nothing, not even m and v; see
+        `apply_clipped`.
     """
 
     def __init__(
@@ -139,16 +162,18 @@ class Adam(keras.optimizers.legacy.Optimizer):
         self.weight_decay_rate = weight_decay_rate
         self.lr_multiplier = lr_multiplier
         self.bias_correction = bias_correction
-        self.applies = tf.constant(True)  # bool []
+        self.applies = tf.constant(True)
 
-    def _create_slots(self, var_list):
+    def _create_slots(self, var_list: list[tf.Variable]) -> None:
         for variable in var_list:
             self.add_slot(variable, "m")
             self.add_slot(variable, "v")
 
-    def _resource_apply_dense(self, grad, var, apply_state=None):
+    def _resource_apply_dense(
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
+    ) -> tf.Operation:
         device, dtype = var.device, var.dtype.base_dtype
-        # In a TPU's replica context a variable has no device, for which nothing is prepared.
+        # In a TPU's replica context a variable has no device, so nothing is prepared for it.
         state = (apply_state or {}).get((device, dtype))
         rate = (state or self._fallback_apply_state(device, dtype))["lr_t"]
         rate *= self.lr_multiplier(var)
@@ -162,7 +187,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
             epsilon = self.epsilon
         else:
             # Zero powers switch the kernel's bias correction off. Its m and v are then too large or
-            # too small by the rounding of 1 - beta, which the rate and epsilon make good.
+            # too small by the rounding of 1 - beta, which the rate and epsilon correct.
             beta_1_power = beta_2_power = tf.constant(0.0)
             root = np.sqrt(_rounded_share(self.beta_2))
             rate *= root / _rounded_share(self.beta_1)
@@ -182,20 +207,34 @@ class Adam(keras.optimizers.legacy.Optimizer):
             use_locking=self._use_locking,
         )
 
-    def _resource_apply_sparse(self, grad, var, indices, apply_state=None):
-        # The gradient of an embedding table that is used for nothing else. Adam moves all rows,
+    def _resource_apply_sparse(
+        self,
+        grad: tf.Tensor,
+        var: tf.Variable,
+        indices: tf.Tensor,
+        apply_state: dict | None = None,
+    ) -> tf.Operation:
+        # An embedding table has such a gradient if it is only looked up. Adam moves all its rows,
         # those without a gradient too.
         dense = tf.math.unsorted_segment_sum(grad, indices, var.shape[0])
         return self._resource_apply_dense(dense, var, apply_state)
 
 
 def apply_clipped(
-    optimizer: Adam,
+    optimizer: keras.optimizers.legacy.Optimizer,
     gradients: list[tf.Tensor],
     variables: list[tf.Variable],
     max_norm: float,
 ) -> tf.Tensor:
     """Sums the gradients over the replicas, clips their global norm, applies them if it is finite.
+
+    Call it in a replica's context.
+
+    Args:
+      optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
+      gradients: those of this replica, each of its variable's shape and dtype.
+      variables: the variables to update.
+      max_norm: the largest global norm that gradients keep.
 
     Returns:
       float32 [], the global norm before clipping.

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Callable
+from types import TracebackType
 
 import tensorflow as tf
 
@@ -41,7 +42,12 @@ class Preemption:
         self._block.enter_context(ctrl_c.answering_ctrl_c(lambda: first, self._saved))
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._block.close()
 
     @property

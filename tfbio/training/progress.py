@@ -34,7 +34,7 @@ class Count:
     def __enter__(self) -> "Count":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.close()
 

@@ -6,7 +6,7 @@ from tfbio.models import layer_loop
 
 
 def test_what_a_layer_keeps_is_known_before_it_runs():
-    specs = layer_loop._what_is_kept(
+    specs = layer_loop._kept_specs(
         lambda weights, hidden, bias, seeds, keep: keep(tf.matmul, hidden, weights[0]),
         lambda kernel: (kernel,),
         tf.zeros([6, 4]),

@@ -52,5 +52,6 @@ def test_every_example_is_in_one_part():
         return [tape.gradient(loss, weight)]
 
     for parts in [(1, 1), (2, 1), (6, 1), (1, 3), (2, 3), (3, 2)]:
-        gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], *parts)
+        parts = accumulation.Parts(*parts)
+        gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], parts)
         np.testing.assert_allclose(gradient[0], values[mask == 1].mean(), rtol=1e-5)

@@ -32,15 +32,17 @@ def batch():
 def hide(batch, seed=(0, 1), mask_prob=0.15, mask_token_prob=0.85, **options):
     return masking.mask_tokens(
         *batch,
-        special_ids=[CLS, SEP, PAD],
-        mask_id=MASK,
+        masking.Masking(
+            mask_id=MASK,
+            special_ids=[CLS, SEP, PAD],
+            mask_token_prob=mask_token_prob,
+            vocab_size=VOCABULARY,
+            begins_word=BEGINS_WORD,
+            **options,
+        ),
         limit=PretrainingConfig(mask_prob=mask_prob).max_predictions(batch[0].shape[1]),
         mask_prob=mask_prob,
-        mask_token_prob=mask_token_prob,
-        vocab_size=VOCABULARY,
-        begins_word=BEGINS_WORD,
         seed=tf.constant(seed),
-        **options,
     )
 
 

@@ -1,4 +1,4 @@
-"""Parameters and FLOPs, against the built model, PyTorch's count, and published runs."""
+"""The counts of parameters and FLOPs, against a model that is made and PyTorch's count."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,6 @@ from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import pretraining
-from tfbio.training import devices
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,8 +73,8 @@ def test_parameters_are_those_of_the_model(options):
     assert counted.generator == sum(v.deref().shape.num_elements() for v in own)
 
 
-def hugging_face_flops(shape, length, hidden_tokens, head):
-    """Returns what PyTorch counts for an example, forward and backward; words at some positions."""
+def hugging_face_flops(shape, length, positions, head):
+    """Counts with PyTorch one example's forward and backward pass; words at some positions."""
     import torch
     import transformers
     from torch.utils.flop_counter import FlopCounterMode
@@ -89,10 +88,10 @@ def hugging_face_flops(shape, length, hidden_tokens, head):
     with FlopCounterMode(display=False) as counter:
         if shape.share_layers:
             model = transformers.AlbertForMaskedLM(peer)
-            scores = model.predictions(model.albert(ids).last_hidden_state[:, :hidden_tokens])
+            scores = model.predictions(model.albert(ids).last_hidden_state[:, :positions])
         elif head == "words":
             model = transformers.ElectraForMaskedLM(peer)
-            rows = model.electra(ids).last_hidden_state[:, :hidden_tokens]
+            rows = model.electra(ids).last_hidden_state[:, :positions]
             scores = model.generator_lm_head(model.generator_predictions(rows))
         else:
             scores = transformers.ElectraForPreTraining(peer)(ids).logits
@@ -103,15 +102,13 @@ def hugging_face_flops(shape, length, hidden_tokens, head):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_flops_are_what_pytorch_counts_in_hugging_face(options):
     made = settings(**options)
-    hidden_tokens = made.max_predictions(40)
+    positions = made.max_predictions(40)
     shapes = [(made.encoder, "tokens")]
     if made.objective == "mlm":
         shapes = [(made.encoder, "words")]
     elif not made.uniform_generator:
         shapes.append((made.generator, "words"))
-    expected = sum(
-        hugging_face_flops(shape, 40, hidden_tokens, head=head) for shape, head in shapes
-    )
+    expected = sum(hugging_face_flops(shape, 40, positions, head=head) for shape, head in shapes)
     assert objective_cost.example_flops(made, 40) == expected
 
 
@@ -141,41 +138,3 @@ def test_a_generator_that_learns_alone_takes_no_backward_pass_of_the_discriminat
     assert objective_cost.run_flops(made) == 30 * alone + 70 * step
     assert objective_cost.run_flops(made, 28, 33) == 2 * alone + 3 * step
     assert objective_cost.run_flops(made, 50, 60) == 10 * step
-
-
-V2, V3 = (2 * devices.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
-PHASES = {"sequence_length": 128, "final_sequence_length": 512}
-ONLY_512 = {"sequence_length": 512}
-BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
-
-
-@pytest.mark.parametrize(
-    ("options", "days", "peak", "share"),
-    [
-        # You et al. (2020): as many examples as a million steps of 512.
-        (
-            {**BERT, **PHASES, "encoder": recipe("large").encoder},
-            76 / 1440,
-            1024 * V3,
-            devices.SHARE_OF_PEAK,
-        ),
-        # Devlin et al. (2019), appendix A.2.
-        ({**BERT, **PHASES, "train_batch_size": 256}, 4, 16 * V2, 0.096),
-        # Clark et al. (2020), tables 1 and 6.
-        ({**ONLY_512, "train_batch_size": 256, "num_train_steps": 766_000}, 4, 16 * V3, 0.099),
-        # Gu et al. (2020), section 3.1; lengths are not said.
-        (
-            {**BERT, **ONLY_512, "train_batch_size": 8192, "num_train_steps": 62_500},
-            5,
-            16 * 125e12,
-            0.18,
-        ),
-        # Kanakarajan et al. (2021), appendix A.
-        (PHASES, 5, 4 * V3, 0.25),
-    ],
-    ids=["BERT-large, LAMB", "BERT-base", "ELECTRA-base", "PubMedBERT", "BioELECTRA"],
-)
-def test_shares_of_peak_of_published_runs(options, days, peak, share):
-    """Those in docs/benchmarks.md; the first is what `SHARE_OF_PEAK` stands for."""
-    made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
-    assert objective_cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)

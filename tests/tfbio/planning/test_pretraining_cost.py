@@ -1,4 +1,4 @@
-"""Tests of what a pretraining run is said to take."""
+"""The estimates of a pretraining run: memory, days, and the text of --dry_run."""
 
 import dataclasses
 
@@ -126,3 +126,41 @@ def test_the_report_says_if_the_generator_learns_alone():
     alone = settings(num_train_steps=100, generator_warmup_steps=30)
     assert "in the first 30 the generator learns alone" in pretraining_cost.report(alone, "v100")
     assert "alone" not in pretraining_cost.report(settings(uniform_generator=True), "v100")
+
+
+V2, V3 = (2 * devices.DEVICES[f"tpu-{name}-8"].bfloat16 for name in ("v2", "v3"))  # of a chip
+PHASES = {"sequence_length": 128, "final_sequence_length": 512}
+ONLY_512 = {"sequence_length": 512}
+BERT = {"objective": "mlm", "encoder": recipe("base").encoder}
+
+
+@pytest.mark.parametrize(
+    ("options", "days", "peak", "share"),
+    [
+        # You et al. (2020): as many examples as a million steps of 512.
+        (
+            {**BERT, **PHASES, "encoder": recipe("large").encoder},
+            76 / 1440,
+            1024 * V3,
+            devices.SHARE_OF_PEAK,
+        ),
+        # Devlin et al. (2019), appendix A.2.
+        ({**BERT, **PHASES, "train_batch_size": 256}, 4, 16 * V2, 0.096),
+        # Clark et al. (2020), tables 1 and 6.
+        ({**ONLY_512, "train_batch_size": 256, "num_train_steps": 766_000}, 4, 16 * V3, 0.099),
+        # Gu et al. (2020), section 3.1; lengths are not said.
+        (
+            {**BERT, **ONLY_512, "train_batch_size": 8192, "num_train_steps": 62_500},
+            5,
+            16 * 125e12,
+            0.18,
+        ),
+        # Kanakarajan et al. (2021), appendix A.
+        (PHASES, 5, 4 * V3, 0.25),
+    ],
+    ids=["BERT-large, LAMB", "BERT-base", "ELECTRA-base", "PubMedBERT", "BioELECTRA"],
+)
+def test_shares_of_peak_of_published_runs(options, days, peak, share):
+    """Those in docs/benchmarks.md; the first is what `SHARE_OF_PEAK` stands for."""
+    made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
+    assert objective_cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)

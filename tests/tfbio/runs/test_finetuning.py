@@ -143,7 +143,7 @@ def test_a_run_may_be_scored_on_some_examples(finished, run, roles_folder, tmp_p
         assert scores["trials"][1][split]["accuracy"] == pytest.approx(right)
     with pytest.raises(UserError, match="holds a run with max_test_examples = 9, now it is 0"):
         run(tmp_path / "out", dataclasses.replace(fewer, max_test_examples=0))
-    with pytest.raises(UserError, match="max_dev_examples must be 0"):
+    with pytest.raises(UserError, match="max_dev_examples must be at least 0, not -1"):
         dataclasses.replace(fewer, max_dev_examples=-1)
 
 

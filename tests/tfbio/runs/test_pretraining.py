@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretrainer import TRAINING_STREAM, Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
-from tfbio.runs import pretraining, pretraining_data
+from tfbio.runs import pretraining, pretraining_data, pretraining_folder
 from tfbio.runs.progress import Progress
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -108,9 +109,14 @@ def test_logs_finite_curves(finished):
     assert curves["generator_loss"][-1][1] < curves["generator_loss"][0][1]
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
 def test_a_run_that_stopped_continues_with_the_same_weights(
-    finished, settings, examples_folder, cpu, tmp_path
+    optimizer, finished, settings, examples_folder, cpu, tmp_path
 ):
+    settings = dataclasses.replace(settings, optimizer=optimizer)
+    if optimizer != "adamw":
+        finished = str(tmp_path / "finished")
+        pretraining.pretrain(settings, [str(examples_folder)], finished, cpu)
     stopped = str(tmp_path / "model")
     shutil.copytree(finished, stopped)
     for path in Path(stopped).glob("ckpt-8*"):
@@ -207,8 +213,8 @@ def test_more_steps_than_a_run_had_are_another_run(
     assert f"--init_checkpoint={finished}, --set num_train_steps=2 and another --model_dir" in said
     further, folder = dataclasses.replace(settings, num_train_steps=2), str(tmp_path / "further")
     pretraining.pretrain(further, [str(examples_folder)], folder, cpu, init_checkpoint=finished)
-    assert pretraining.what_is_saved(folder).startswith("step 2 is saved")
-    assert pretraining.what_is_saved(str(tmp_path)).startswith("no step is saved")
+    assert pretraining_folder.what_is_saved(folder).startswith("step 2 is saved")
+    assert pretraining_folder.what_is_saved(str(tmp_path)).startswith("no step is saved")
 
 
 def test_starts_with_the_weights_of_another_run(finished, settings, examples_folder, cpu, tmp_path):
@@ -407,6 +413,25 @@ def test_a_batch_may_be_divided(without_dropout, undivided, examples_folder, req
     """The same masks, the same samples, the same losses and weights, to rounding."""
     strategy = request.getfixturevalue(devices)
     assert_same_divided(without_dropout, undivided, examples_folder, strategy, run)
+
+
+@pytest.mark.parametrize(("devices", "run"), [("two_devices", {}), ("cpu", {"jit_compile": True})])
+def test_lamb_learns_the_same_on_any_devices(
+    without_dropout, undivided, examples_folder, request, devices, run
+):
+    settings = dataclasses.replace(without_dropout, optimizer="lamb")
+    (lamb, _), (adam, _) = undivided(settings), undivided(without_dropout)
+    assert abs(lamb - adam).max() > 1e-3
+    strategy = request.getfixturevalue(devices)
+    assert_same_divided(settings, undivided, examples_folder, strategy, run)
+
+
+def test_lamb_without_model_garden_names_the_extra(shallow, examples_folder, cpu, monkeypatch):
+    monkeypatch.setitem(sys.modules, "official.modeling.optimization", None)
+    monkeypatch.delitem(sys.modules, "tfbio.training.lamb", raising=False)
+    settings = dataclasses.replace(shallow, optimizer="lamb")
+    with pytest.raises(UserError, match=r"optimizer = lamb .*pip install 'tfbio\[model-garden\]'"):
+        trainer_of(settings, examples_folder, cpu, steps=1)
 
 
 def by_numpy(settings, folder, groups, steps):
@@ -718,13 +743,17 @@ def test_a_damaged_or_missing_shard_is_named_at_the_start(
         pretraining.pretrain(settings, [str(folder)], str(model_dir), cpu)
 
 
-@pytest.mark.parametrize("devices", ["cpu", "two_devices"])
+@pytest.mark.parametrize(
+    ("devices", "optimizer"), [("cpu", "adamw"), ("two_devices", "adamw"), ("two_devices", "lamb")]
+)
 def test_steps_that_are_not_finite_are_counted_and_end_the_run(
-    shallow, examples_folder, devices, request, tmp_path, capsys
+    shallow, examples_folder, devices, optimizer, request, tmp_path, capsys
 ):
     strategy = request.getfixturevalue(devices)
     run = dataclasses.replace(shallow.run, max_skipped_steps=3)
-    mad = dataclasses.replace(shallow, learning_rate=1e38, num_train_steps=100, run=run)
+    mad = dataclasses.replace(
+        shallow, optimizer=optimizer, learning_rate=1e38, num_train_steps=100, run=run
+    )
     with pytest.raises(UserError, match="3 steps gave gradients that are not finite") as raised:
         pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), strategy)
     assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out

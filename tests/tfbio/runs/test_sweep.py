@@ -39,7 +39,7 @@ def test_every_combination_the_last_changes_first():
         (["learning_rate"], "expected name=value,value"),
         (["=1"], "expected name=value,value"),
         (["learning_rate=1e-4,"], "expected name=value,value"),
-        (["seed=1", "seed=2"], "seed has a --sweep already"),
+        (["seed=1", "seed=2"], "--sweep seed=... is given twice"),
     ],
 )
 def test_a_mistake_is_named(sweeps, words):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -39,10 +39,17 @@ class SavedModelError(UserError):
 class SpecialTokens(Protocol):
     """Declares what `rows` needs of a tokenizer."""
 
-    kind: str
-    cls_id: int
-    sep_id: int
-    pad_id: int
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def cls_id(self) -> int: ...
+
+    @property
+    def sep_id(self) -> int: ...
+
+    @property
+    def pad_id(self) -> int: ...
 
 
 class ServedTask(abc.ABC):
@@ -131,8 +138,9 @@ def rows(encode: SpecialTokens, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]
     sep = column(encode.sep_id)
     columns, has_segments = [column(encode.cls_id), parts[0], sep], False
     if len(parts) == 2:
-        columns += [sep] * (encode.special_tokens(pair=True) - 3) + [parts[1], sep]
-        has_segments = encode.kind != "byte_bpe" and encode.segments > 1
+        tokenizer = cast(tokenization.Tokenizer, encode)
+        columns += [sep] * (tokenizer.special_tokens(pair=True) - 3) + [parts[1], sep]
+        has_segments = tokenizer.kind != "byte_bpe" and tokenizer.segments > 1
     ids = tf.concat(columns, axis=1)
     input_ids = ids.to_tensor(encode.pad_id)
     length = tf.shape(input_ids)[1]

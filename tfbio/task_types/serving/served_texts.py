@@ -50,7 +50,7 @@ class ServedTexts(ServedTask):
     def _label(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         tokens = [self.tokens(x) for x in (text, text_pair) if x is not None]
         room = self.length - self.encode.special_tokens(pair=len(tokens) == 2)
-        parts = _cut_pair(*tokens, room) if len(tokens) == 2 else [tokens[0][:, :room]]
+        parts = _cut_pair(tokens[0], tokens[1], room) if len(tokens) == 2 else [tokens[0][:, :room]]
         outputs = self.outputs(rows(self.encode, *parts))
         truncated = sum(x.row_lengths() for x in tokens) > room
         return {**self.task_type.served_outputs(outputs), "truncated": truncated}

@@ -1,0 +1,78 @@
+"""`mypy` checks the rooms of training and of task types: a wrong call there is an error."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# For each room, code that is wrong there, and the error that it must give.
+PLANTED = {
+    "training": (
+        "from tfbio.training.trainer import Trainer\n\n\n"
+        "def planted(trainer: Trainer) -> int:\n"
+        "    return trainer.fit('1000', 2000, lambda steps: {}, dict)\n",
+        'Argument 1 to "fit" of "Trainer" has incompatible type "str"; expected "int"',
+    ),
+    "task_types": (
+        "from tfbio.task_types.task_type import TaskType\n\n\n"
+        "def planted(task_type: TaskType) -> str:\n"
+        "    return task_type.predictions_file(3)\n",
+        'Argument 1 to "predictions_file" of "TaskType" has incompatible type "int"',
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a copy of the packages and of the settings of mypy."""
+    folder = tmp_path_factory.mktemp("copied")
+    for package in ("tfbio", "data_prep"):
+        shutil.copytree(ROOT / package, folder / package)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def check(folder: Path) -> subprocess.CompletedProcess:
+    """Runs mypy in a folder; all runs in it share a cache, without which each takes longer."""
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(folder / "cache")],
+        cwd=folder,
+        env=os.environ | {"NO_COLOR": "1"},
+        text=True,
+        capture_output=True,
+    )
+
+
+def check_with(folder: Path, room: str, text: str) -> subprocess.CompletedProcess:
+    """Runs mypy while a room has one more module, `planted.py`, with a text."""
+    path = folder / "tfbio" / room / "planted.py"
+    path.write_text(text)
+    try:
+        return check(folder)
+    finally:
+        path.unlink()
+
+
+def test_the_rooms_have_no_errors(copied):
+    ended = check(copied)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("room", PLANTED)
+def test_a_wrong_call_is_an_error(room, copied):
+    text, error = PLANTED[room]
+    ended = check_with(copied, room, text)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert f"tfbio/{room}/planted.py:5: error: {error}" in ended.stdout
+    assert "Found 1 error in 1 file" in ended.stdout
+
+
+@pytest.mark.parametrize("room", PLANTED)
+def test_a_function_without_types_is_an_error(room, copied):
+    ended = check_with(copied, room, "def planted(step):\n    return step\n")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert f"tfbio/{room}/planted.py:1: error: Function is missing" in ended.stdout

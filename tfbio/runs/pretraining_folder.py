@@ -1,0 +1,119 @@
+"""Prepares the `--model_dir` of a pretraining run: its `config.json` and its vocabulary.
+
+`pretraining.pretrain` prepares it; `run_pretraining.py` asks what is saved in it.
+"""
+
+import dataclasses
+import json
+import os
+
+import tensorflow as tf
+
+from tfbio.base import schema, storage
+from tfbio.base.cli import UserError
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_files import PretrainingSettings
+from tfbio.runs.pretraining_data import Data
+from tfbio.text import vocabularies
+from tfbio.weights import checkpoint_files, checkpoint_settings
+
+
+def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
+    """Returns the contents of a run's `config.json`, see `PretrainingSettings`.
+
+    Args:
+      config: all settings.
+      data: the examples for each sequence length.
+      init_checkpoint: see `pretraining.pretrain`.
+    """
+    _, manifest = next(iter(data.values()))
+    settings = schema.extended(
+        PretrainingSettings,
+        config,
+        lower_case=manifest.settings["lower_case"],
+        vocab_sha256=manifest.settings["vocab_sha256"],
+        init_checkpoint=init_checkpoint or None,
+        data={
+            str(length): {
+                "documents_sha256": own.settings.get("documents_sha256"),
+                **own.counts,
+            }
+            for length, (_, own) in data.items()
+        },
+    )
+    return dataclasses.asdict(settings)
+
+
+def prepare(
+    settings: dict,
+    data: Data,
+    model_dir: str,
+    is_new: bool,
+    is_chief: bool,
+) -> str | os.PathLike:
+    """Checks the settings of a run that goes on; writes `config.json` and the vocabulary.
+
+    Args:
+      settings: the result of `settings_of`.
+      data: the examples for each sequence length.
+      model_dir: the folder; made if need be.
+      is_new: True if it has no checkpoint yet.
+      is_chief: True if this process writes.
+
+    Returns:
+      The path of a vocabulary.
+
+    Raises:
+      UserError: the folder holds another run.
+    """
+    path = os.path.join(model_dir, "config.json")
+    # The settings of a start that failed before its first checkpoint do not matter.
+    before = checkpoint_settings.read_settings(model_dir) if storage.at(path).exists() else {}
+    if "task" in before:
+        raise UserError(
+            f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
+        )
+    if not is_new:
+        _require_same_settings(before, settings, model_dir)
+    folder, manifest = next(iter(data.values()))
+    vocabulary = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
+    if is_chief:
+        checkpoint_files.remove_half_written(model_dir)
+        storage.at(model_dir).mkdir(parents=True, exist_ok=True)
+        vocabularies.copy_vocabulary(vocabulary, model_dir)
+        storage.write_text(path, json.dumps(settings, indent=2) + "\n")
+    return vocabulary
+
+
+def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:
+    """Refuses to continue a run with settings that it did not begin with."""
+    differing = {}
+    # Settings that only affect the speed may change when a run continues. A checkpoint that was
+    # converted from elsewhere knows its family, and no data.
+    for name in settings.keys() - {"comment", "run", "data", "family"}:
+        if settings[name] != before[name]:
+            differing[name] = before[name]
+    if differing.keys() == {"num_train_steps"}:
+        had, wanted = differing["num_train_steps"], settings["num_train_steps"]
+        if wanted > had:
+            # Each of its steps had another learning rate than in a run of so many steps.
+            raise UserError(
+                f"{model_dir} holds a run of {had} steps, whose learning rate falls to 0 until "
+                f"then: let it end, and train on with --init_checkpoint={model_dir}, --set "
+                f"num_train_steps={wanted - had} and another --model_dir."
+            )
+    if differing:
+        name = min(differing)
+        raise UserError(
+            f"{model_dir} holds a run with {name} = {differing[name]}, these settings say "
+            f"{settings[name]}: give another --model_dir, or the settings it had (in "
+            f"{os.path.join(model_dir, 'config.json')})."
+        )
+
+
+def what_is_saved(model_dir: str) -> str:
+    """Describes in a clause the step at which the same command continues a run."""
+    newest = tf.train.latest_checkpoint(model_dir)
+    if newest is None:
+        return "no step is saved, and the same command begins anew"
+    return f"step {newest.rpartition('-')[2]} is saved, and the same command continues there"

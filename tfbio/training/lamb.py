@@ -1,0 +1,68 @@
+"""LAMB, the optimizer for large batches, with TensorFlow Model Garden's code.
+
+Imported for `optimizer = lamb` alone: the package tf-models-official is an extra, `model-garden`.
+"""
+
+import tensorflow as tf
+import tf_keras as keras
+from official.modeling.optimization import lamb
+
+from tfbio.training.optimization import NOT_DECAYED
+
+
+class Lamb(lamb.LAMB):
+    """Scales the updates of Adam, with bias correction, to the norm of each variable.
+
+    You et al. (2020), "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
+    algorithm 2: with m and v divided by 1 - beta^t,
+    `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`, and
+    `parameter -= learning_rate * norm(parameter) / norm(update) * update`. Biases and LayerNorms
+    neither decay nor are scaled, as in ALBERT's code (optimization.py and lamb_optimizer.py of
+    github.com/google-research/albert), which does not correct the bias of m and v, though.
+
+    Args:
+      learning_rate: the rate of each step.
+      beta_1, beta_2: the shares of m and of v that each step keeps.
+      epsilon: added to sqrt(v).
+      weight_decay_rate: the share of a parameter that is added to its update.
+
+    Attributes:
+      applies: bool []. Where it is false, an update changes nothing, not even m and v; see
+        `optimization.apply_clipped`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay_rate: float = 0.0,
+    ):
+        super().__init__(
+            learning_rate,
+            beta_1,
+            beta_2,
+            epsilon,
+            weight_decay_rate,
+            exclude_from_weight_decay=[NOT_DECAYED.pattern],
+        )
+        self.applies = tf.constant(True)
+
+    def _prepare_local(
+        self, var_device: str, var_dtype: tf.DType, apply_state: dict[tuple, dict[str, tf.Tensor]]
+    ) -> None:
+        super()._prepare_local(var_device, var_dtype, apply_state)
+        state = apply_state[var_device, var_dtype]
+        unchanging = {
+            **{"lr_t": 0.0, "beta_1_t": 1.0, "beta_2_t": 1.0},
+            **{"one_minus_beta_1_t": 0.0, "one_minus_beta_2_t": 0.0},
+        }
+        for name, value in unchanging.items():
+            state[name] = tf.where(self.applies, state[name], value)
+
+    def _resource_apply_dense(
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
+    ) -> tf.Operation:
+        grad = tf.math.multiply_no_nan(grad, tf.cast(self.applies, grad.dtype))
+        return super()._resource_apply_dense(grad, var, apply_state)
