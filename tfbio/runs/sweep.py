@@ -20,7 +20,7 @@ from tfbio.task_types.types import FinetuningConfig
 
 
 def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The settings that are swept, and every combination of their values; the last changes first.
+    """Returns which settings are swept, and all combinations of values; the last changes first.
 
     Args:
       sweeps: "name=value,value,..." each.
@@ -132,7 +132,7 @@ def run(
 
 
 def _table(swept: Sequence[str], summary: dict) -> str:
-    """The scores on the development set as Markdown, the choice in bold."""
+    """Returns the scores on the development set as Markdown, the choice in bold."""
     head = [*swept, f"dev {summary['metric']}", "standard deviation", "seeds"]
     lines = [head, ["---"] * len(head)]
     for row in summary["settings"]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Regression(TextType):
-    """A score.
+    """Gives each text a score.
 
     Args:
       labels: none.
@@ -59,7 +59,7 @@ class Regression(TextType):
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
+        """Computes the squared error, as the original ELECTRA code; logits float32 [texts, 1]."""
         import tensorflow as tf
 
         losses = tf.square(tf.squeeze(logits, -1) - tf.cast(batch["targets"], logits.dtype))
@@ -70,7 +70,7 @@ class Regression(TextType):
         return logits * self.settings.scale
 
     def predictions(self, outputs: list[np.ndarray], features: Features, examples) -> list[float]:
-        """The score of each example; outputs float32 [1] of each."""
+        """Returns the score of each example; outputs float32 [1] of each."""
         return [float(output[0]) for output in outputs]
 
     def record(self, label: float, output: np.ndarray) -> dict[str, Any]:
