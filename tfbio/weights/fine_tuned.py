@@ -198,7 +198,12 @@ def _by_default(model: TaskModel, settings: dict) -> tuple[TaskModel, dict]:
     portable = task_type.portable_settings()
     if portable == task_type.settings:
         return model, settings
-    settings = {**settings, task_type.name: dataclasses.asdict(portable)}
+    changes = {
+        name: value
+        for name, value in dataclasses.asdict(portable).items()
+        if value != getattr(task_type.settings, name)
+    }
+    settings = {**settings, task_type.name: {**settings[task_type.name], **changes}}
     same = _make(settings)
     for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
         variable.assign(value)
