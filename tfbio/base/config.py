@@ -34,12 +34,12 @@ TOO_LARGE: dict[type, tuple[float, str]] = {
 
 
 class ConfigError(UsageError):
-    """A setting that does not exist, or whose value is of the wrong type or out of range."""
+    """Says that a setting does not exist, or that its value is of a wrong type or out of range."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The values that a setting may have; see `setting`."""
+    """Says which values a setting may have; see `setting`."""
 
     above: float | None = None
     at_least: float | None = None
@@ -89,7 +89,7 @@ def setting(default: Any, meaning: str, **limits: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class BaseSettings:
-    """A frozen dataclass of settings, which checks itself when it is made.
+    """Checks a frozen dataclass of settings when it is made; all of them extend this.
 
     Attributes:
       group: what stands before the names of its fields in messages and for `--set`, "run.".

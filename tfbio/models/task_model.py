@@ -17,7 +17,7 @@ from tfbio.models.span_head import SpanHead, TrainingLogits
 
 
 class TaskModel(keras.layers.Layer):
-    """An encoder and a dense layer, on each token or on one vector for a text.
+    """Puts a dense layer on an encoder, for each token or for one vector of a text.
 
     With `pooling` "first" the head for texts is the original ELECTRA code's
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
@@ -63,7 +63,7 @@ class TaskModel(keras.layers.Layer):
 
     @property
     def of_tokens(self) -> bool:
-        """Whether tokens have logits, or texts."""
+        """Returns whether tokens have logits, or texts."""
         return self.head_config.of_tokens
 
     def call(

@@ -29,7 +29,7 @@ def _score_relations(labels: tuple[str, ...]) -> Score:
 
 
 class Classification(TextType):
-    """One of several classes.
+    """Gives each text one of several classes.
 
     Args:
       labels: all classes, in the order of the model's outputs.
@@ -110,18 +110,18 @@ class Classification(TextType):
         return dataclasses.replace(features, positions={"entities": padded})
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy; logits float32 [texts, classes]."""
+        """Computes the cross-entropy; logits float32 [texts, classes]."""
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Probabilities, float32 [texts, classes]."""
+        """Computes probabilities, float32 [texts, classes]."""
         return tf.nn.softmax(logits)
 
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[LabelledText]
     ) -> list[str]:
-        """The most probable class of each example; outputs float32 [classes] of each."""
+        """Returns the most probable class of each example; outputs float32 [classes] of each."""
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -148,7 +148,7 @@ class Classification(TextType):
 
 
 def _tokens(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> np.ndarray:
-    """The tokens, whose characters `offsets` has, that have characters of a span; int64."""
+    """Returns the tokens, int64, that have characters of a span; `offsets` are of the tokens."""
     starts, ends = np.array(offsets).T
     tokens = np.flatnonzero((starts < span[1]) & (ends > span[0]))
     # What has no token, since its characters are dropped, has the place of what is cut off.

@@ -239,7 +239,7 @@ class Inference:
         )
 
     def _distribute(self, parts: list[packing.Part]) -> dict[str, tf.Tensor]:
-        """One part of a batch to each replica."""
+        """Gives each replica its part of a batch."""
         tensors = [
             {name: tf.constant(array) for name, array in part.arrays.items()} for part in parts
         ]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MultiLabel(TextType):
-    """Any number of labels.
+    """Gives each text any number of labels.
 
     Args:
       labels: all labels, in the order of the model's outputs.
@@ -74,7 +74,7 @@ class MultiLabel(TextType):
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy of each output by itself; logits float32 [texts, outputs].
+        """Computes the cross-entropy of each output by itself; logits float32 [texts, outputs].
 
         The sum over the labels; with outputs of absence the mean over all outputs
         (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
@@ -93,11 +93,11 @@ class MultiLabel(TextType):
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Probabilities, float32 [texts, outputs]."""
+        """Computes probabilities, float32 [texts, outputs]."""
         return tf.sigmoid(logits)
 
     def present(self, outputs: np.ndarray | tf.Tensor) -> np.ndarray | tf.Tensor:
-        """The probability that each label is there: [..., outputs] -> [..., labels]."""
+        """Returns the probabilities of presence: [..., outputs] -> [..., labels]."""
         return outputs[..., 1::2] if self.settings.absent_outputs else outputs
 
     def absent(self, outputs: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class MultiLabel(TextType):
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
     ) -> list[tuple[str, ...]]:
-        """The labels of each that are more probable than not; outputs float32 [outputs] of each."""
+        """Returns each one's labels that are more probable than not; outputs float32 [outputs]."""
         return [
             tuple(label for label, p in zip(self.labels, self.present(row), strict=True) if p > 0.5)
             for row in outputs

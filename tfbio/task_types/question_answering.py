@@ -44,7 +44,7 @@ NO_ANSWER_WEIGHT = 0.5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionFeatures(Features):
-    """Features, and what leads from their tokens to the context.
+    """Holds features, and what leads from their tokens to the context.
 
     Attributes:
       offsets: for each window int32 [context tokens, 2], see `answers.Window`.
@@ -56,7 +56,7 @@ class QuestionFeatures(Features):
 
 
 def windows(count: int, room: int, stride: int = 0) -> list[tuple[int, int]]:
-    """First and end of each window of `count` tokens, of which each holds at most `room`.
+    """Returns first and end of each window of `count` tokens; each holds at most `room`.
 
     They begin every `stride` tokens. By default these are `STRIDE`, or half a window where that is
     less: else short windows would not overlap, and none would hold an answer at their border.
@@ -67,7 +67,7 @@ def windows(count: int, room: int, stride: int = 0) -> list[tuple[int, int]]:
 
 
 def most_context(count: int, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """For each window bool [tokens], whether it has the most context around the token.
+    """Returns, for each window, bool [tokens]: the tokens around which it has the most context.
 
     That is the smaller number of tokens on either side, and a hundredth of the window's; the first
     of equals (`_check_is_max_context` of `run_squad.py`).
@@ -81,7 +81,7 @@ def most_context(count: int, spans: Sequence[tuple[int, int]]) -> list[np.ndarra
 
 
 def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | None:
-    """The first and last token of the first answer whose place is known; None without one.
+    """Returns the first and last token of the first answer whose place is known, or None.
 
     Args:
       question: with its answers.
@@ -96,7 +96,7 @@ def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | 
 
 
 class QuestionAnswering(TaskType):
-    """The start and the end of an answer in a context.
+    """Finds the start and the end of an answer in a context.
 
     Args:
       labels: none.
@@ -182,7 +182,7 @@ class QuestionAnswering(TaskType):
         )
 
     def question_room(self, length: int, special: int) -> int:
-        """The most tokens of a question in a window.
+        """Returns the most tokens of a question in a window.
 
         Args:
           length: of the window.
@@ -194,7 +194,7 @@ class QuestionAnswering(TaskType):
     def features(
         self, questions: Sequence[Question], tokenizer: Tokenizer, length: int
     ) -> QuestionFeatures:
-        """The windows of each question.
+        """Returns the windows of each question.
 
         Targets are int32 [2], the tokens of the answer, or 0 and 0; for ELECTRA's head [3], with 1
         where the question has no answer in any window.
@@ -241,7 +241,7 @@ class QuestionAnswering(TaskType):
     def losses(
         self, logits: tf.Tensor | TrainingLogits, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy over the tokens of a window, the mean of start and end.
+        """Computes the cross-entropy over the tokens of a window, the mean of start and end.
 
         With ELECTRA's head also `NO_ANSWER_WEIGHT` times that of "no answer".
 
@@ -282,7 +282,7 @@ class QuestionAnswering(TaskType):
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """The logits, float32 [tokens, 2]; of ELECTRA's head [tokens, 2 + beam_size]."""
+        """Returns the logits, float32 [tokens, 2]; of ELECTRA's head [tokens, 2 + beam_size]."""
         return logits
 
     def predictions(
@@ -291,7 +291,7 @@ class QuestionAnswering(TaskType):
         features: QuestionFeatures,
         questions: Sequence[Question],
     ) -> list[answers.Answers]:
-        """The best answers of each question; see `outputs`, for each window."""
+        """Returns the best answers of each question; see `outputs`, for each window."""
         seen: list[list[answers.Window]] = [[] for _ in questions]
         for logits, offsets, own, number in zip(
             outputs, features.offsets, features.own, features.example, strict=True

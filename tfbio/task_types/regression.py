@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Regression(TextType):
-    """A score.
+    """Gives each text a score.
 
     Args:
       labels: none.
@@ -62,7 +62,7 @@ class Regression(TextType):
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Squared error, as in the original ELECTRA code; logits float32 [texts, 1]."""
+        """Computes the squared error, as the original ELECTRA code; logits float32 [texts, 1]."""
         losses = tf.square(tf.squeeze(logits, -1) - tf.cast(batch["targets"], logits.dtype))
         return losses, tf.ones_like(losses)
 
@@ -73,7 +73,7 @@ class Regression(TextType):
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[LabelledText]
     ) -> list[float]:
-        """The score of each example; outputs float32 [1] of each."""
+        """Returns the score of each example; outputs float32 [1] of each."""
         return [float(output[0]) for output in outputs]
 
     def record(self, label: float, output: np.ndarray) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def encode(
     tokenizer: tokenization.Tokenizer,
     length: int,
 ) -> Features:
-    """One window for each example.
+    """Encodes each example as one window.
 
     Args:
       examples: texts, or pairs of them.
@@ -63,7 +63,7 @@ def own_table(*columns: str) -> Callable[[str, tuple[str, ...] | None], list[Lab
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """The longer one loses its last token until both fit together, the second one where even."""
+    """Cuts the longer one until both fit together, and the second one where they are even."""
     over = len(first) + len(second) - room
     if over <= 0:
         return first, second

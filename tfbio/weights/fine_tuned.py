@@ -208,7 +208,13 @@ def _by_default(
     portable = task_type.portable_settings()
     if portable == task_type.settings:
         return model, settings
-    settings = dataclasses.replace(settings, **{task_type.name: portable})
+    changes = {
+        name: value
+        for name, value in dataclasses.asdict(portable).items()
+        if value != getattr(task_type.settings, name)
+    }
+    of_type = dataclasses.replace(getattr(settings, task_type.name), **changes)
+    settings = dataclasses.replace(settings, **{task_type.name: of_type})
     same = _make(settings)
     for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
         variable.assign(value)

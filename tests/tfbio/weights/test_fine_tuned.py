@@ -295,3 +295,28 @@ def test_fine_tuning_goes_on(cpu, tmp_path):
     expected = fine_tuned.read(str(tmp_path / "a")).model.encoder.get_weights()
     for one, other in zip(made.model.encoder.get_weights(), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "task_type, given, portable",
+    [
+        ("tagging", {"segment": 1, "early_cut": True}, {"segment": 0, "early_cut": True}),
+        ("multilabel", {"absent_outputs": True}, {"absent_outputs": False}),
+        ("regression", {"scale": 4.0}, {"scale": 1.0}),
+    ],
+)
+def test_weights_hold_what_other_programs_have_no_setting_for(
+    task_type, given, portable, make_trial
+):
+    labels = [] if task_type == "regression" else ["O", "B", "I"]
+    trial, settings = make_trial(task_type, labels, {"pairs": False}, **given)
+    tuned = fine_tuned.read(trial)
+    assert tuned.settings[task_type] == settings[task_type] | portable
+    before = fine_tuned._make(settings)
+    fine_tuned.restore(trial, before)
+    kernel = before.head.kernel.numpy()
+    expected = {"multilabel": kernel[:, 1::2], "regression": 4.0 * kernel}.get(task_type, kernel)
+    np.testing.assert_array_equal(tuned.model.head.kernel, expected)
+    segments = before.encoder.embeddings.segment.numpy()
+    rows = segments[::-1] if task_type == "tagging" else segments
+    np.testing.assert_array_equal(tuned.model.encoder.embeddings.segment, rows)
