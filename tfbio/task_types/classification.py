@@ -15,6 +15,7 @@ from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import trivial
+from tfbio.task_types.finetuning_files import TrainedOn
 from tfbio.task_types.packing import Features
 from tfbio.task_types.scores import Scores
 from tfbio.task_types.task import OwnTask, score_classes, score_relations
@@ -81,7 +82,7 @@ class Classification(TextType):
     def placeholder(self) -> str:
         return self.labels[0]
 
-    def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
+    def new_tokens(self, known: TrainedOn) -> tuple[str, ...]:
         return relations.MARKERS if self.settings.entity_markers and known.markers else ()
 
     def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:

@@ -20,7 +20,6 @@ import numpy as np
 from tfbio.base.config import BaseSettings
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.entities import Entity
-from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types.finetuning_config import CommonSettings
@@ -108,7 +107,7 @@ class TaskType(abc.ABC):
         """
         return
 
-    def new_tokens(self, known: dict[str, Any]) -> tuple[str, ...]:
+    def new_tokens(self, known: TrainedOn) -> tuple[str, ...]:
         """Returns tokens that the vocabulary needs besides its own, such as markers of entities.
 
         Args:
@@ -231,7 +230,7 @@ class TaskType(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def content(cls, example: Example) -> tuple[list[str], list[str]]:
+    def content(cls, example: Any) -> tuple[list[str], list[str]]:
         """Returns the texts of an example and its labels in one form, to compare test sets.
 
         Two examples have the same content if they differ only in ids, in whitespace around texts,

@@ -73,7 +73,7 @@ class BestWeights:
 class _Evaluations(tf.train.experimental.PythonState):
     """Evaluations, which a checkpoint holds as JSON."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.all: list[dict] = []
 
     def serialize(self) -> str:

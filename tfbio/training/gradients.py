@@ -1,11 +1,12 @@
 """Differentiates a loss: training's only `GradientTape`."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-Gradient = tf.Tensor | tf.IndexedSlices | None
+# None: the loss does not depend on the variable.
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def differentiate(

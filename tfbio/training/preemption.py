@@ -33,7 +33,7 @@ class Preemption:
         self._block = contextlib.ExitStack()
 
     def __enter__(self) -> "Preemption":
-        handlers = {signal.SIGTERM: self._note}
+        handlers: dict[int, Callable[..., object]] = {signal.SIGTERM: self._note}
         # A shell starts so what it does not wait for.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             handlers[signal.SIGINT] = self._note

@@ -55,7 +55,7 @@ class ServedTags(ServedWords):
         """Returns for each label O, B or I; the rest of it, "-Chemical"; and the entity's type."""
         labels = self.task_type.labels
         letters = [{"U": "B", "L": "I"}.get(label[0], label[0]) for label in labels]
-        names = [label[2:] or self.known.get("entity_type") or "Entity" for label in labels]
+        names = [label[2:] or self.known.entity_type or "Entity" for label in labels]
         types = [label[1:] for label in labels]
         return tf.constant(letters), tf.constant(types), tf.constant(names)
 
