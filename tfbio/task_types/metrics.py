@@ -355,9 +355,8 @@ def _check_words(truth: Sequence[Sequence], predicted: Sequence[Sequence]) -> No
     check_lengths(truth, predicted)
     for sentence, (true, found) in enumerate(zip(truth, predicted, strict=True)):
         if len(true) != len(found):
-            raise ScoreError(
-                f"sentence {sentence}: there are {len(true)} words and {len(found)} predictions."
-            )
+            message = f"there are {len(true)} words and {len(found)} predictions"
+            raise ScoreError(f"sentence {sentence}: {message}.")
 
 
 def _element(tag: str) -> tuple[str, ...]:

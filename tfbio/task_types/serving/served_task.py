@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -52,10 +53,11 @@ class SpecialTokens(Protocol):
     def pad_id(self) -> int: ...
 
 
+@dataclasses.dataclass(eq=False)
 class ServedTask(abc.ABC):
     """A fine-tuned model as a graph, for one form of input.
 
-    Args:
+    Attributes:
       task_type: a `TaskType`.
       model: with its weights.
       known: `trained_on` in the model's `config.json`.
@@ -69,20 +71,14 @@ class ServedTask(abc.ABC):
       SavedModelError: the model sees texts in a way that the graph cannot.
     """
 
-    def __init__(
-        self,
-        task_type: Any,
-        model: TaskModel,
-        known: TrainedOn,
-        calibration: float | None,
-        tokenizer: tf.Module,
-        encode: tokenization.Tokenizer,
-        length: int,
-        folder: str,
-    ):
-        self.task_type, self.model, self.known = task_type, model, known
-        self.calibration, self.folder = calibration, folder
-        self.tokenizer, self.encode, self.length = tokenizer, encode, length
+    task_type: Any
+    model: TaskModel
+    known: TrainedOn
+    calibration: float | None
+    tokenizer: tf.Module
+    encode: tokenization.Tokenizer
+    length: int
+    folder: str
 
     @abc.abstractmethod
     def functions(self) -> dict[str, Function]:
