@@ -5,8 +5,9 @@ r"""Fine-tunes a pretrained encoder on a task, several times, and scores it.
 
 Trains with seed, seed + 1, ... and writes for each trial the scores and predictions on dev and
 test, and the weights; scores.json has all scores, with mean, standard deviation and median. Run
-the same command again to continue an interrupted run: finished trials are kept. The settings are
-those of the paper that the task is from (tfbio/task_types/tasks.py). Further flags:
+the same command again to continue an interrupted run: finished trials are kept, and one that was
+stopped goes on from its newest checkpoint. The settings are those of the paper that the task is
+from (tfbio/task_types/tasks.py). Further flags:
 
   --from_scratch    same architecture and vocabulary, random weights: shows the gain of pretraining
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
@@ -17,6 +18,7 @@ those of the paper that the task is from (tfbio/task_types/tasks.py). Further fl
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination; the scores
                     on dev choose one, and sweep.md has the table
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
+  --strategy=multi_worker    all machines that TF_CONFIG names, with the same command on each
   --dry_run    prints the steps, FLOPs, padding, memory and time of a run; without --output_dir
 
 To use a trained model on new text:
@@ -198,10 +200,8 @@ def _train() -> None:
     task_types = [types.make(task.task_type, task.labels, each) for each in settings]
     task.files(FLAGS.data_dir)
     paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
-    if FLAGS.dry_run:
-        _dry_run(task, settings[0])
-        return
-    _require_own_output(bool(swept))
+    if not FLAGS.dry_run:
+        _require_own_output(bool(swept))
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning, finetuning_checks
     from tfbio.training import distribution
@@ -268,22 +268,6 @@ def _require_own_output(is_sweep: bool) -> None:
         return of_sweep if is_sweep else "task" in known
 
     paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
-
-
-def _dry_run(task: Task, settings: FinetuningConfig) -> None:
-    """Prints what a run would take."""
-    from tfbio.runs import finetuning
-
-    print(
-        finetuning.dry_run(
-            settings,
-            task=task,
-            data_dir=FLAGS.data_dir,
-            init_checkpoint=FLAGS.init_checkpoint,
-            from_scratch=FLAGS.from_scratch,
-            device=FLAGS.estimate_for or "",
-        )
-    )
 
 
 def _make_strategy() -> tf.distribute.Strategy:

@@ -23,8 +23,8 @@ READ = (
 # `python -m data_prep.corpora.{name}` or `python -m data_prep.corpora.`, where names follow.
 MODULE = r"""-m["', ]+((?:tfbio|data_prep|benchmarks)(?:\.\w++)++)(?!\.[{<`])"""
 SCRIPT = r"(?<![\w/.-])(scripts/\w+\.py|run_\w+\.py)"
-# Of BERT's and Hugging Face's repositories; of a former version, in CHANGELOG.md.
-OF_OTHERS = {"run_classifier.py", "run_ner.py", "run_squad.py", "tfbio.test_sets"}
+# Of BERT's and Hugging Face's repositories.
+OF_OTHERS = {"run_classifier.py", "run_ner.py", "run_squad.py"}
 
 
 def names_in(text: str) -> set[str]:

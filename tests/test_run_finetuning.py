@@ -87,3 +87,16 @@ def test_a_mistake_is_one_sentence(flags, words, fails_in_one_sentence):
     for word in words:
         assert word in line
     assert not (ROOT / "no").exists()
+
+
+def test_a_dry_run_estimates_and_writes_nothing():
+    done = run(
+        "--task=bc5cdr_chem",
+        "--data_dir=tests/data/corpora/bc5cdr_chem/blurb",
+        "--init_checkpoint=tests/data/corpora/tiny_checkpoints/keras_bert_tf1",
+        "--dry_run",
+        "--estimate_for=tpu-v3-8",
+        "--set=sequence_length=16",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "train: 4,560 examples" in done.stdout and "tpu-v3-8" in done.stdout

@@ -19,7 +19,8 @@ class PretrainingRun(BaseSettings):
     precision: str = setting(
         "auto",
         "What the model computes in; bfloat16 halves memory and is what a TPU multiplies in. "
-        "Weights and losses stay float32. auto: bfloat16 on a TPU, float32 elsewhere.",
+        "Weights and losses stay float32. auto: bfloat16 on a TPU, and on a GPU that has it "
+        "(NVIDIA's since Ampere), else float32.",
         choices=("auto", "float32", "bfloat16"),
     )
     optimize_for: str = setting(

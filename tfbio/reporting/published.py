@@ -24,7 +24,7 @@ class Column(NamedTuple):
 
     Attributes:
       title: its heading.
-      task: `--task`; of folds see `report.by_test_set`.
+      task: `--task`; of folds see `grouping.by_test_set`.
       metric: name of the figure in scores.json.
       type: BLURB's.
       of_others: whether the figure is the median over all folds but the first, instead of a mean.

@@ -24,8 +24,8 @@ from tfbio.training.gradients import Gradient, differentiate
 from tfbio.training.trainer import Figures
 from tfbio.weights import checkpoint_settings, checkpoint_weights
 
-# The second number of the seed of dropout. `trial` has two more, so that no two purposes share a
-# stream of random numbers.
+# The second number of the seed of dropout. `finetuning_data` has two more, so that no two purposes
+# share a stream of random numbers.
 DROPOUT_STREAM = 0
 
 
@@ -133,7 +133,7 @@ class Finetuner(Inference):
         Args:
           features: see `TaskType.features`.
           order: int64 [steps * train_batch_size], the windows of each step of the trial, from its
-            first; see `trial.training_order`.
+            first; see `finetuning_data.training_order`.
           seed: of the trial.
         """
         self._seed = tf.constant(seed)

@@ -52,8 +52,8 @@ def pretrain(
       model_dir: made if need be. All folders may be on `gs://`, see `storage`.
       strategy: where to compute; the batch must divide by its replicas.
       init_checkpoint: the `model_dir` of another run, or a checkpoint of other software (see
-        `checkpoints`), whose weights a new run starts with; its steps and its optimizer's averages
-        are not taken over. "": new weights.
+        `checkpoint_files`), whose weights a new run starts with; its steps and its optimizer's
+        averages are not taken over. "": new weights.
       profile_steps: the first and the last step of a TensorBoard trace in `logs`, see
         `profile.Profile`.
 

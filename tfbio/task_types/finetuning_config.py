@@ -22,8 +22,8 @@ class FinetuningRun(BaseSettings):
 
     precision: str = setting(
         "auto",
-        "What the encoder computes in; losses stay in float32. auto: bfloat16 on a TPU, else "
-        "float32.",
+        "What the encoder computes in; losses stay in float32. auto: bfloat16 on a TPU, and on a "
+        "GPU that has it (NVIDIA's since Ampere), else float32.",
         choices=("auto", "float32", "bfloat16"),
     )
     optimize_for: str = setting(

@@ -126,10 +126,9 @@ def write_entities(
     predicted: Sequence[Sequence[str]],
     entity_type: str,
 ) -> None:
-    """Writes `SPLIT_entities.jsonl`: lines of id, text, and its gold and predicted entities.
+    """Writes `SPLIT_entities.jsonl`, an `EntitiesLine` for each sentence.
 
-    The files of the tasks have no text: it is the words, joined by blanks. Where they say of which
-    document a sentence is, so does "document".
+    The files of the tasks have no text: it is the words, joined by blanks.
 
     Args:
       folder: where the file goes.
@@ -272,10 +271,8 @@ def write_answers(
 
     `SPLIT_predictions.json` is SQuAD's {id: answer}, with `SPLIT_null_odds.json`, {id: null odds},
     where some questions have no answer; or, for BioASQ's factoid questions, {"questions": [{"id",
-    "type", "exact_answer": [[best], [second], ...]}]}. `SPLIT_answers.jsonl` has a line for each
-    question on each context: id, question; "gold", its answers; "predicted", the best with their
-    probabilities, none where there is no answer; null_odds; and question_id where a question has
-    several contexts.
+    "type", "exact_answer": [[best], [second], ...]}]}. `SPLIT_answers.jsonl` has an `AnswersLine`
+    for each question on each context.
 
     Args:
       folder: where the files go.
