@@ -40,7 +40,7 @@ PIECE = 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exclusion:
-    """Holds the ids and texts that `--exclude` names, in a form that is small and quick to search.
+    """Ids and texts that `--exclude` names, in a form that is small and quick to search.
 
     Attributes:
       pmids, pmcids: uint32 [ids], sorted: PMIDs and PMC numbers.
