@@ -337,7 +337,8 @@ def main(argv: list[str]) -> None:
       argv: the program's name and Beam's flags.
 
     Raises:
-      UserError: an input file does not exist, or `make_documents` fails.
+      UserError: an input file does not exist, `make_documents` fails, or another process writes to
+        `--output`.
     """
     flag = flags.FLAGS
     paths = input_files.find_files(flag.input) if flag.input else input_files.shipped_files()

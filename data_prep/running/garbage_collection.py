@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Looks for cycles of objects once for a million new ones, not once for 700.
+    """Makes Python look for cycles of objects once for a million new ones, not once for 700.
+
+    A context manager that yields nothing, and a decorator. At the end the old thresholds are
+    restored.
 
     Parts of texts are many small objects and hardly any cycles: the search took from 6 % (making
     documents) to a quarter (making examples) of the time.
