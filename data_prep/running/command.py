@@ -51,7 +51,7 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
 
 
 def runner(argv: list[str]) -> pipeline.Runner:
-    """Returns the `Runner` that the flags `--runner` and `--workers` name.
+    """Returns the `Runner` that the flags `--runner` and `--workers` and Beam's flags describe.
 
     Args:
       argv: the program's name and the flags for Beam, from `leave_beam_flags`.

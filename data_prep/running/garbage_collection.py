@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def rare_garbage_collection() -> Iterator[None]:
     """Makes Python look for cycles of objects once for a million new ones, not once for 700.
 
-    A context manager that yields nothing, and a decorator. At the end the old thresholds are
-    restored.
+    Use it as a `with` block, which yields nothing, or as a decorator. The old thresholds are
+    restored at the end.
 
     Parts of texts are many small objects and hardly any cycles: the search took from 6 % (making
     documents) to a quarter (making examples) of the time.

@@ -35,5 +35,5 @@ def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
 
 
 def cut(text: str, length: int = _NAME) -> str:
-    """Returns the text, or its beginning and three dots, at most `length` characters."""
+    """Returns the text, or its beginning and "...", at most `length` characters (3 or more)."""
     return text if len(text) <= length else f"{text[: length - 3]}..."

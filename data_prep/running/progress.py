@@ -13,10 +13,9 @@ from data_prep.running import work_folder
 
 @contextmanager
 def shown(work: Path, steps: Mapping[str, int | str]) -> Iterator[None]:
-    """Shows the progress of a pipeline on stderr while the block runs, a context manager.
+    """Shows the progress of a pipeline on stderr while the `with` block runs; yields nothing.
 
     A thread shows it: as a bar on a terminal, else as a line every ten seconds if it has changed.
-    Yields nothing.
 
     Args:
       work: the working folder, which the thread watches.

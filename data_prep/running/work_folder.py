@@ -156,6 +156,9 @@ def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
     Args:
       work: the working folder.
       name: of the step.
+
+    Raises:
+      ValueError: the note is no JSON.
     """
     try:
         return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
@@ -169,6 +172,9 @@ def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
     Args:
       work: the working folder.
       prefix: of the steps' names.
+
+    Raises:
+      ValueError: a note is no JSON.
     """
     return [json.loads(path.read_text(encoding="utf-8")) for path in step_files(work, prefix)]
 

@@ -318,7 +318,7 @@ def _is_read(note: Path, index: int) -> bool:
 
 
 def numbers_of(index: int, note: dict[str, Any]) -> range:
-    """Returns the numbers of an input's units, a range without gaps.
+    """Returns the numbers of an input's units: from `index` * 65,536 on, without gaps.
 
     Args:
       index: the input's number.
