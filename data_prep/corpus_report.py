@@ -32,21 +32,24 @@ _BATCH = 1000
 ABSTRACTS, BODIES = "abstracts", "full texts"
 
 
-def measure(documents: str | os.PathLike, vocab: str = "", lower_case: bool = True) -> dict:
+def measure(
+    documents: str | os.PathLike, vocab: str = "", lower_case: bool = True
+) -> dict[str, Any]:
     """Counts the words, sentences and tokens in a folder of documents.
 
     Args:
       documents: the folder.
       vocab: a vocabulary for the tokens per word, or "".
-      lower_case: as in `fast_tokenizer.load_fast_tokenizer`.
+      lower_case: for a WordPiece vocabulary, True to lower-case text and strip accents first.
 
     Returns:
-      "words" and "sentences": for `ABSTRACTS` and `BODIES` an int64 array with an entry for each
-      document (titles count as words, not as sentences); "tokens": their number; "unknown": how
-      many of them are the unknown token.
+      A dictionary: "words" and "sentences": for `ABSTRACTS` and `BODIES` an int64 array [documents]
+      (titles count as words, not as sentences); "tokens": their number; "unknown": how many of them
+      are the unknown token. Without `vocab` the last two are 0.
 
     Raises:
-      DataError, VocabularyError: the folder or the vocabulary cannot be used.
+      DataError: `documents` is not a whole folder of documents.
+      VocabularyError: the vocabulary cannot be used.
     """
     from tqdm import tqdm
 
@@ -98,16 +101,18 @@ def write_report(
 
     Args:
       documents: the folder of documents.
-      output: the folder to write to.
+      output: the folder to write to; it is made if it does not exist.
       vocab: a vocabulary for the tokens per word, or "".
-      lower_case: as in `fast_tokenizer.load_fast_tokenizer`.
+      lower_case: for a WordPiece vocabulary, True to lower-case text and strip accents first.
 
     Returns:
       The path of report.md.
 
     Raises:
-      UserError: the output cannot be written.
-      DataError, VocabularyError: the documents or the vocabulary cannot be used.
+      UserError: the folder `output` cannot be made.
+      DataError: `documents` is not a whole folder of documents.
+      VocabularyError: the vocabulary cannot be used.
+      OSError: a file cannot be written.
     """
     manifest = read_manifest(documents, "documents")
     measured = measure(documents, vocab, lower_case)
@@ -199,7 +204,7 @@ def _plot(counts: dict[str, Any], measured: dict[str, Any], path: Path) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's absl flags, and returns nothing."""
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_string("vocab", "", "A vocabulary, for the tokens per word.")
@@ -207,7 +212,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the report, and prints the path of report.md.
+
+    Args:
+      argv: the program's name alone.
+
+    Raises:
+      UserError: there is another argument, `--output` is a file, `write_report` fails, or another
+        process writes to `--output`.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     paths.require_output("output", flag.output)

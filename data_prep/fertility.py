@@ -38,12 +38,12 @@ Every occurrence counts. A word is encoded as it stands in a text, after a space
 
 
 class Fertility(NamedTuple):
-    """Says how a vocabulary cuts the words of a text.
+    """Numbers that say how a vocabulary cuts the words of a text.
 
     Attributes:
       tokens_per_word: mean number of tokens of a word.
-      whole: share of the words that are one token, and not the unknown one.
-      unknown: share of the tokens that are unknown.
+      whole: share (0 to 1) of the words that are one token, and not the unknown one.
+      unknown: share (0 to 1) of the tokens that are unknown.
     """
 
     tokens_per_word: float
@@ -57,6 +57,10 @@ def measure(tokenizer: FastTokenizer, words: Counter[str]) -> Fertility:
     Args:
       tokenizer: the tokenizer.
       words: how often each word occurs.
+
+    Returns:
+      A `Fertility` of three floats: tokens per word, share of words kept whole, share of tokens
+      unknown.
 
     Raises:
       UserError: there are no words.
@@ -87,8 +91,11 @@ def document_words(folder: str | os.PathLike) -> Counter[str]:
     Args:
       folder: of the documents.
 
+    Returns:
+      The number of occurrences of each word, a run of characters between white space.
+
     Raises:
-      DataError: it is no whole folder of documents.
+      DataError: it is no whole folder of documents, or a document in it is damaged.
     """
     from tqdm import tqdm
 
@@ -107,11 +114,12 @@ def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
     """Counts the words of a file of tagged words.
 
     Args:
-      path: a file (also gzipped) of one word and its tag a line, a tab between; the tag is the
-        last column, and "O" outside of mentions. Empty lines separate sentences.
+      path: a file (also gzipped) of one word and its tag a line, a tab between; the tag is the last
+        column, and "O" outside of mentions. Empty lines separate sentences.
 
     Returns:
-      The counts of all words, and of those inside of mentions.
+      Two counters, with the number of occurrences of each word: of all words, and of those inside
+      of mentions (words that never are have no entry).
 
     Raises:
       UserError: the file cannot be read, a line has no tag, or no word is inside a mention.
@@ -148,16 +156,24 @@ def report(
     documents: str | None = None,
     mentions: Sequence[str] = (),
 ) -> str:
-    """Writes the table for some vocabularies, in Markdown, with the definition of a word.
+    """Makes a Markdown table of how vocabularies cut words, and adds the definition of a word.
 
     Args:
       vocabularies: their paths.
-      lower_case: whether the `vocab.txt` are of lower-cased text.
+      lower_case: True if the `vocab.txt` are of lower-cased text.
       documents: a folder of documents to measure; None: none.
       mentions: files of tagged words to measure.
 
+    Returns:
+      The text, with a row for each vocabulary and text (a file of mentions is two texts: all words,
+      and those inside of mentions). The columns are vocabulary, kind, size, text, words, tokens per
+      word, words kept whole, and tokens unknown.
+
     Raises:
-      UserError: there is nothing to measure, or a file is not what it should be.
+      UsageError: there is neither `documents` nor `mentions`.
+      VocabularyError: a vocabulary cannot be used.
+      DataError: `documents` is no whole folder of documents.
+      UserError: a file of `mentions` cannot be used, or there are no words to measure.
     """
     # The documents take longest and come last: before that, unreadable files are named.
     tokenizers = {path: load_fast_tokenizer(path, lower_case) for path in vocabularies}
@@ -201,7 +217,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's absl flags, and returns nothing."""
     cli.define_list(
         "vocab", None, "Vocabularies: vocab.txt, *.model, or vocab.json.", required=True
     )
@@ -212,7 +228,14 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: prints the table, and writes it to the file `--output` if given.
+
+    Args:
+      argv: the program's name alone.
+
+    Raises:
+      UserError: there is another argument, `report` fails, or the output cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.output:

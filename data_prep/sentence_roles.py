@@ -33,8 +33,11 @@ def split_of(article: str, held_out_fraction: float) -> str:
     """Returns the split of an article, which depends on its id alone.
 
     Args:
-      article: its id.
+      article: its id, such as "pmid:123".
       held_out_fraction: share of the articles in dev and test together.
+
+    Returns:
+      "train", "dev" or "test"; about half of the held-out articles are "dev".
     """
     if not is_held_out(article, held_out_fraction):
         return "train"
@@ -48,7 +51,9 @@ def roles(document: Document) -> list[str] | None:
       document: an abstract, or a full text.
 
     Returns:
-      One of `LABELS` for each sentence; None if the document does not suit the task.
+      A list with one of `LABELS` ("background", "objective", "methods", "results" or "conclusions")
+      for each sentence. None if the document does not suit the task: it is no abstract, has a
+      sentence outside of such sections, or has only one label.
     """
     if document.id != document.article:
         return None  # no abstract: a full text's sections have titles of the authors' own
@@ -65,7 +70,9 @@ def make_sentence_roles(
     held_out_fraction: float = 0.05,
     overwrite: bool = False,
 ) -> Manifest:
-    """Writes the task's files.
+    """Writes train.tsv, dev.tsv, test.tsv and manifest.json, or reuses finished ones.
+
+    A line of a `.tsv` file is a sentence: its document's id, its label, and its text.
 
     Args:
       documents: the folder of documents.
@@ -74,11 +81,13 @@ def make_sentence_roles(
       overwrite: replace finished output that has other settings.
 
     Returns:
-      The manifest of the folder `output`, with the counts of labels and articles by split.
+      The manifest of the folder `output`. Its `counts` has for each split a dictionary of the
+      numbers of "articles", of "sentences", and of sentences with each label.
 
     Raises:
-      DataError: `documents` is not a folder of documents, has no article for one of the splits,
-        or `output` was made with other settings.
+      DataError: `documents` is not a folder of documents, has no article for one of the splits, or
+        `output` was made with other settings or cannot be written.
+      OSError: a file cannot be written.
     """
     from tqdm import tqdm
 
@@ -142,7 +151,7 @@ def make_sentence_roles(
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's absl flags, and returns nothing."""
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_float(
@@ -156,7 +165,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the task's files, and prints the counts of labels by split.
+
+    Args:
+      argv: the program's name alone.
+
+    Raises:
+      UserError: there is another argument, `make_sentence_roles` fails, or another process writes
+        to `--output`.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):

@@ -49,23 +49,32 @@ def make_vocabulary(
     sample_documents: int = 100_000,
     overwrite: bool = False,
 ) -> Manifest:
-    """Learns a vocabulary from documents, and writes its files.
+    """Learns a vocabulary from documents, and writes its files, or reuses finished ones.
+
+    Writes `vocab.txt`, `*.model` with `*.vocab`, or `vocab.json` with `merges.txt`; and beside it
+    `<name>.manifest.json`.
 
     Args:
       documents: the folder of documents.
-      output: the vocabulary's file; its name ends as `KINDS` says.
-      kind: one of `KINDS`.
+      output: the vocabulary's file. Its name ends in ".txt" for "wordpiece", ".model" for "unigram"
+        and "bpe", ".json" for "byte_bpe".
+      kind: "wordpiece", "unigram", "bpe" or "byte_bpe".
       size: number of tokens.
-      lower_case: whether text is lower-cased first; None: yes, but not for "byte_bpe".
+      lower_case: True to lower-case text first; None: True, but False for "byte_bpe".
       sample_documents: about how many documents to learn from; 0: all.
       overwrite: replace finished output that has other settings.
 
     Returns:
-      The manifest beside `output`.
+      The manifest: its settings, the files as shards, and the counts "tokens" (the vocabulary's
+      size, less than `size` if the text has too few) and "documents" (those it was learnt from).
 
     Raises:
-      UserError: the arguments do not go together, or `size` does not suit the documents.
-      DataError: `documents` is not a folder of documents, or `output` has other settings.
+      UsageError: the end of the name of `output`, or `lower_case`, does not go with `kind`.
+      UserError: `size` leaves no room for the characters, or is more than a SentencePiece model's
+        text has.
+      DataError: `documents` is not a folder of documents; `output` has other settings, is another
+        command's file, or cannot be written.
+      KeyError: `kind` is none of the four.
     """
     output = storage.at(output)
     _check_arguments(output, kind, lower_case)
@@ -113,7 +122,7 @@ def _check_arguments(output: Path, kind: str, lower_case: bool | None) -> None:
 
 
 class _Sample:
-    """Reads the texts of a sample of documents, as often as they are asked for.
+    """Texts of a sample of documents, read as often as they are asked for.
 
     Attributes:
       documents: how many documents the last reading had.
@@ -127,7 +136,7 @@ class _Sample:
         self._share = sample_documents / self._total if is_part else 1.0
 
     def texts(self) -> Iterator[str]:
-        """Yields the titles and sentences, showing progress."""
+        """Yields the title and the sentences of each document of the sample, showing progress."""
         from tqdm import tqdm
 
         self.documents = 0
@@ -181,7 +190,7 @@ def _write(files: Mapping[Path, bytes], manifest_path: Path, overwrite: bool) ->
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's absl flags, and returns nothing."""
     flags.DEFINE_string("documents", None, "Folder of documents to learn from.", required=True)
     flags.DEFINE_string(
         "output",
@@ -209,7 +218,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: learns the vocabulary that the flags ask for, and prints its size.
+
+    Args:
+      argv: the program's name alone.
+
+    Raises:
+      UserError: there is another argument, `make_vocabulary` fails, or another process writes to
+        `--output`.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):

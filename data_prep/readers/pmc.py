@@ -66,7 +66,7 @@ MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
 
 
 class Problem(NamedTuple):
-    """Names an article, or a member of a package, that cannot be used.
+    """Article, or member of a package, that cannot be used.
 
     Attributes:
       name: of the article or member in its file.
@@ -84,7 +84,7 @@ def is_archive(path: str | os.PathLike) -> bool:
       path: the file.
 
     Raises:
-      BadFile: it cannot be read.
+      BadFile: the file cannot be read, is no plain file, or its gzip data is damaged.
     """
     with faults(), open_file(path) as stream:
         return stream.read(512)[257:262] == b"ustar"
@@ -93,18 +93,22 @@ def is_archive(path: str | os.PathLike) -> bool:
 def read_articles(
     path: str | os.PathLike, unknown: Counter[str] | None = None
 ) -> Iterator[FullText | Problem]:
-    """Yields the articles of a file in their order, and a `Problem` for each that cannot be used.
+    """Reads a file of PMC's, and yields its articles in their order.
 
     Memory does not grow with the file. In a package, members that are not `.nxml` or `.xml` are
     skipped; names that lead out of it, links and devices are refused, each as a `Problem`.
 
     Args:
-      path: the file.
-      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
+      path: the file: an article, a set of articles, or a tar package of them, compressed or not.
+      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place.
+
+    Yields:
+      A `FullText` for each article, with its ids, title, abstract and body; or a `Problem`, a name
+      and a sentence, for each article or member that cannot be used.
 
     Raises:
-      BadFile: the file, or the rest of it, cannot be read. The articles before the fault have been
-        yielded.
+      BadFile: the file, or the rest of it, cannot be read, or it holds no article. The articles
+        before the fault have been yielded.
     """
     with faults():
         if storage.size(path) == 0:
@@ -120,18 +124,22 @@ def read_articles(
 
 
 class _Tape:
-    """Reads a stream no further than it is allowed to, and keeps its last bytes."""
+    """Stream that is read no further than allowed, and whose last bytes are kept."""
 
     def __init__(self, stream: BinaryIO, raw: BinaryIO):
         self._stream, self._raw = stream, raw
         self._position, self._limit, self._last = 0, 0, b""
 
     def allow(self, size: int) -> None:
-        """Allows `size` bytes to be read from here on."""
+        """Allows `size` bytes to be read from here on, and returns nothing."""
         self._limit = self._position + size
 
     def read(self, size: int) -> bytes:
-        """Reads up to `size` bytes; refuses where more was read than allowed, or a bomb."""
+        """Reads up to `size` bytes.
+
+        Raises:
+          TarError: more was read before than allowed, or the data is compressed too far to be text.
+        """
         if self._position > self._limit:
             raise tarfile.ReadError("a header is too long")
         data = self._stream.read(size)
@@ -142,7 +150,11 @@ class _Tape:
         return data
 
     def check_end(self) -> None:
-        """Checks that the stream ended as archives do."""
+        """Checks that the stream ended as archives do, and returns nothing.
+
+        Raises:
+          TarError: it did not end with 1,024 zero bytes.
+        """
         # tarfile takes the end of the data, or a damaged header, for the end of the archive.
         if self._last.strip(b"\0") or len(self._last) < 1024:
             raise tarfile.ReadError("it does not end as archives do")
@@ -203,7 +215,12 @@ def _read_member(
 
 
 class _Source:
-    """Reads a stream for a parser; its head can be looked at first, and its length is limited."""
+    """Stream for a parser, whose head can be looked at first, and whose length is limited.
+
+    Attributes:
+      position: the bytes that were read.
+      limit: the position beyond which nothing is read.
+    """
 
     def __init__(self, stream: BinaryIO | Entities):
         self._stream = stream
@@ -211,7 +228,11 @@ class _Source:
         self.position, self.limit = 0, MAX_ARTICLE_BYTES
 
     def peek(self, size: int) -> bytes:
-        """Reads up to `size` bytes that `read` will return again."""
+        """Reads up to `size` bytes that `read` will return again.
+
+        Raises:
+          BadFile: more than a million bytes were looked at.
+        """
         data = self._stream.read(size)
         self._head += data
         if len(self._head) > MAX_HEADER_BYTES:
@@ -219,7 +240,11 @@ class _Source:
         return data
 
     def read(self, size: int) -> bytes:
-        """Reads up to `size` bytes, or all that was looked at; refuses a too long article."""
+        """Reads up to `size` bytes, or all that was looked at.
+
+        Raises:
+          BadFile: the position is beyond the limit: an article is too long.
+        """
         data = bytes(self._head) or self._stream.read(size)
         self._head.clear()
         self.position += len(data)

@@ -26,7 +26,7 @@ RETRACTED = re.compile(r"\W*(?:retracted|withdrawn)(?: article)?\s*[:\])]", re.I
 
 @dataclasses.dataclass(frozen=True)
 class FullText:
-    """Holds the text of one article, and its metadata.
+    """Text of one article, and its metadata.
 
     Attributes:
       name: the base name of the file, or the member of a package, that it was read from; in a set
@@ -39,7 +39,7 @@ class FullText:
       body: in reading order. Figures and tables that the file keeps beside the body come last.
       language: its ISO 639-1 code in lower case, such as "en".
       article_type: JATS's, such as "research-article"; "retraction" is a notice of one.
-      retracted: the article was retracted, as far as its own file says so.
+      retracted: True if the article was retracted, as far as its own file says so.
     """
 
     name: str
@@ -55,7 +55,10 @@ class FullText:
 
     @property
     def id(self) -> str:
-        """Returns the article's id with the kind of the id, such as "pmcid:PMC123"; never empty."""
+        """Id of the article with the kind of the id, such as "pmcid:PMC123", never empty.
+
+        The first that it has of "pmcid:", "pmid:" and "doi:", else "file:" and its name.
+        """
         for kind in ("pmcid", "pmid", "doi"):
             if value := getattr(self, kind):
                 return f"{kind}:{value}"
@@ -69,8 +72,12 @@ def read(article: etree._Element, name: str) -> FullText:
       article: its element; the tree is used up.
       name: of the file or member that it stands in.
 
+    Returns:
+      A `FullText`: ids, title, paragraphs of the abstract and the body, language, type and whether
+      it was retracted. Ids that are not of their kind's form are "".
+
     Raises:
-      BadFile: it has no metadata, or is nested too deep.
+      BadFile: it has no metadata, is nested too deep, or uses an entity that it does not declare.
     """
     # Only MathML's namespace says what an element is.
     for element in FOREIGN(article):

@@ -22,6 +22,8 @@ NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*"
 def drop_marks(part: etree._Element) -> None:
     """Empties raised citation numbers and footnote marks, and the characters that separate them.
 
+    Puts a space where nothing but a mark parted two words. Returns nothing.
+
     Args:
       part: of an article; it is changed in place.
     """

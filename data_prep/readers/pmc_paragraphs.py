@@ -43,7 +43,7 @@ DOWNLOAD = re.compile(r"\(?Click here for (?:additional data )?file\.?\)?", re.I
 
 
 class Paragraph(NamedTuple):
-    """Holds a paragraph as a reader sees it.
+    """Paragraph of an article as a reader sees it.
 
     Attributes:
       section: the titles of the sections around it, joined with " > "; "" outside of them.
@@ -58,7 +58,10 @@ class Paragraph(NamedTuple):
 
 
 def clean(part: etree._Element) -> None:
-    """Empties the elements of a part of an article that are not its text.
+    """Empties the elements of a part of an article that are not its text; returns nothing.
+
+    They are references, footnotes, labels, pictures and TeX, all but the first alternative of a
+    formula, and raised citation numbers.
 
     Args:
       part: of an article; it is changed in place.
@@ -75,10 +78,14 @@ def read(part: etree._Element) -> list[Paragraph]:
     """Reads the paragraphs of a part of an article, in reading order.
 
     Args:
-      part: cleaned; its tree is used up.
+      part: an element after `clean`; its tree is used up.
+
+    Returns:
+      A list of `Paragraph`s: titles of sections, kind and text of each; [] if it holds no text.
 
     Raises:
-      BadFile: sections, lists and tables are nested deeper than `MAX_DEPTH`.
+      BadFile: sections, lists and tables are nested deeper than `MAX_DEPTH` (60), or the text uses
+        an entity that the file does not declare.
     """
     paragraphs: list[Paragraph] = []
     _walk(part, "", PARAGRAPH, paragraphs, 0)

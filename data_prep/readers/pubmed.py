@@ -45,7 +45,7 @@ RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="Retraction
 
 
 class Section(NamedTuple):
-    """Holds a part of an abstract.
+    """Part of an abstract.
 
     Attributes:
       label: its heading as printed, such as "METHODS AND MATERIALS"; "" where it has none.
@@ -60,7 +60,7 @@ class Section(NamedTuple):
 
 
 class OtherAbstract(NamedTuple):
-    """Holds a further abstract: a translation, a summary in plain language, another data base's.
+    """Further abstract: a translation, a summary in plain language, another data base's.
 
     Attributes:
       kind: NLM's Type, such as "Publisher", "plain-language-summary" or "PIP".
@@ -75,10 +75,10 @@ class OtherAbstract(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Citation:
-    """Holds the record of one version of one PMID in one file.
+    """Record of one version of one PMID in one file.
 
     Attributes:
-      pmid: PubMed's number for the article.
+      pmid: PubMed's number for the article; "" if the file gives none.
       version: PubMed's version of it: 1, but for a few journals that publish several.
       revised: day of its last revision as YYYYMMDD, or else of its completion or creation; "" if
         there is none.
@@ -87,9 +87,9 @@ class Citation:
       other_abstracts: further abstracts that are not empty.
       languages: of the article, three letters each, such as "eng".
       publication_types: NLM's names, such as "Review".
-      retracted: it says of itself that it was retracted.
-      deleted: the file withdraws this version of the PMID; it says nothing else about it.
-      book: it is a chapter of a book; only its PMID is read.
+      retracted: True if it says of itself that it was retracted.
+      deleted: True if the file withdraws this version of the PMID; it says nothing else about it.
+      book: True if it is a chapter of a book; only its PMID is read.
     """
 
     pmid: str
@@ -108,14 +108,14 @@ class Citation:
 def edition(name: str | os.PathLike) -> tuple[int, int] | None:
     """Returns the year and the number in the name of one of NLM's files, which put them in order.
 
-    Baseline and update files of a year are numbered through: `pubmed21n1298.xml.gz` is
-    (2021, 1298), and older than (2021, 1299).
+    Baseline and update files of a year are numbered through: `pubmed21n1298.xml.gz` is (2021,
+    1298), and older than (2021, 1299).
 
     Args:
-      name: of the file.
+      name: of the file, with or without its folder.
 
     Returns:
-      (year, number); None for a file of any other name.
+      (year, number), two ints; None for a file of any other name.
     """
     match = re.match(r"(?:pubmed|medline)([0-9]{2})n([0-9]{4,9})(?![0-9])", os.path.basename(name))
     return (2000 + int(match[1]), int(match[2])) if match else None
@@ -124,21 +124,24 @@ def edition(name: str | os.PathLike) -> tuple[int, int] | None:
 def read_citations(
     path: str | os.PathLike, unknown: Counter[str] | None = None
 ) -> Iterator[Citation]:
-    """Yields the citations of a PubMed `.xml` or `.xml.gz` file in their order.
+    """Reads a PubMed `.xml` or `.xml.gz` file, and yields its citations in their order.
 
     Memory does not grow with the file. Both roots are read: `PubmedArticleSet`, and the older
-    `MedlineCitationSet` without `PubmedArticle`. A chapter of a book (`PubmedBookArticle`, which
-    NLM's baseline and update files do not have) gives a citation with only its PMID, an article
-    without a citation an empty one.
+    `MedlineCitationSet` without `PubmedArticle`.
 
     Args:
       path: the file.
-      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
+      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place.
+
+    Yields:
+      A `Citation` for each article and each deletion: PMID, version, title, abstract and so on.
+      That of a chapter of a book (`PubmedBookArticle`, which NLM's baseline and update files do not
+      have) has only its PMID, that of an article without a citation is empty.
 
     Raises:
-      BadFile: cut short, not XML, not PubMed's, or it declares entities, or has a text of more
-        than 10 MB. Citations that came before the fault have been yielded by then: whoever
-        reads on must discard them.
+      BadFile: cut short, not XML, not PubMed's, or it declares entities, or has a text of more than
+        10 MB or a citation of more than 20 MB. Citations that came before the fault have been
+        yielded by then: whoever reads on must discard them.
     """
     with faults():
         if storage.size(path) == 0:

@@ -8,10 +8,12 @@ from data_prep.running import pipeline
 
 
 def define_common_flags(runs_beam: bool = True) -> None:
-    """Defines the flags that mean the same in every stage.
+    """Defines the absl flags that mean the same in every stage, and returns nothing.
+
+    They are `--overwrite`, and for Beam `--workers` and `--runner`.
 
     Args:
-      runs_beam: also define those that say where a Beam pipeline runs.
+      runs_beam: True to define the two that say where a Beam pipeline runs, too.
     """
     flags.DEFINE_bool("overwrite", False, "Replace finished output that has other settings.")
     if runs_beam:
@@ -33,11 +35,12 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
       argv: the command line, the program's name first.
 
     Returns:
-      The program's name and the flags that absl does not know.
+      A list of the program's name and the flags that absl does not know.
 
     Raises:
       UsageError: Beam does not know one of them either, or not the runner. So the command ends
         before anything is reused or removed.
+      absl.flags.Error: a flag that absl knows has no possible value, or is missing.
     """
     rest = flags.FLAGS(argv, known_only=True)
     if flags.FLAGS.runner == "local":
@@ -48,7 +51,7 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
 
 
 def runner(argv: list[str]) -> pipeline.Runner:
-    """Returns the runner that the flags name.
+    """Returns the `Runner` that the flags `--runner` and `--workers` and Beam's flags describe.
 
     Args:
       argv: the program's name and the flags for Beam, from `leave_beam_flags`.
@@ -57,5 +60,5 @@ def runner(argv: list[str]) -> pipeline.Runner:
 
 
 def say(message: str) -> None:
-    """Prints a line for the user at once."""
+    """Prints a line for the user at once, on stdout."""
     print(message, flush=True)

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Looks for cycles of objects once for a million new ones, not once for 700.
+    """Makes Python look for cycles of objects once for a million new ones, not once for 700.
+
+    Use it as a `with` block, which yields nothing, or as a decorator. The old thresholds are
+    restored at the end.
 
     Parts of texts are many small objects and hardly any cycles: the search took from 6 % (making
     documents) to a quarter (making examples) of the time.

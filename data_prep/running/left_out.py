@@ -16,16 +16,17 @@ _NAME, _MESSAGE = 200, 300
 
 
 def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
-    """Returns the line of one item.
+    """Returns the line of `left_out.jsonl` for one item.
 
     Args:
-      id_: the name of the item; "" for a whole file.
-      file: the base name of its file.
+      id_: the name of the item, cut to 200 characters; "" for a whole file.
+      file: the base name of its file, cut to 200 characters.
       reason: why it was left out, one word.
-      message: the fault of bad input, else "".
+      message: the fault of bad input, cut to 300 characters, else "".
 
     Returns:
-      The line in ASCII, with its line feed.
+      The line in ASCII bytes, with its line feed: a JSON object with "id", "file" and "reason", and
+      "message" if it is not "".
     """
     fields = {"id": cut(id_), "file": cut(file), "reason": reason}
     if message:
@@ -34,5 +35,5 @@ def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
 
 
 def cut(text: str, length: int = _NAME) -> str:
-    """Returns the text, or its beginning and three dots, at most `length` characters."""
+    """Returns the text, or its beginning and "...", at most `length` characters (3 or more)."""
     return text if len(text) <= length else f"{text[: length - 3]}..."

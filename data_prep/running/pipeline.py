@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """Says where a pipeline runs; the output is the same everywhere.
+    """Place where a pipeline runs; the output is the same everywhere.
 
     Attributes:
       name: "local", Beam's in-process runner with worker processes; or a Beam runner, such as
@@ -45,7 +45,7 @@ class Runner:
 
     @property
     def is_local(self) -> bool:
-        """Returns True for worker processes on this machine."""
+        """True if the pipeline runs in worker processes on this machine, else False."""
         return self.name == "local"
 
 
@@ -58,10 +58,10 @@ def run(
     work: Path,
     steps: Mapping[str, int | str],
 ) -> None:
-    """Runs a Beam pipeline to its end, showing progress.
+    """Runs a Beam pipeline to its end, showing progress; returns nothing.
 
     Args:
-      build: adds the transforms to the pipeline.
+      build: adds the transforms to the pipeline that it is given.
       runner: where it runs.
       work: the working folder, in which steps note that they are finished.
       steps: how many steps there will be, by the prefix of their names; a glob pattern of the
@@ -71,6 +71,7 @@ def run(
       UserError: a flag in `beam_args` that Beam does not know either; a worker process died; the
         job on another runner failed.
       OSError: the operating system refused a worker something, such as room on the disk.
+      RuntimeError: a step failed otherwise on the local runner, as Beam tells it.
     """
     _silence_libraries(runner.is_local)
     engine, options = _engine(runner)
@@ -256,13 +257,13 @@ def _silence_libraries(is_local: bool) -> None:
 
 
 def check_runner(name: str) -> None:
-    """Checks that Beam knows a runner, and that its packages are installed.
+    """Checks that Beam knows a runner, and that its packages are installed; returns nothing.
 
     Args:
-      name: of the runner.
+      name: of the runner, such as "FlinkRunner".
 
     Raises:
-      UsageError: it does not, or they are not.
+      UsageError: Beam does not know the runner, or its packages are not installed.
     """
     from apache_beam.runners.runner import create_runner
 
@@ -276,12 +277,12 @@ def check_runner(name: str) -> None:
 
 
 def check_flags(args: Sequence[str]) -> None:
-    """Checks that Beam knows some flags; Beam itself would only log a warning.
+    """Checks that Beam knows some flags; Beam itself would only log a warning. Returns nothing.
 
     A job server may know more than Beam, so this is for the local runner.
 
     Args:
-      args: the flags.
+      args: the flags, as they stand on the command line.
 
     Raises:
       UsageError: one is unknown.

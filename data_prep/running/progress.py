@@ -13,7 +13,9 @@ from data_prep.running import work_folder
 
 @contextmanager
 def shown(work: Path, steps: Mapping[str, int | str]) -> Iterator[None]:
-    """Shows the progress from a thread: as a bar on a terminal, else as a line now and then.
+    """Shows the progress of a pipeline on stderr while the `with` block runs; yields nothing.
+
+    A thread shows it: as a bar on a terminal, else as a line every ten seconds if it has changed.
 
     Args:
       work: the working folder, which the thread watches.
@@ -39,7 +41,11 @@ def shown(work: Path, steps: Mapping[str, int | str]) -> Iterator[None]:
 
 
 class _Display:
-    """Prints how many steps are finished, if that has changed."""
+    """Bar or lines that say how many steps are finished.
+
+    Attributes:
+      is_bar: True if stderr is a terminal.
+    """
 
     def __init__(self, work: Path, steps: Mapping[str, int | str]):
         from tqdm import tqdm
@@ -49,7 +55,7 @@ class _Display:
         self._bar = tqdm(disable=not self.is_bar, unit="step")
 
     def update(self) -> None:
-        """Counts the steps, and shows their number."""
+        """Counts the finished steps, and shows their number if it has changed."""
         done = {prefix: len(work_folder.step_files(self._work, prefix)) for prefix in self._steps}
         totals = {
             prefix: len(list(self._work.glob(total))) if isinstance(total, str) else total

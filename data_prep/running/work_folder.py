@@ -37,11 +37,11 @@ def finished(
       overwrite: replace finished output, whatever its settings.
 
     Returns:
-      The manifest; None if there is work to do.
+      The `Manifest`; None if there is work to do: no manifest exists, or `overwrite` is True.
 
     Raises:
-      DataError: the output has other settings, or some of it is damaged; or, also with
-        `overwrite`, it is another stage's.
+      DataError: the output has other settings, or some of it is damaged; or, also with `overwrite`,
+        it is another stage's.
     """
     path = storage.at(manifest_path)
     if not path.exists():
@@ -83,7 +83,7 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
       overwrite: replace finished output.
 
     Returns:
-      The path of the working folder.
+      The path of the working folder, `.work` in `folder`, which exists.
 
     Raises:
       DataError: the output folder cannot be written.
@@ -111,11 +111,15 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
 
 
 def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
-    """Ends a stage: writes its manifest, and removes the working folder.
+    """Ends a stage: writes its manifest, and removes the working folder. Returns nothing.
 
     Args:
       folder: the output folder.
-      manifest: describes the output; None: the stage failed.
+      manifest: describes the output; None: the stage failed, so none is written, and the folder is
+        removed if it is empty.
+
+    Raises:
+      OSError: the manifest cannot be written.
     """
     folder = storage.at(folder)
     if manifest is not None:
@@ -133,22 +137,28 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
-    """Notes in the working folder that a step is finished.
+    """Notes in the working folder that a step is finished, in `<name>.json`. Returns nothing.
 
     Args:
       work: the working folder.
       name: of the step.
       content: its note for later steps, as JSON can hold it.
+
+    Raises:
+      OSError: the file cannot be written.
     """
     storage.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
 
 
 def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
-    """Returns the note of one step, or None if it is not finished.
+    """Returns the note of one step, as `write_step` got it, or None if it is not finished.
 
     Args:
       work: the working folder.
       name: of the step.
+
+    Raises:
+      ValueError: the note is no JSON.
     """
     try:
         return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
@@ -157,11 +167,14 @@ def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
 
 
 def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
-    """Returns the notes of finished steps, in order of name.
+    """Returns the notes of finished steps, in order of name; [] if there are none.
 
     Args:
       work: the working folder.
       prefix: of the steps' names.
+
+    Raises:
+      ValueError: a note is no JSON.
     """
     return [json.loads(path.read_text(encoding="utf-8")) for path in step_files(work, prefix)]
 
@@ -169,7 +182,7 @@ def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
 def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
     """Returns True if an interrupted run finished a shard, and its file has not changed since.
 
-    A shard that was noted without a hash has no file.
+    A shard that was noted without a hash has no records and no file: it is done, too.
 
     Args:
       folder: the output folder.
@@ -183,7 +196,7 @@ def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
 
 
 def step_files(work: str | os.PathLike, prefix: str) -> list[Path]:
-    """Returns the files of the notes of finished steps, in order of name.
+    """Returns the paths of the notes of finished steps, in order of name; [] if there are none.
 
     Args:
       work: the working folder.

@@ -57,7 +57,7 @@ _LANGUAGES = {"en": "eng", "de": "ger", "es": "spa", "fr": "fre", "pt": "por", "
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Says which articles become documents, and which of their parts.
+    """Settings that say which articles become documents, and which of their parts.
 
     Attributes:
       section_labels: keep the labels of structured abstracts, and the titles of full texts'
@@ -66,14 +66,15 @@ class Selection:
         as plain-language summaries), or "all".
       keep_boilerplate: keep publishers' copyright lines and the like.
       full_text: use the bodies of PMC's articles, beside their abstracts.
-      captions, tables: use the captions of figures and tables, and the tables' cells.
+      captions: use the captions of figures and tables.
+      tables: use the cells of tables.
       languages: use only articles in these languages, such as "eng"; empty: in all.
       publication_types: leave out articles of these types, such as "Letter", in any case.
       keep_retracted: use retracted articles.
       min_words: leave out abstracts with fewer words (PubMedBERT, section 3.1: 128).
 
     Raises:
-      UsageError: `other_abstracts` or a language has no possible value.
+      UsageError: `other_abstracts` is none of the three, or a language is not three small letters.
     """
 
     section_labels: bool = False
@@ -101,18 +102,19 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """Holds one text of an article that may become a document (or several: other abstracts).
+    """A text of an article that may become a document (or several: other abstracts).
 
     Attributes:
-      kind: a PubMed citation (CITATION), the ABSTRACT or the BODY of a full text, or a DELETION.
+      kind: "citation" (PubMed's), "abstract" or "body" (of a full text), or "deletion".
       id: its name in the list of texts left out, such as "pmid:123#body".
-      key: the article's number, the same in every file that has the article: only the newest
-        abstract and the newest body of a key are kept.
-      version: the version that PubMed gives it, from 1; 0 for the abstract inside of a full text,
-        which gives way to PubMed's.
+      key: the article's number, less than 2^64, the same in every file that has the article: only
+        the newest abstract and the newest body of a key are kept.
+      version: the version that PubMed gives it, from 1; 0 for the abstract or body of a full text;
+        that abstract gives way to PubMed's.
       revised: the date of its last revision, as the number YYYYMMDD, or 0.
       reason: why it is left out, one of `REASONS`; "" if it is not.
-      documents: its documents, whose `sentences` are still whole sections or paragraphs.
+      documents: its documents, whose `sentences` are still whole sections or paragraphs; none if it
+        is left out or a deletion.
     """
 
     kind: str
@@ -130,13 +132,18 @@ def read(
     excluded: exclusion.Exclusion | None,
     unknown: Counter[str] | None = None,
 ) -> Iterator[Candidate | pmc.Problem]:
-    """Yields the candidates of an input file, in order, and the problems of parts of it.
+    """Reads an input file of PubMed's or PMC's, and yields its candidates in order.
 
     Args:
       path: the file.
       selection: which articles and parts become documents.
       excluded: the articles that `--exclude` names; None: none.
-      unknown: counts the named entities that became `safe_xml.UNKNOWN`.
+      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place.
+
+    Yields:
+      A `Candidate` for each PubMed citation or deletion, and one or two for each full text: its
+      abstract and its body, the latter with `selection.full_text`. A `pmc.Problem` for each article
+      or member of a package that cannot be used.
 
     Raises:
       BadFile: the file is neither PubMed's nor PMC's, or damaged; the candidates that were yielded

@@ -52,13 +52,14 @@ _BRACKET = re.compile(r"-[LR][RSC]B-")
 
 
 def read(data: bytes) -> tuple[set[str], set[str]]:
-    """Reads the ids and the texts of one file, as this module's head defines them.
+    """Reads the ids and the texts of one file, whose content decides how it is read.
 
     Args:
-      data: the file's content.
+      data: the file's content: a list of ids, PubTator, tagged tokens, a table, JSON or XML.
 
     Returns:
-      The ids, as in "123" and "PMC123", and the texts.
+      A pair of sets of strings: the ids, such as "123" for a PMID and "PMC123"; and the texts, such
+      as sentences, columns of a table, or strings of JSON. Either may be empty.
 
     Raises:
       RecursionError: its JSON is nested too deep.
@@ -79,11 +80,18 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
 def members(path: str) -> Iterator[tuple[str, bytes]]:
     """Yields the name and content of every text file in a file, folder or archive.
 
+    Archives (gzip, zip, tar) are unpacked in memory, also inside each other. PDFs and files with
+    zero bytes are skipped.
+
     Args:
-      path: of the file, folder or archive.
+      path: the path of the file, folder or archive.
+
+    Yields:
+      A pair for each file: its path, with "/" and the member's name added for one in an archive;
+      and its content as bytes.
 
     Raises:
-      UserError: the path does not exist, or a file cannot be read or is too large.
+      UserError: the path does not exist, or a file cannot be read or is larger than 1 GiB.
     """
     if not os.path.exists(path):
         raise cli.UserError(f"--exclude: {path} does not exist.")

@@ -96,12 +96,15 @@ _HINTS = (
 def without_boilerplate(text: str) -> tuple[str, list[str]]:
     """Takes the publisher's lines from the end of an abstract.
 
+    The time is linear in the length of the text.
+
     Args:
       text: the last section, in one line, as `markup.text` makes it.
 
     Returns:
-      The rest, "" if there was nothing else; and the kinds of the removed lines, from the last to
-      the first. The time is linear in the length of the text.
+      The rest of the text, "" if nothing else was there; and a list with the kind of each removed
+      line, such as "copyright" or "video", from the last line to the first, empty if none was
+      removed.
     """
     removed: list[str] = []
     end = len(text)

@@ -15,7 +15,12 @@ from tfbio.base.shards import DataError, Shard
 
 
 class Inputs(NamedTuple):
-    """Holds the number of input files, and of the inputs that they were divided into."""
+    """Number of input files, and of the inputs that they were divided into.
+
+    Attributes:
+      files: the number of files.
+      inputs: the number of inputs, each a large file or several small ones.
+    """
 
     files: int
     inputs: int
@@ -26,18 +31,23 @@ def finish(
 ) -> Manifest:
     """Checks that all texts are accounted for, writes the manifest, and ends the stage.
 
+    Also writes `left_out.jsonl`, prints each problem of the input, and removes the working folder.
+
     Args:
       output: the output folder.
       work: the working folder.
-      inputs: how many there were.
-      settings: for the manifest.
-      strict: whether bad input is fatal.
+      inputs: the numbers of files and inputs that there were.
+      settings: for the manifest, by name.
+      strict: True if any bad input is fatal, not only all of it.
 
     Returns:
-      The manifest.
+      The `Manifest`, of kind "documents": its `counts` has the numbers of input files, texts by
+      kind, documents, sentences and words, and in "left_out" those of texts left out by reason; its
+      `problems` has a sentence for each bad file or part.
 
     Raises:
       DataError: bad input is fatal, no text is left, or a text is not accounted for.
+      OSError: the output folder cannot be written.
     """
     notes = work_folder.read_steps(work, "input")
     written = work_folder.read_steps(work, "documents")
@@ -88,15 +98,16 @@ def finish(
 
 
 def check_problems(problems: Sequence[str], counts: dict[str, int], strict: bool) -> None:
-    """Prints each problem of the input.
+    """Prints each problem of the input, and fails if bad input is fatal; returns nothing.
 
     Args:
       problems: a sentence for each.
-      counts: how many files there were, and how many files and parts were bad.
-      strict: whether any bad input is fatal, not only all of it.
+      counts: "input_files", how many files there were, and, where not 0, "bad_input_files" and
+        "bad_parts", how many files and parts were bad.
+      strict: True if any bad input is fatal, not only all of it.
 
     Raises:
-      DataError: bad input is fatal.
+      DataError: there is a problem, and `strict` is True or no file was good.
     """
     for problem in problems:
         command.say(f"left out {problem}")

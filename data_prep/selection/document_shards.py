@@ -25,7 +25,7 @@ from tfbio.base.shards import Shard, read_shard, write_shard
 
 @dataclasses.dataclass(frozen=True)
 class Writer:
-    """Tells a worker how to write shards.
+    """A worker's instructions for writing shards.
 
     Attributes:
       output: the output folder.
@@ -43,14 +43,21 @@ def write(
 ) -> None:
     """Writes the documents of one unit, in their order, unless they are there already.
 
-    Notes in the working folder the shard, the counts of documents, sentences and words, and how
-    many texts were left out for which reason; writes the unit's part of the list of these.
+    Writes their shard into the output folder, and into the working folder the unit's list of texts
+    left out and a note: the shard, the counts of documents, sentences and words, and how many texts
+    were left out for which reason. Returns nothing.
 
     Args:
-      group: the unit; "newest", its `versions.ROW`s with their verdicts, and "duplicates",
-        `duplicates.DUPLICATE` rows, as bytes.
-      problems: of all inputs.
+      group: the unit's number, and a dictionary of rows as bytes: "newest", its `versions.ROW`s
+        with their verdicts, and "duplicates", its `duplicates.DUPLICATE` rows.
+      problems: of all inputs, a sentence each; with `writer.strict` any of them keeps all units
+        from being written.
       writer: how to write.
+
+    Raises:
+      UsageError: the sentence splitter cannot be loaded.
+      DataError: the texts of the unit in the working folder are damaged.
+      OSError: a file cannot be read or written.
     """
     if problems and writer.strict:
         return  # the run fails

@@ -65,14 +65,17 @@ _ROUNDS = 64
 
 
 def order(from_pubmed: bool, number: int) -> int:
-    """Returns the place of a text in the order of similar texts, of which the first is kept.
+    """Computes the rank of a text among similar texts, of which the one of lowest rank is kept.
 
-    PubMed's abstracts come before PMC's texts, and smaller article numbers before greater ones: the
+    PubMed's abstracts rank before PMC's texts, and smaller article numbers before greater ones: the
     first publication of an article that was published twice.
 
     Args:
-      from_pubmed: whether the text is PubMed's.
+      from_pubmed: True if the text is PubMed's.
       number: the article's PMID or PMC number, less than 2^63.
+
+    Returns:
+      An int from 0 to 2^64 - 1, the field "order" of `ROW`.
     """
     return (not from_pubmed) << 63 | number
 
@@ -82,13 +85,15 @@ def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
 
     Args:
       words: uint64 [words], from `fingerprints.words`.
-      order: see `order`; of similar texts with the same one, that with the smaller (unit, row) is
-        kept.
+      order: the text's rank, from the function `order`; the similar text of lowest rank is kept,
+        and of equal ranks that with the smaller (unit, row).
       unit, row: the caller's numbers for the text, each less than 2^32.
 
     Returns:
-      ROW [fingerprints.BANDS]; ROW [1] if the text has fewer words than a shingle: then only texts
-      with the same words equal it.
+      ROW [fingerprints.BANDS], a structured array of 6 rows with the fields "key" (uint64, the hash
+      of a band), "text" (uint64, the hash of all words), "order" (uint64), "unit", "row" (uint32)
+      and "sketch" (uint64 [4], 2 bits of each slot of the signature). ROW [1] if the text has fewer
+      words than a shingle (5): then only texts with the same words equal it, and its sketch is 0.
     """
     signature = fingerprints.signature(words)
     keys = fingerprints.band_keys(signature)
@@ -105,10 +110,14 @@ def find(rows: np.ndarray) -> np.ndarray:
     """Finds the texts to drop in some buckets.
 
     Args:
-      rows: ROW [any number], in any order: all rows of the keys that occur in it.
+      rows: ROW [any number], from `rows` for many texts, in any order: all rows of the keys that
+        occur in it.
 
     Returns:
-      DUPLICATE [texts], one for each text, in order of (unit, row).
+      DUPLICATE [texts to drop], a structured array with one row for each text, in order of (unit,
+      row): "unit", "row" (uint32, the text), "better_unit", "better_row" (uint32, the text that it
+      repeats) and "exact" (bool, True if both have the same words). Texts that are kept have no
+      row.
     """
     rows = rows[np.argsort(rows["key"], kind="stable")]
     rows = rows[_shared(rows["key"])]  # most texts are alone
@@ -120,13 +129,15 @@ def find(rows: np.ndarray) -> np.ndarray:
 
 
 def merge(verdicts: Sequence[np.ndarray]) -> np.ndarray:
-    """Merges the verdicts of several buckets on each text: exact, if one of them says so.
+    """Merges the verdicts of several buckets, so that each text has one.
 
     Args:
-      verdicts: DUPLICATE arrays, in any order: all those about the texts that occur in them.
+      verdicts: DUPLICATE arrays from `find`, each [any number], in any order: all those about the
+        texts that occur in them.
 
     Returns:
-      DUPLICATE [texts], in order of (unit, row).
+      DUPLICATE [texts], in order of (unit, row): for each text that a bucket drops, one of its
+      verdicts, an exact one (field "exact" True) if there is one.
     """
     every = np.concatenate([np.zeros(0, DUPLICATE), *verdicts])
     by = ("better_row", "better_unit", "exact", "row", "unit")
@@ -135,13 +146,14 @@ def merge(verdicts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Estimates the Jaccard similarity of pairs of texts.
+    """Estimates the Jaccard similarity of pairs of texts from their sketches.
 
     Args:
-      one, other: their sketches, <u8 [pairs, 4].
+      one, other: the sketches, uint64 [pairs, 4], from the field "sketch" of `ROW`.
 
     Returns:
-      float64 [pairs].
+      float64 [pairs]: 1 for equal sketches, about 0 for unrelated texts; chance can make it
+      negative.
     """
     differ = one ^ other
     differ = (differ | differ >> np.uint64(1)) & np.uint64(0x5555555555555555)

@@ -40,15 +40,15 @@ PIECE = 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exclusion:
-    """Holds the ids and texts that `--exclude` names, in a form that is small and quick to search.
+    """Ids and texts that `--exclude` names, in a form that is small and quick to search.
 
     Attributes:
-      pmids, pmcids: uint32, sorted.
-      runs: uint64, sorted: hashes of `RUN` words in a row.
-      anchors: uint64 [short texts], sorted: for each text the hash of its `PIECE` words in a row
-        that the fewest other texts have.
-      pieces: uint64: the hashes of all `PIECE` words in a row of each short text, one text after
-        the other.
+      pmids, pmcids: uint32 [ids], sorted: PMIDs and PMC numbers.
+      runs: uint64 [runs], sorted: hashes of `RUN` (13) words in a row.
+      anchors: uint64 [short texts], sorted: for each text the hash of its `PIECE` (4) words in a
+        row that the fewest other texts have.
+      pieces: uint64 [pieces]: the hashes of all `PIECE` words in a row of each short text, one text
+        after the other.
       ends: int64 [short texts]: the index in `pieces` after the last of each text.
     """
 
@@ -60,14 +60,15 @@ class Exclusion:
     ends: np.ndarray
 
     def reason(self, words: np.ndarray, pmid: int = 0, pmcid: int = 0) -> str:
-        """Says why an article must be left out.
+        """Returns the reason to leave an article out, or "" if there is none.
 
         Args:
           words: uint64 [words], from `fingerprints.words` of its title and text together.
           pmid, pmcid: its numbers; 0: it has none.
 
         Returns:
-          "id", "text", or "" if it need not.
+          "id" if one of its numbers is excluded; "text" if it has a run of words, or all of a short
+          text, of a benchmark; else "".
         """
         if _has(self.pmids, pmid) or _has(self.pmcids, pmcid):
             return "id"
@@ -89,7 +90,7 @@ class Exclusion:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Returns the SHA-256 of all arrays in hexadecimal, whatever files they come from."""
+        """SHA-256 of all arrays, 64 hexadecimal digits; it does not depend on the files' names."""
         whole = hashlib.sha256()
         for field in dataclasses.fields(self):
             array = getattr(self, field.name)
@@ -98,7 +99,14 @@ class Exclusion:
         return whole.hexdigest()
 
     def save(self, path: Path) -> None:
-        """Writes the arrays to a file, for `read_saved`."""
+        """Writes the arrays, by the names of their fields, to an `.npz` file for `read_saved`.
+
+        Args:
+          path: the file, which is replaced if it exists.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
         with storage.naming(path), path.open("wb") as stream:
             np.savez(stream, **dataclasses.asdict(self))
 
@@ -116,7 +124,17 @@ class Exclusion:
 
 
 def read_saved(path: Path) -> Exclusion:
-    """Reads what `Exclusion.save` wrote."""
+    """Reads the `Exclusion` in a file that `Exclusion.save` wrote.
+
+    Args:
+      path: the `.npz` file.
+
+    Returns:
+      The exclusion, with the same arrays that were saved.
+
+    Raises:
+      OSError: the file is missing or cannot be read.
+    """
     with path.open("rb") as stream, np.load(stream) as arrays:
         return Exclusion(**arrays)
 
@@ -127,13 +145,15 @@ def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -
     Args:
       paths: files, folders, and zip, tar or gzip archives of them. Files that are no text, such as
         PDFs, are skipped.
-      say: gets a line on each file: how many ids and texts were read.
+      say: is called with a line on each file, or on each path with many files: how many ids and
+        texts were read. By default nothing is printed.
 
     Returns:
-      Their ids and texts together.
+      An `Exclusion` with the ids and texts of all files together.
 
     Raises:
-      UserError: one that does not exist, cannot be read, or has nothing to exclude.
+      UserError: a path does not exist, a file cannot be read, is larger than 1 GiB or nested too
+        deep, or a path holds neither PMIDs nor text of 8 words or more.
     """
     ids: set[str] = set()
     texts: dict[str, list[np.ndarray]] = {}
@@ -255,7 +275,7 @@ class _Lookup:
         self.bits = np.packbits(marks, bitorder="little")
 
     def find(self, asked: np.ndarray) -> np.ndarray:
-        """Returns those of `asked`, uint64 [hashes], that are in the array."""
+        """Returns those of `asked`, uint64 [hashes], that are in the array, in their order."""
         places = asked >> self.shift
         bits = self.bits[places >> _THREE] >> (places & _SEVEN).astype(np.uint8)
         asked = asked[(bits & 1).astype(bool)]

@@ -32,8 +32,10 @@ BAND_SLOTS = 3
 def words(text: str) -> np.ndarray:
     """Hashes the words of a text.
 
+    A word is a run of letters and digits; case, accents and punctuation do not matter.
+
     Args:
-      text: the text.
+      text: any text.
 
     Returns:
       uint64 [words], in order. The lowest bit is set if a word has two letters or more.
@@ -50,11 +52,12 @@ def ngrams(words: np.ndarray, n: int) -> np.ndarray:
     """Hashes every `n` words in a row, by the polynomial w(0) + w(1) P + ... modulo 2^64.
 
     Args:
-      words: uint64 [words].
+      words: uint64 [words], from `words`.
       n: 1 or more.
 
     Returns:
-      uint64 [words - n + 1], or [0] if there are fewer than `n` words.
+      uint64 [words - n + 1], in the order of the text, or uint64 [0] if there are fewer than `n`
+      words.
     """
     if words.size < n:
         return np.zeros(0, np.uint64)
@@ -71,14 +74,14 @@ def ngrams(words: np.ndarray, n: int) -> np.ndarray:
 def signature(words: np.ndarray) -> np.ndarray:
     """Computes the MinHash signature of a text.
 
-    The share of slots in which two signatures agree estimates the Jaccard similarity of the
-    texts' sets of `SHINGLE` words in a row, with a standard error of at most 0.044.
+    The share of slots in which two signatures agree estimates the Jaccard similarity of the texts'
+    sets of `SHINGLE` words in a row, with a standard error of at most 0.044.
 
     Args:
-      words: uint64 [words].
+      words: uint64 [words], from `words`.
 
     Returns:
-      uint32 [SLOTS]; [0] if the text has fewer than `SHINGLE` words.
+      uint32 [SLOTS], 128 numbers; uint32 [0] if the text has fewer than `SHINGLE` words (5).
     """
     shingles = (ngrams(words, SHINGLE) >> np.uint64(32)).astype(np.uint32)
     if not shingles.size:
@@ -102,7 +105,8 @@ def band_keys(signature: np.ndarray) -> np.ndarray:
       signature: uint32 [SLOTS], from `signature`; or [0].
 
     Returns:
-      uint64 [BANDS], or [0] for the signature of a text that is too short to have one.
+      uint64 [BANDS], 6 hashes, each of 3 slots (BAND_SLOTS); uint64 [0] for the signature of a text
+      that is too short to have one.
     """
     if not signature.size:
         return np.zeros(0, np.uint64)
@@ -116,7 +120,10 @@ def text_hash(words: np.ndarray) -> int:
     Among 40 million texts, two that differ have the same hash with a probability of 0.00004.
 
     Args:
-      words: uint64 [words].
+      words: uint64 [words], from `words`.
+
+    Returns:
+      An int from 0 to 2^64 - 1.
     """
     return int.from_bytes(hashlib.blake2b(words.tobytes(), digest_size=8).digest(), "little")
 

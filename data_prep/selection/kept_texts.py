@@ -15,13 +15,14 @@ from tfbio.text import ragged
 
 
 def newest_versions(group: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Decides over the articles of one partition.
+    """Decides which texts are the newest, over the articles of one partition.
 
     Args:
-      group: the partition, and `versions.ROW`s of its articles.
+      group: the number of the partition, and `versions.ROW`s of its articles as bytes.
 
     Yields:
-      A unit, and its rows with their verdicts.
+      The number of a unit, and its `versions.ROW`s with their verdicts as bytes: "reason" is an
+      index of `versions.VERDICTS`, 0 for a text that is kept.
     """
     rows = versions.newest(np.frombuffer(b"".join(group[1]), versions.ROW))
     yield from units.grouped(rows, rows["unit"])
@@ -33,12 +34,16 @@ def band_rows(
     """Divides the signatures of one unit's kept texts among partitions.
 
     Args:
-      group: the unit, and its `versions.ROW`s with their verdicts.
-      work: the working folder.
-      partitions: how many there are.
+      group: the number of the unit, and its `versions.ROW`s with their verdicts as bytes.
+      work: the working folder, which has the unit's signatures.
+      partitions: the number of partitions.
 
     Yields:
-      A partition, and `duplicates.ROW`s of the texts: similar texts have rows in one partition.
+      The number of a partition (0 to `partitions` - 1), and `duplicates.ROW`s of the texts as
+      bytes: similar texts have rows in one partition.
+
+    Raises:
+      OSError: the unit's file of signatures cannot be read.
     """
     unit, blocks = group
     rows = np.frombuffer(b"".join(blocks), versions.ROW)
@@ -53,11 +58,12 @@ def duplicate_texts(
     """Finds the duplicates in one partition.
 
     Args:
-      group: the partition, and its `duplicates.ROW`s.
-      only_exact: only those with the same words, not those that are nearly the same.
+      group: the number of the partition, and its `duplicates.ROW`s as bytes.
+      only_exact: True for only those with the same words, not those that are nearly the same.
 
     Yields:
-      A unit, and `duplicates.DUPLICATE` rows of its texts that repeat a better one.
+      The number of a unit, and `duplicates.DUPLICATE` rows as bytes, one for each of its texts that
+      repeat a better one.
     """
     repeated = duplicates.find(np.frombuffer(b"".join(group[1]), duplicates.ROW))
     if only_exact:
@@ -72,7 +78,8 @@ def texts_of(rows: np.ndarray) -> np.ndarray:
       rows: `versions.ROW` [candidates] of one unit.
 
     Returns:
-      int64 [texts].
+      int64 [texts], the indices of the first candidate's texts first, then those of the second, and
+      so on.
     """
     counts = rows["texts"].astype(np.int64)
     return ragged.ranges(rows["first"].astype(np.int64), counts)

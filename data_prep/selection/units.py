@@ -46,20 +46,13 @@ EXCLUSION = "exclusion.npz"
 
 
 def name_of(path: str) -> str:
-    """Returns the name of a file in messages, settings and documents.
-
-    Args:
-      path: of the file.
-
-    Returns:
-      Its base name, with characters that cannot be printed escaped.
-    """
+    """Returns the base name of the file at `path`, its unprintable characters escaped."""
     return safe_xml.printable(os.path.basename(path))
 
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Tells a worker how to read an input.
+    """A worker's instructions for reading an input.
 
     Attributes:
       work: the working folder.
@@ -84,8 +77,8 @@ def divide(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[b
       sizes: of the files, in bytes.
 
     Returns:
-      The number of each input and its paths, as `read_input` takes them. They are bytes, as Beam's
-      strings are UTF-8, which a file's name need not be.
+      For each input a pair of its number, from 0, and the list of its paths, as `read_input` takes
+      them. The paths are bytes, as Beam's strings are UTF-8, which a file's name need not be.
 
     Raises:
       UserError: there are too many large files.
@@ -114,15 +107,20 @@ def divide(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[b
 def read_input(
     job: tuple[int, list[bytes]], reader: Reader, partitions: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Reads an input into units, unless an interrupted run did.
+    """Reads an input and writes its units, unless an interrupted run did; yields their rows.
 
     Args:
       job: the input's number, and the paths of its files as bytes.
       reader: how to read.
-      partitions: how many partitions the rows are divided among.
+      partitions: the number of partitions that the rows are divided among.
 
     Yields:
-      A partition, and `versions.ROW`s as bytes; each problem as a "problems" output.
+      Pairs of a partition's number and its `versions.ROW`s as bytes; and each problem, a sentence,
+      as a `TaggedOutput` named "problems". A bad file is such a problem and no error.
+
+    Raises:
+      DataError: the input has more than 65,536 units.
+      OSError: the working folder cannot be written.
     """
     from apache_beam import pvalue
 
@@ -139,10 +137,10 @@ def read_input(
 
 
 def sentence_of(problem: Sequence[str]) -> str:
-    """Returns the sentence on a problem.
+    """Returns the sentence on a problem: its parts that are not empty, joined with ": ".
 
     Args:
-      problem: the file, the part of it that is bad or "", and why.
+      problem: three strings: the file, the part of it that is bad or "", and why.
     """
     return ": ".join(filter(None, problem))
 
@@ -320,17 +318,17 @@ def _is_read(note: Path, index: int) -> bool:
 
 
 def numbers_of(index: int, note: dict[str, Any]) -> range:
-    """Returns the numbers of an input's units.
+    """Returns the numbers of an input's units: from `index` * 65,536 on, without gaps.
 
     Args:
       index: the input's number.
-      note: of the input, see `read_input`.
+      note: the input's note in the working folder; its "units" is their count.
     """
     return range(index * _UNITS_OF_INPUT, index * _UNITS_OF_INPUT + note["units"])
 
 
 def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
-    """Returns the path of one of a unit's files.
+    """Returns the path of one of a unit's files, `unit-<input>-<place>.<kind>`.
 
     Args:
       work: the working folder.
@@ -342,18 +340,22 @@ def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
 
 
 def load(path: Path) -> np.ndarray:
-    """Reads an array from a `.npy` file."""
+    """Returns the array in a `.npy` file, in the shape and dtype that it was saved with.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
     with path.open("rb") as stream:
         return np.load(stream)
 
 
 def shard_file(unit: int) -> str:
-    """Returns the name of the shard that a unit becomes."""
+    """Returns the name of a unit's shard of documents, such as `documents-00000-00001.tfrecord`."""
     return f"documents-{_place(unit)}.tfrecord"
 
 
 def left_out_file(unit: int) -> str:
-    """Returns the name of the list of a unit's texts that were left out."""
+    """Returns the name of a unit's list of texts left out: `left_out-00000-00001.jsonl`."""
     return f"left_out-{_place(unit)}.jsonl"
 
 
@@ -376,7 +378,7 @@ def grouped(rows: np.ndarray, by: np.ndarray) -> Iterator[tuple[int, bytes]]:
       by: int [rows], the number of each.
 
     Yields:
-      A number, and its rows as bytes.
+      A number, in ascending order, and its rows as bytes, in the order in which they were given.
     """
     order = np.argsort(by, kind="stable")
     rows = rows[order]

@@ -48,17 +48,20 @@ _SPREAD = {VERDICTS.index(reason) for reason in articles.REASONS_OF_ARTICLES}
 
 
 def newest(rows: np.ndarray) -> np.ndarray:
-    """Decides over the candidates of some articles.
+    """Decides which of the candidates of some articles are kept, and why the others are not.
 
     A deletion withdraws one version of one PMID. Of each version the newest row counts; of the
     versions that are left, the highest is the article's, and may still be left out for a reason.
 
     Args:
-      rows: `ROW` [n], all rows of every key that is among them, in any order.
+      rows: `ROW` [n], all rows of every key that is among them, in any order: a structured array
+        with "key" (uint64, the article), "version", "year", "number", "revised", "unit", "row",
+        "first", "texts" (uint32), "reason" (uint8), and "body" and "deleted" (bool).
 
     Returns:
-      `ROW` [m <= n]: the rows that are no deletions, in order of unit and row; `reason` is an index
-      of `VERDICTS` now.
+      `ROW` [m <= n], a copy: the rows that are no deletions, in order of unit and row. Its "reason"
+      is now an index of `VERDICTS`: 0 for a candidate that is kept, others for "superseded",
+      "in_pubmed", "deleted" and each of `articles.REASONS`.
     """
     names = ("row", "unit", "revised", "number", "year", "version", "key")
     rows = rows[np.lexsort([rows[name] for name in names])]
