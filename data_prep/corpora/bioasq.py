@@ -29,10 +29,10 @@ def read_examples(
     """Reads the yes/no questions of the release, as rows for each split.
 
     Args:
-      source: the release: a folder, an archive or a file.
+      source: the release, a folder, an archive or a file.
       index: the folder of BLURB's lists.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the questions that
-        are of another type or that no list names.
+      left: a list that gets `(id, path of its file, reason)` for each of the questions that are of
+        another type or that no list names.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(id,
@@ -74,7 +74,7 @@ def read_file(
 
     Args:
       file: of the release.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the other questions.
+      left: a list that gets `(id, path of its file, reason)` for each of the other questions.
 
     Yields:
       `(id, question, snippets joined by a blank, "yes" or "no")`, all texts.

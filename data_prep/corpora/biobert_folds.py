@@ -29,13 +29,13 @@ def read_examples(
     """Reads one fold, as rows for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       fold: its number, from 1 to 10.
       dev_size: how many of the last lines for training are for development; 0: a ninth.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `HEADER`, then `(index, sentence, "0" or "1")`.
+      the header `("index", "sentence", "label")`, then `(index, sentence, "0" or "1")`.
 
     Raises:
       CorpusError: the release cannot be used, or `dev_size` leaves no line for training.

@@ -67,14 +67,14 @@ def read_examples(
     """Reads the pairs of chemicals and genes of the release, as rows for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the relations and
-        mentions that are in no example.
+      left: a list that gets `(id, path of its file, reason)` for each of the relations and mentions
+        that are in no example.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts,
-      `(PMID.T1.T2, sentence, label)`; the label is one of `LABELS` or "false".
+      `(PMID.T1.T2, sentence, label)`; the label is "CPR:3", 4, 5, 6 or 9, or "false".
 
     Raises:
       CorpusError: the release cannot be used, or Punkt is not installed.
@@ -165,12 +165,12 @@ def read_relations(
 
     Args:
       file: of the relations.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the relations that
-        are followed by another one of the same pair.
+      left: a list that gets `(id, path of its file, reason)` for each of the relations that are
+        followed by another one of the same pair.
 
     Returns:
       A dict: for each pair that has a relation, by `(PMID, frozenset of the ids of its two
-      mentions)`, the label, one of `LABELS` or "false".
+      mentions)`, the label "CPR:3", 4, 5, 6 or 9, or "false" for any other relation.
 
     Raises:
       CorpusError: a line is no relation.

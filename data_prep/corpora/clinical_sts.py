@@ -33,12 +33,13 @@ def read_examples(
     """Reads the pairs of sentences of the release, as rows for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       dev_fraction: share of the pairs for training that are for development.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `HEADER`, then `(number of the line, sentence, sentence, score)`.
+      the header `("index", "sentence1", "sentence2", "score")`, then `(number of the line,
+      sentence, sentence, score)`.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no example.

@@ -48,16 +48,16 @@ def read_examples(
     """Reads the pairs of drugs of the release, as rows for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       index: the folder of BLURB's lists.
       entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the files that no
-        list names.
+      left: a list that gets `(id, path of its file, reason)` for each of the files that no list
+        names.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(id of
-      the pair, sentence, label)`, in the order of the split's list; the label is "DDI-" and one of
-      `LABELS`.
+      the pair, sentence, label)`, in the order of the split's list; the label is "DDI-advise",
+      "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -93,8 +93,8 @@ def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[
       entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
 
     Returns:
-      A list of rows of texts, `(id of the pair, sentence, label)`; the label is "DDI-" and one of
-      `LABELS`.
+      A list of rows of texts, `(id of the pair, sentence, label)`; the label is "DDI-advise",
+      "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
 
     Raises:
       CorpusError: it is no XML, a pair has no two drugs or no type of interaction, or a drug's text

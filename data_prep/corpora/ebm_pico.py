@@ -33,10 +33,10 @@ def read_examples(
     """Reads the tagged abstracts of the release, as lines for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       index: the folder of BLURB's lists.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the abstracts that
-        no list names.
+      left: a list that gets `(id, path of its file, reason)` for each of the abstracts that no list
+        names.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is the list of the lines of its

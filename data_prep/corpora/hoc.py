@@ -29,14 +29,14 @@ def read_examples(
     """Reads the labelled sentences of the release, as rows for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       index: the folder of BLURB's lists.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the abstracts that
-        no list names, and the labels without a sentence.
+      left: a list that gets `(id, path of its file, reason)` for each of the abstracts that no list
+        names, and the labels without a sentence.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `HOC_HEADER`, then `("0_0,1_1,...", sentence, PMID_sN)`.
+      the header `("labels", "sentence", "index")`, then `("0_0,1_1,...", sentence, PMID_sN)`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -74,7 +74,7 @@ def read_abstract(
       pmid: of the abstract.
       labels: the file of its labels.
       text: the file of its sentences, one a line.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the labels without a
+      left: a list that gets `(id, path of its file, reason)` for each of the labels without a
         sentence.
 
     Yields:

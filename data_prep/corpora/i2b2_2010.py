@@ -111,7 +111,7 @@ class Note:
 
         Returns:
           A dict: for each two concepts with a relation, by their ids `(first, second)` in the order
-          of the file of concepts, the list of its labels, each one of `RELATIONS`.
+          of the file of concepts, the list of its labels, each one of `RELATIONS`, such as "TrAP".
 
         Raises:
           CorpusError: a line cannot be read, or names no two concepts.
@@ -185,19 +185,20 @@ def read_examples(
     """Reads the relations or the concepts of the release, as rows for each split.
 
     Args:
-      source: the release: a folder of its archives.
+      source: the release, a folder of its archives.
       dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
       concepts: read the concepts, not the relations.
       entities: "dummy" for `@problem$` and the like, "marker" for markers about the two.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the relations and
-        concepts that are in no example.
+      left: a list that gets `(id, path of its file, reason)` for each of the relations and concepts
+        that are in no example.
       dev_fraction: the share of the notes for training that is for development.
 
     Returns:
       A pair. First a dict with the keys "train", "dev" and "test"; each value is a list of rows of
-      texts: the header `HEADER` and `(index, sentence, label)`, or with `concepts` the lines of
-      tagged notes, as `notes.tagged` makes them. Second the counts of concepts that did not fit, by
-      the sentence that `notes.say` prints of them.
+      texts: the header `("index", "sentence", "label")` and `(index, sentence, label)`, where the
+      label is one of `RELATIONS` or "false", or with `concepts` the lines of tagged notes, as
+      `notes.tagged` makes them. Second the counts of concepts that did not fit, by the sentence
+      that `notes.say` prints of them.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
@@ -251,7 +252,7 @@ def pairs(
     labels: dict[tuple[str, str], list[str]],
     entities: str = "dummy",
 ) -> list[tuple[str, ...]]:
-    """Makes the examples of a note: one for each relation of two concepts of a line.
+    """Makes the examples of a note, of each two concepts of a line.
 
     Args:
       name: of the note.

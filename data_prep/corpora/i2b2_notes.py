@@ -66,10 +66,10 @@ def read_examples(
     """Reads the tagged notes of the release, as lines for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
       year: of the challenge, "2012" or "2014".
-      left: changed in place: gets `(id, path of its file, reason)` for each of the mentions that
-        are not tagged.
+      left: a list that gets `(id, path of its file, reason)` for each of the mentions that are not
+        tagged.
       dev_fraction: the share of the patients for training that is for development.
 
     Returns:
@@ -109,8 +109,8 @@ def read_note(
       file: the note.
       year: of the challenge, "2012" or "2014".
       counts: changed in place: the numbers of mentions that did not fit are added.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the mentions that
-        cannot be tagged.
+      left: a list that gets `(id, path of its file, reason)` for each of the mentions that cannot
+        be tagged.
 
     Returns:
       A pair: the text, and a list of `notes.Mention` with offsets in it, in the order of the file.

@@ -26,11 +26,12 @@ def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]
     """Reads the pairs of sentences of the release, as rows for each split.
 
     Args:
-      source: the release: a folder, or an archive.
+      source: the release, a folder or an archive.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `HEADER`, then `(id, sentence, sentence, label)`; the label is one of `LABELS`.
+      the header `("index", "sentence1", "sentence2", "label")`, then `(id, sentence, sentence,
+      label)`; the label is "contradiction", "entailment" or "neutral".
 
     Raises:
       CorpusError: the release cannot be used.
@@ -54,7 +55,8 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
       file: of the release, a JSON object a line.
 
     Yields:
-      `(id, sentence, sentence, label)`, all texts; the label is one of `LABELS`.
+      `(id, sentence, sentence, label)`, all texts; the label is "contradiction", "entailment" or
+      "neutral".
 
     Raises:
       CorpusError: a line is no labelled pair.

@@ -67,8 +67,8 @@ def tagged(
       counts: changed in place: the numbers of mentions, and of those that do not fit, are added.
       sentence_end: matches between sentences.
       word: matches a word.
-      left: changed in place: gets `(NAME.START-END, NAME, "no_word" or "overwritten")` for each of
-        the mentions that have no word, if it is not None.
+      left: a list that gets `(NAME.START-END, NAME, "no_word" or "overwritten")` for each of the
+        mentions that have no word.
 
     Returns:
       The lines of the note as a list of tuples of texts: `("-DOCSTART- (NAME)",)`, `("",)` for a

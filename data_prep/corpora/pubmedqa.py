@@ -33,7 +33,7 @@ def read_examples(
     """Reads the labelled questions, as rows for each split.
 
     Args:
-      source: the release: the file, or a folder or an archive that holds it.
+      source: the release, which is the file, or a folder or an archive that holds it.
       fold: which fold is for development, from 0 to 9.
 
     Returns:

@@ -125,7 +125,7 @@ def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
     """Reads those files of a release whose paths end as a pattern says.
 
     Args:
-      source: the release: a file, a folder, or an archive (of archives).
+      source: the release, which is a file, a folder, or an archive (of archives).
       pattern: a regular expression for the end of a path, from a folder's or file's name on.
 
     Returns:

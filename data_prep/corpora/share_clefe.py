@@ -45,10 +45,10 @@ def read_examples(
     """Reads the tagged notes of the release, as lines for each split.
 
     Args:
-      source: the release: a folder of its archives.
+      source: the release, a folder of its archives.
       dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
-      left: changed in place: gets `(id, path of its file, reason)` for each of the mentions that
-        are not tagged.
+      left: a list that gets `(id, path of its file, reason)` for each of the mentions that are not
+        tagged.
       dev_fraction: the share of the notes for training that is for development.
 
     Returns:

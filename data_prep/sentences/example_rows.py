@@ -51,11 +51,11 @@ class Job(NamedTuple):
       vocab: the path of the vocabulary.
       vocab_sha256: the SHA-256 of the vocabulary, in hexadecimal.
       lower_case: True to lower-case the text and strip accents, with a WordPiece vocabulary.
-      objective: one of `OBJECTIVES`.
+      objective: "electra", "next_sentence", "sentence_order" or "full_sentences".
       packing: True to put several documents into an example.
       form: the format of a row; `form.row_type` is its NumPy type.
       held_out_fraction: the share of the articles that is kept out of training, from 0 to 1.
-      shards: for each of `SPLITS` the number of shards to write.
+      shards: the number of shards to write for "train" and for "heldout".
       seed: starts all random draws.
     """
 

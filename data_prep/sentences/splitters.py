@@ -46,8 +46,8 @@ def resolve(name: str) -> tuple[str, str]:
     """Returns the splitter that a name stands for, and its version.
 
     Args:
-      name: "auto" (the first of `BEST_FIRST` that is installed), "scispacy", or an installed spaCy
-        package.
+      name: "auto" (the first installed one of biosenter, en_core_sci_sm and scispacy), "scispacy",
+        or an installed spaCy package.
 
     Returns:
       A pair of texts: the name of a package, and its version.

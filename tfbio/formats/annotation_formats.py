@@ -236,7 +236,7 @@ def write(path: str, form: str, annotated: Annotated) -> None:
     Args:
       path: a file, which appears when it is complete; for "brat" a folder. In one that is there
         already all files then take the place of those of an earlier run: each .txt with its .ann.
-      form: one of `FORMATS`. "bioc" is JSON if the path ends in .json, else XML.
+      form: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator" or "brat".
       annotated: each document and its entities in the order of their starts.
 
     Raises:

@@ -72,7 +72,7 @@ def read_own_table(
 ) -> list[LabelledText]:
     """Reads a table of the user's own into a list of `LabelledText`, in the order of its lines.
 
-    The first line may name the columns (id, text, pair, label and their other names in
+    The first line may name the columns (id, text, pair, label, or other names for these, as in
     `OWN_COLUMNS`) in any order; without such a line they are those of `wanted`.
 
     Args:
