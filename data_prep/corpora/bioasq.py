@@ -26,15 +26,17 @@ LABELS = ("yes", "no")
 def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Reads the yes/no questions of the release.
+    """Reads the yes/no questions of the release, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder, an archive or a file.
       index: the folder of BLURB's lists.
-      left: gets the other questions, and those that no list names.
+      left: a list that gets `(id, path of its file, reason)` for each of the questions that are of
+        another type or that no list names.
 
     Returns:
-      The examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(id,
+      question, snippets, "yes" or "no")`, in the order of the split's list.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -72,10 +74,13 @@ def read_file(
 
     Args:
       file: of the release.
-      left: gets the other questions.
+      left: a list that gets `(id, path of its file, reason)` for each of the other questions.
+
+    Yields:
+      `(id, question, snippets joined by a blank, "yes" or "no")`, all texts.
 
     Raises:
-      CorpusError: it has no list of questions, or one that lacks a part.
+      CorpusError: it is no JSON, or has no list of questions, or one that lacks a part.
     """
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
@@ -106,7 +111,16 @@ def _has_text(snippet: Any) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
+        written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []

@@ -26,18 +26,19 @@ LABELS = ("0", "1")
 def read_examples(
     source: str | os.PathLike, fold: int, dev_size: int = 0
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Reads one fold.
+    """Reads one fold, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
       fold: its number, from 1 to 10.
       dev_size: how many of the last lines for training are for development; 0: a ninth.
 
     Returns:
-      The header and the examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
+      the header `("index", "sentence", "label")`, then `(index, sentence, "0" or "1")`.
 
     Raises:
-      CorpusError: the release cannot be used.
+      CorpusError: the release cannot be used, or `dev_size` leaves no line for training.
     """
     files = released_files.find(source, rf"{fold}/(train|test)\.tsv")
     if len(files) != 2:
@@ -71,7 +72,15 @@ def read_examples(
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     splits = read_examples(flag.input, flag.fold, flag.dev_size)
@@ -80,7 +89,7 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the flags `--input`, `--output`, `--overwrite`, `--fold`, `--dev_size`."""
     corpus_flags.define("GAD or euadr of BioBERT's REdata.zip")
     flags.DEFINE_integer("fold", 1, "Which fold.", lower_bound=1, upper_bound=10)
     flags.DEFINE_integer("dev_size", 0, "Lines for development (0: a ninth).", lower_bound=0)

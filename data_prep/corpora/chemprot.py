@@ -46,7 +46,14 @@ Splitter = Callable[[str], Iterable[tuple[int, int]]]
 
 
 class Mention(NamedTuple):
-    """Holds a chemical or a gene, with its character range `[start, end)` in an abstract."""
+    """A chemical or a gene in an abstract.
+
+    Attributes:
+      id: its id in the abstract, such as "T1".
+      kind: "CHEMICAL" or "GENE".
+      start: the offset of its first character in the abstract.
+      end: the offset of the character behind its last.
+    """
 
     id: str
     kind: str
@@ -57,15 +64,17 @@ class Mention(NamedTuple):
 def read_examples(
     source: str | os.PathLike, entities: str = "dummy", left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Reads the pairs of chemicals and genes of the release.
+    """Reads the pairs of chemicals and genes of the release, as rows for each split.
 
     Args:
-      source: the release.
-      entities: as in `relation_entities.mask`.
-      left: gets the relations and mentions that are in no example.
+      source: the release, a folder or an archive.
+      entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
+      left: a list that gets `(id, path of its file, reason)` for each of the relations and mentions
+        that are in no example.
 
     Returns:
-      The examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts,
+      `(PMID.T1.T2, sentence, label)`; the label is "CPR:3", 4, 5, 6 or 9, or "false".
 
     Raises:
       CorpusError: the release cannot be used, or Punkt is not installed.
@@ -104,7 +113,7 @@ def load_punkt() -> Splitter:
     """Loads NLTK's English Punkt.
 
     Returns:
-      A function from a text to the character ranges of its sentences.
+      A function from a text to the character ranges `(start, end)` of its sentences.
 
     Raises:
       CorpusError: Punkt is not installed.
@@ -127,7 +136,7 @@ def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str,
       texts: the abstracts by PMID.
 
     Returns:
-      The mentions by PMID, in the order of the file.
+      A dict: for each PMID that has any the list of its `Mention`, in the order of the file.
 
     Raises:
       CorpusError: a line is no mention of an abstract.
@@ -156,10 +165,12 @@ def read_relations(
 
     Args:
       file: of the relations.
-      left: gets the relations that are followed by another one of the same pair.
+      left: a list that gets `(id, path of its file, reason)` for each of the relations that are
+        followed by another one of the same pair.
 
     Returns:
-      The label of each pair that has a relation, by PMID and the ids of its mentions.
+      A dict: for each pair that has a relation, by `(PMID, frozenset of the ids of its two
+      mentions)`, the label "CPR:3", 4, 5, 6 or 9, or "false" for any other relation.
 
     Raises:
       CorpusError: a line is no relation.
@@ -188,10 +199,13 @@ def examples(
 
     Args:
       texts: the abstracts by PMID.
-      mentions: of each abstract.
+      mentions: the mentions of each abstract by PMID.
       labels: of the pairs that have a relation, from `read_relations`.
-      splitter: of sentences.
-      entities: as in `relation_entities.mask`.
+      splitter: a function from a text to the character ranges of its sentences.
+      entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
+
+    Yields:
+      `(PMID.T1.T2, sentence with the two shown, label)`, all texts; "false" without a relation.
     """
     for pmid, text in texts.items():
         for start, end in sentences(text, splitter):
@@ -212,7 +226,12 @@ def examples(
 
 
 def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
-    """Yields the character range of each sentence of a text."""
+    """Yields the character range `(start, end)` of each sentence of a text, divided at tabs, too.
+
+    Args:
+      text: the text.
+      splitter: a function from a text to the character ranges of its sentences.
+    """
     for start, end in splitter(text):
         for part in text[start:end].split("\t"):
             yield start, start + len(part)
@@ -220,7 +239,15 @@ def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
@@ -230,7 +257,7 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the flags `--input`, `--output`, `--overwrite`, `--entities`."""
     corpus_flags.define("The three archives")
     relation_entities.define_flag()
 

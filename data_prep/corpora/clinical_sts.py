@@ -30,14 +30,16 @@ HEADER = ("index", "sentence1", "sentence2", "score")
 def read_examples(
     source: str | os.PathLike, dev_fraction: float = corpus_splits.DEV_FRACTION
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Reads the pairs of sentences of the release.
+    """Reads the pairs of sentences of the release, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
       dev_fraction: share of the pairs for training that are for development.
 
     Returns:
-      The header and the examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
+      the header `("index", "sentence1", "sentence2", "score")`, then `(number of the line,
+      sentence, sentence, score)`.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no example.
@@ -69,6 +71,9 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
     Args:
       file: of the release.
 
+    Yields:
+      `(number of the line, sentence, sentence, score)`, all texts; the score is from 0 to 5.
+
     Raises:
       CorpusError: a line is not two sentences and a score.
     """
@@ -86,7 +91,16 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
+        and 1.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     splits = read_examples(flag.input, corpus_flags.dev_fraction())

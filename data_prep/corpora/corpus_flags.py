@@ -9,13 +9,16 @@ from tfbio.base import cli
 
 
 def define(release: str, index: str = "", held_out: str = "", dev_documents: bool = False) -> None:
-    """Defines the flags of a corpus's command.
+    """Defines the flags of a corpus's command in absl's `flags.FLAGS`; returns nothing.
+
+    They are `--input`, `--output` and `--overwrite`, and by the arguments `--index`,
+    `--dev_fraction` and `--dev_documents`.
 
     Args:
-      release: what `--input` is, for `--help`.
+      release: the content of `--input`, for `--help`.
       index: the folder of BLURB's `indexing` that has the corpus's splits; "" if it has none.
-      held_out: the unit that is held out for development, such as "notes", where the release has
-        no split for it; "" where it has.
+      held_out: the unit that is held out for development, such as "notes", where the release has no
+        split for it; "" where it has.
       dev_documents: also define `--dev_documents`, a list of those.
     """
     flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)
@@ -33,7 +36,7 @@ def define(release: str, index: str = "", held_out: str = "", dev_documents: boo
 
 
 def dev_fraction() -> float:
-    """Returns the value of `--dev_fraction`.
+    """Returns the value of `--dev_fraction`, a float above 0 and below 1.
 
     Raises:
       UsageError: it is not between 0 and 1, or `--dev_documents` is given as well.

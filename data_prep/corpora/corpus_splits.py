@@ -44,7 +44,8 @@ def hold_out(
       sizes: how many a document counts for, by its name; default: one each.
 
     Returns:
-      The names of the chosen documents.
+      The set of the names of the chosen documents. Together they count for no more than asked, and
+      for less where too few documents may go; it may be empty.
     """
     sizes = dict.fromkeys(documents, 1) if sizes is None else sizes
     # 0.1 * 70 is more than 7 in binary; what the user typed is exact.
@@ -61,7 +62,7 @@ def hold_out(
 
 
 def check_parts(documents: Collection[str], held: Collection[str], asked: str) -> None:
-    """Checks that neither development nor training is empty.
+    """Checks that neither development nor training is empty, and returns nothing.
 
     Args:
       documents: names of all documents.
@@ -90,12 +91,14 @@ def with_development(
     Args:
       train: the rows of each document for training or development, by the document's name.
       test: the rows of each document for testing, by the document's name.
-      dev_documents: file with the names of documents for development; "" for `hold_out`.
+      dev_documents: file with the names of documents for development; "" for a share of them,
+        chosen by hashes of their names.
       labels_of: gives the labels in a row.
-      dev_fraction: for `hold_out`.
+      dev_fraction: the share.
 
     Returns:
-      The rows of each split, by its name.
+      A dict with the keys "train", "dev" and "test". Each value is the list of the rows of its
+      documents, tuples of texts in their order.
 
     Raises:
       CorpusError: the file cannot be read, or names a document that is not there; a split has no
@@ -134,7 +137,7 @@ def write(
     overwrite: bool,
     left: Iterable[tuple[str, str, str]] = (),
 ) -> None:
-    """Writes `train.tsv`, `dev.tsv` and `test.tsv`, or none of them.
+    """Writes `train.tsv`, `dev.tsv` and `test.tsv`, or none of them, and returns nothing.
 
     Tabs and line ends within a column become blanks, as in BLURB's files. `left_out.jsonl` lists
     the parts of the release that are in no split, and their reasons are counted on stdout.
@@ -147,6 +150,7 @@ def write(
 
     Raises:
       CorpusError: a file is there already, or cannot be written.
+      UserError: another process writes there.
     """
     paths = {split: storage.at(output, f"{split}.tsv") for split in splits}
     there = [path for path in paths.values() if path.exists()]
@@ -188,7 +192,7 @@ def say_counts(
     splits: Mapping[str, Iterable[Sequence[str]]],
     labels_of: Callable[[Sequence[str]], Iterable[str]] = lambda row: row[-1:],
 ) -> None:
-    """Prints how many rows have each label.
+    """Prints for each split a line with how many rows have each label; returns nothing.
 
     Args:
       splits: the rows of each split, by its name.

@@ -45,16 +45,19 @@ def read_examples(
     entities: str = "dummy",
     left: corpus_splits.LeftOut | None = None,
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Reads the pairs of drugs of the release.
+    """Reads the pairs of drugs of the release, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
       index: the folder of BLURB's lists.
-      entities: as in `relation_entities.mask`.
-      left: gets the files that no list names.
+      entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
+      left: a list that gets `(id, path of its file, reason)` for each of the files that no list
+        names.
 
     Returns:
-      The examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(id of
+      the pair, sentence, label)`, in the order of the split's list; the label is "DDI-advise",
+      "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -87,10 +90,15 @@ def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[
 
     Args:
       file: the document.
-      entities: as in `relation_entities.mask`.
+      entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
+
+    Returns:
+      A list of rows of texts, `(id of the pair, sentence, label)`; the label is "DDI-advise",
+      "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
 
     Raises:
-      CorpusError: a pair has no two drugs, or no type of interaction.
+      CorpusError: it is no XML, a pair has no two drugs or no type of interaction, or a drug's text
+        is not at its offsets.
     """
     document = file.xml()
     rows = []
@@ -129,7 +137,8 @@ def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
       path: of the file, for errors.
 
     Returns:
-      `(start, end)`; None if the element gives no offsets.
+      `(start, end)`, the end being that of the next character; None if the element gives no
+      offsets.
 
     Raises:
       CorpusError: the mention's text is not there.
@@ -156,7 +165,16 @@ def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
+        written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
@@ -166,7 +184,7 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the flags `--input`, `--output`, `--overwrite`, `--index`, `--entities`."""
     corpus_flags.define("DDICorpus-2013.zip", index="DDI")
     relation_entities.define_flag()
 

@@ -30,15 +30,18 @@ LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^
 def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Reads the tagged abstracts of the release.
+    """Reads the tagged abstracts of the release, as lines for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
       index: the folder of BLURB's lists.
-      left: gets the abstracts that no list names.
+      left: a list that gets `(id, path of its file, reason)` for each of the abstracts that no list
+        names.
 
     Returns:
-      The lines of each split.
+      A dict with the keys "train", "dev" and "test". Each value is the list of the lines of its
+      abstracts as tuples of texts: `(word, tag)`, `("-DOCSTART- (PMID)",)` before each abstract,
+      and `("",)` for a blank line.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -89,6 +92,10 @@ def read_abstract(
       files: the tokens of each abstract, by ("documents", PMID), and its labels, by (element,
         PMID); without a file it has no words of that element.
 
+    Yields:
+      Tuples of texts: `("-DOCSTART- (PMID)",)`, `("",)` for a blank line, and `(word, tag)`, where
+      the tag is I-PAR, I-INT, I-OUT or O.
+
     Raises:
       CorpusError: there are not as many labels as tokens.
     """
@@ -114,12 +121,21 @@ def read_abstract(
 
 
 def tags_of(row: Sequence[str]) -> Sequence[str]:
-    """Returns the tag of a line, if it has one."""
+    """Returns the tag of a line in a sequence of one text; an empty sequence if it has none."""
     return row[1:]
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
+        written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []

@@ -26,15 +26,17 @@ from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Reads the labelled sentences of the release.
+    """Reads the labelled sentences of the release, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
       index: the folder of BLURB's lists.
-      left: gets the abstracts that no list names, and labels without a sentence.
+      left: a list that gets `(id, path of its file, reason)` for each of the abstracts that no list
+        names, and the labels without a sentence.
 
     Returns:
-      The header and the examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
+      the header `("labels", "sentence", "index")`, then `("0_0,1_1,...", sentence, PMID_sN)`.
 
     Raises:
       CorpusError: the release or the lists cannot be used, or do not belong together.
@@ -72,7 +74,11 @@ def read_abstract(
       pmid: of the abstract.
       labels: the file of its labels.
       text: the file of its sentences, one a line.
-      left: gets labels without a sentence.
+      left: a list that gets `(id, path of its file, reason)` for each of the labels without a
+        sentence.
+
+    Yields:
+      `("0_0,1_1,...", sentence, PMID_sN)`, all texts, with N from 0.
 
     Raises:
       CorpusError: a sentence has no labels, or a label is unknown.
@@ -92,10 +98,10 @@ def read_abstract(
 
 
 def hallmarks(part: str, path: str) -> set[str]:
-    """Reads the hallmarks of one sentence.
+    """Returns the set of the hallmarks of one sentence, by their names in `HALLMARKS`.
 
     Args:
-      part: such as " Inducing angiogenesis--finer AND ..." or " NULL ".
+      part: such as " Inducing angiogenesis--finer AND ..." or " NULL ", which has none.
       path: of the file, for errors.
 
     Raises:
@@ -111,12 +117,21 @@ def hallmarks(part: str, path: str) -> set[str]:
 
 
 def labels_of(row: Sequence[str]) -> list[str]:
-    """Returns the names of an example's hallmarks; none for the header."""
+    """Returns the names of an example's hallmarks as a list of texts; [] for the header."""
     return [name for i, name in enumerate(HALLMARKS) if f"{i}_1" in row[0].split(",")]
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
+        written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []

@@ -50,7 +50,15 @@ Span = tuple[int, int]
 
 
 class Concept(NamedTuple):
-    """Holds a concept of a note, with its character range `[start, end)`; lines count from 0."""
+    """A concept of a note.
+
+    Attributes:
+      id: "l" and the number of its line in the .con file, from 0.
+      kind: "problem", "test" or "treatment".
+      start: the offset of its first character in the note.
+      end: the offset of the character behind its last.
+      line: the number of the line in the note where it begins, from 0.
+    """
 
     id: str
     kind: str
@@ -60,10 +68,15 @@ class Concept(NamedTuple):
 
 
 class Note:
-    """Holds a note's text, the places of its words, and its concepts.
+    """A note's text, the places of its words, and its concepts.
 
     Args:
       files: of the note: "txt", "con" and perhaps "rel".
+
+    Attributes:
+      text: the text of the note.
+      line_starts: for each line the offset of its first character.
+      concepts: a list of its `Concept`, in the order of the .con file.
 
     Raises:
       CorpusError: a line of the concepts cannot be read, or does not suit the text.
@@ -97,7 +110,8 @@ class Note:
           file: of the relations.
 
         Returns:
-          The labels of each two concepts, by their ids in the order of the file of concepts.
+          A dict: for each two concepts with a relation, by their ids `(first, second)` in the order
+          of the file of concepts, the list of its labels, each one of `RELATIONS`, such as "TrAP".
 
         Raises:
           CorpusError: a line cannot be read, or names no two concepts.
@@ -168,18 +182,23 @@ def read_examples(
     left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """Reads the relations or the concepts of the release.
+    """Reads the relations or the concepts of the release, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder of its archives.
       dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
       concepts: read the concepts, not the relations.
-      entities: as in `relation_entities.mask`.
-      left: gets the relations and concepts that are in no example.
-      dev_fraction: as in `corpus_splits.hold_out`.
+      entities: "dummy" for `@problem$` and the like, "marker" for markers about the two.
+      left: a list that gets `(id, path of its file, reason)` for each of the relations and concepts
+        that are in no example.
+      dev_fraction: the share of the notes for training that is for development.
 
     Returns:
-      The rows of each split, and the counts of concepts that did not fit, see `notes.say`.
+      A pair. First a dict with the keys "train", "dev" and "test"; each value is a list of rows of
+      texts: the header `("index", "sentence", "label")` and `(index, sentence, label)`, where the
+      label is one of `RELATIONS` or "false", or with `concepts` the lines of tagged notes, as
+      `notes.tagged` makes them. Second the counts of concepts that did not fit, by the sentence
+      that `notes.say` prints of them.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
@@ -233,13 +252,18 @@ def pairs(
     labels: dict[tuple[str, str], list[str]],
     entities: str = "dummy",
 ) -> list[tuple[str, ...]]:
-    """Makes the examples of a note.
+    """Makes the examples of a note, of each two concepts of a line.
 
     Args:
       name: of the note.
       note: the note.
-      labels: of each two concepts; those of examples are removed.
-      entities: as in `relation_entities.mask`.
+      labels: of each two concepts, from `Note.relations`; changed in place: those of examples are
+        removed.
+      entities: "dummy" for `@problem$` and the like, "marker" for markers about the two.
+
+    Returns:
+      A list of rows of texts, `(NAME.first.second, sentence, label)`; the label is "false" without
+      a relation. Further relations of the two add ".1" and so on to the first column.
     """
     rows = []
     for one, other in itertools.combinations(note.concepts, 2):
@@ -263,7 +287,16 @@ def pairs(
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
+        and 1 or goes with `--dev_documents`, or `--entities` with `--concepts`.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.concepts and flag.entities != "dummy":
@@ -282,7 +315,11 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's flags; returns nothing.
+
+    They are `--input`, `--output`, `--overwrite`, `--dev_fraction`, `--dev_documents`, `--entities`
+    and `--concepts`.
+    """
     corpus_flags.define("The three archives", held_out="notes", dev_documents=True)
     relation_entities.define_flag()
     flags.DEFINE_bool("concepts", False, "Write the concepts, not the relations between them.")

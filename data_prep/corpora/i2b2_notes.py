@@ -63,16 +63,20 @@ def read_examples(
     left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """Reads the tagged notes of the release.
+    """Reads the tagged notes of the release, as lines for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
       year: of the challenge, "2012" or "2014".
-      left: gets the mentions that are not tagged.
-      dev_fraction: as in `corpus_splits.hold_out`.
+      left: a list that gets `(id, path of its file, reason)` for each of the mentions that are not
+        tagged.
+      dev_fraction: the share of the patients for training that is for development.
 
     Returns:
-      The lines of each split, and the counts of mentions that did not fit, see `notes.say`.
+      A pair. First a dict with the keys "train", "dev" and "test"; each value is the list of the
+      lines of its notes, as `notes.tagged` makes them: `(word, tag)`, `("-DOCSTART- (NAME)",)` and
+      `("",)`. Second the counts of mentions that did not fit, by the sentence that `notes.say`
+      prints of them.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
@@ -99,19 +103,20 @@ def read_note(
     counts: Counter[str],
     left: corpus_splits.LeftOut | None = None,
 ) -> tuple[str, list[notes.Mention]]:
-    """Reads a note.
+    """Reads a note and its mentions.
 
     Args:
       file: the note.
-      year: of the challenge.
-      counts: gets the numbers of mentions that did not fit added.
-      left: gets the mentions that cannot be tagged.
+      year: of the challenge, "2012" or "2014".
+      counts: changed in place: the numbers of mentions that did not fit are added.
+      left: a list that gets `(id, path of its file, reason)` for each of the mentions that cannot
+        be tagged.
 
     Returns:
-      The text and the mentions.
+      A pair: the text, and a list of `notes.Mention` with offsets in it, in the order of the file.
 
     Raises:
-      CorpusError: it is no note of that year.
+      CorpusError: it is no note of that year, or a tag has no offsets or an unknown type.
     """
     content = file.text()
     note = TEXT.search(content)
@@ -159,13 +164,16 @@ def _mentions(
 
 
 def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> tuple[int, int]:
-    """Returns the character range of an annotated text: its offsets, or the nearest place of it.
+    """Returns the character range `(start, end)` of an annotated text in a note.
+
+    It is that of the annotation's offsets, or the nearest place that has the text. If the note does
+    not have it, the offsets are returned as they are, perhaps beyond the note.
 
     Args:
       text: of the note.
       start, end: the annotation's offsets.
       said: the annotated text.
-      counts: gets the annotations that do not stand at their offsets added.
+      counts: changed in place: gets the annotations that do not stand at their offsets added.
     """
     words = said.split()
     if not words or html.unescape(text[start:end]).split() == html.unescape(said).split():
@@ -178,7 +186,16 @@ def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> t
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
+        and 1.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
@@ -189,7 +206,7 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the flags `--input`, `--output`, `--overwrite`, `--dev_fraction`, `--year`."""
     corpus_flags.define("The folders of that year, or archives of them", held_out="patients")
     flags.DEFINE_enum("year", None, list(FILES), "Of the challenge.", required=True)
 

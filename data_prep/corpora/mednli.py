@@ -23,13 +23,15 @@ LABELS = ("contradiction", "entailment", "neutral")
 
 
 def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
-    """Reads the pairs of sentences of the release.
+    """Reads the pairs of sentences of the release, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder or an archive.
 
     Returns:
-      The header and the examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
+      the header `("index", "sentence1", "sentence2", "label")`, then `(id, sentence, sentence,
+      label)`; the label is "contradiction", "entailment" or "neutral".
 
     Raises:
       CorpusError: the release cannot be used.
@@ -50,7 +52,11 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
     """Yields the examples of one file.
 
     Args:
-      file: of the release.
+      file: of the release, a JSON object a line.
+
+    Yields:
+      `(id, sentence, sentence, label)`, all texts; the label is "contradiction", "entailment" or
+      "neutral".
 
     Raises:
       CorpusError: a line is no labelled pair.
@@ -73,7 +79,15 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     splits = read_examples(flag.input)

@@ -38,7 +38,12 @@ WORDLESS = "hold no word: they are not tagged"
 
 
 class Mention(NamedTuple):
-    """Holds a mention's type ("" if there is only one), and the character ranges of its parts."""
+    """A mention in a note.
+
+    Attributes:
+      kind: its type; "" if there is only one.
+      parts: for each part its character range `(start, end)` in the note.
+    """
 
     kind: str
     parts: tuple[tuple[int, int], ...]
@@ -59,13 +64,15 @@ def tagged(
       name: of the note.
       text: of the note.
       mentions: in the order of the release.
-      counts: gets the numbers of mentions, and of those that do not fit, added.
+      counts: changed in place: the numbers of mentions, and of those that do not fit, are added.
       sentence_end: matches between sentences.
       word: matches a word.
-      left: gets the mentions that have no word.
+      left: a list that gets `(NAME.START-END, NAME, "no_word" or "overwritten")` for each of the
+        mentions that have no word.
 
     Returns:
-      The lines of the note, as columns.
+      The lines of the note as a list of tuples of texts: `("-DOCSTART- (NAME)",)`, `("",)` for a
+      blank line, and `(word, tag)`, where the tag is O, B-TYPE or I-TYPE (B or I without a type).
     """
     words = [match.span() for match in word.finditer(text)]
     starts, ends = [start for start, _ in words], [end for _, end in words]
@@ -114,10 +121,11 @@ def tagged(
 
 
 def say(counts: Counter[str]) -> None:
-    """Prints how many mentions do not fit, and what was done with them.
+    """Prints how many mentions do not fit, and what was done with them; returns nothing.
 
     Args:
-      counts: from `tagged`.
+      counts: from `tagged`: for each sentence to print the number of mentions that it is about, and
+        for `MENTIONS` the number of all.
     """
     for fault, count in counts.items():
         if fault != MENTIONS and count:
@@ -125,5 +133,11 @@ def say(counts: Counter[str]) -> None:
 
 
 def kinds_of(row: Sequence[str]) -> list[str]:
-    """Returns the type of the entity that begins in a line, if one does."""
+    """Returns a list with the type of the entity that begins in a line, or [] if none begins there.
+
+    An entity without a type counts as "mentions".
+
+    Args:
+      row: a line of a note, as `tagged` makes them.
+    """
     return [tag[2:] or "mentions" for tag in row[1:] if tag[0] == "B"]

@@ -30,14 +30,15 @@ FOLDS = 10
 def read_examples(
     source: str | os.PathLike, fold: int = 0
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Reads the labelled questions.
+    """Reads the labelled questions, as rows for each split.
 
     Args:
-      source: the release.
+      source: the release, which is the file, or a folder or an archive that holds it.
       fold: which fold is for development, from 0 to 9.
 
     Returns:
-      The examples of each split.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(PMID,
+      question, abstract's parts joined by a blank, "yes", "no" or "maybe")`.
 
     Raises:
       CorpusError: the file is not the one of the labelled questions.
@@ -76,11 +77,12 @@ def draw_splits(labels: Mapping[str, str], fold: int = 0) -> dict[str, list[str]
     """Draws the splits as the corpus's makers do, with their random numbers.
 
     Args:
-      labels: the label of each question, by PMID.
+      labels: the label of each question ("yes", "no" or "maybe"), by PMID.
       fold: which fold is for development, from 0 to 9.
 
     Returns:
-      The PMIDs of each split, in the makers' order.
+      A dict with the keys "train", "dev" and "test". Each value is the list of the PMIDs of the
+      split, in the makers' order.
     """
     numbers = random.Random(0)
     rest, test = _draw_folds(labels, 2, numbers)
@@ -107,7 +109,7 @@ def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the flags `--input`, `--output`, `--overwrite`, `--fold`."""
     corpus_flags.define("ori_pqal.json[.gz]")
     flags.DEFINE_integer(
         "fold", 0, "The fold for development.", lower_bound=0, upper_bound=FOLDS - 1
@@ -115,7 +117,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     splits = read_examples(flag.input, flag.fold)

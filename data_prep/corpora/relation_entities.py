@@ -14,17 +14,14 @@ def mask(
     overlap: str,
     entities: str = "dummy",
 ) -> str:
-    """Replaces two mentions by dummies, or both by one where they overlap.
+    """Returns the text with two mentions as dummies, or as one where they overlap, or with markers.
 
     Args:
       text: the sentence.
       first: the mention that starts first: (start, end, dummy).
       second: the other mention.
       overlap: the dummy for both together.
-      entities: "dummy", or "marker" for `relations.mark` instead.
-
-    Returns:
-      The text with the entities shown.
+      entities: "dummy", or "marker" for markers about both, `[S1] aspirin [E1]`, instead.
     """
     if entities == "marker":
         return relations.mark(text, first[:2], second[:2])
@@ -35,7 +32,7 @@ def mask(
 
 
 def define_flag() -> None:
-    """Defines the flag that says how a corpus of relations shows the two entities."""
+    """Defines `--entities`, "dummy" or "marker", in absl's `flags.FLAGS`; returns nothing."""
     flags.DEFINE_enum(
         "entities",
         "dummy",

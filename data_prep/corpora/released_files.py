@@ -33,18 +33,15 @@ _UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, 
 
 
 class CorpusError(DataError):
-    """Says that a corpus is not as its makers released it."""
+    """An error of a corpus that is not as its makers released it."""
 
 
 def parse_xml(path: str, data: bytes) -> etree._Element:
-    """Parses an XML document.
+    """Parses an XML document safely, and returns its root element.
 
     Args:
       path: its name in errors.
       data: its content.
-
-    Returns:
-      Its root.
 
     Raises:
       CorpusError: it is no XML, or declares or uses an entity of its own.
@@ -64,13 +61,18 @@ def parse_xml(path: str, data: bytes) -> etree._Element:
 
 
 class File(NamedTuple):
-    """Holds a file's content, and its path for errors."""
+    """A file of a release, read into memory.
+
+    Attributes:
+      path: its path, for errors; within archives that of the archive and of the member.
+      data: its content as bytes.
+    """
 
     path: str
     data: bytes
 
     def text(self) -> str:
-        """Returns its text, with line ends of any system made line feeds.
+        """Returns its text, with line ends of any system made line feeds, and no byte-order mark.
 
         Raises:
           CorpusError: it is not text in UTF-8.
@@ -82,15 +84,15 @@ class File(NamedTuple):
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def xml(self) -> etree._Element:
-        """Returns the root of its XML.
+        """Returns the root element of its XML.
 
         Raises:
-          CorpusError: as `parse_xml`.
+          CorpusError: it is no XML, or declares or uses an entity of its own.
         """
         return parse_xml(self.path, self.data)
 
     def rows(self, columns: int) -> Iterator[tuple[int, list[str]]]:
-        """Yields the number of each line, from 1, and its columns.
+        """Yields the number of each line, from 1, and the list of its columns.
 
         Args:
           columns: how many there are, with tabs between; the last may hold tabs itself.
@@ -111,7 +113,7 @@ class File(NamedTuple):
         """Returns its JSON as Python's objects.
 
         Raises:
-          CorpusError: it is no JSON.
+          CorpusError: it is no JSON, or the file is not text in UTF-8.
         """
         try:
             return json.loads(self.text())
@@ -123,14 +125,15 @@ def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
     """Reads those files of a release whose paths end as a pattern says.
 
     Args:
-      source: the release: a file, a folder, or an archive.
+      source: the release, which is a file, a folder, or an archive (of archives).
       pattern: a regular expression for the end of a path, from a folder's or file's name on.
 
     Returns:
-      The files by the part of their path that matches.
+      A dict, not empty: each `File` by the part of its path that matches.
 
     Raises:
-      CorpusError: there is none, or two that differ; an archive is damaged, or not harmless.
+      CorpusError: there is none, or two that differ; an archive is damaged, or not harmless; a file
+        is longer than `MAX_FILE_BYTES` (256 MiB).
     """
     source = Path(source)
     if not source.exists():
@@ -205,14 +208,17 @@ def _path(archive: str, member: str) -> str:
 
 
 def read_index(folder: str | os.PathLike, name: str) -> list[str]:
-    """Reads the names in one of BLURB's lists: one a line, or all in one line between commas.
+    """Returns the names in one of BLURB's lists: one a line, or all in one line between commas.
 
     Args:
       folder: of the list.
       name: of the list's file.
 
+    Returns:
+      The list of the names, in the order of the file, none of them empty.
+
     Raises:
-      CorpusError: it cannot be read.
+      CorpusError: it cannot be read, or is not text in UTF-8.
     """
     path = Path(folder, name)
     try:
@@ -226,5 +232,5 @@ def read_index(folder: str | os.PathLike, name: str) -> list[str]:
 
 
 def offset(text: str) -> int:
-    """Reads an offset, 1 to 9 digits; returns -1 for anything else."""
+    """Returns the offset that a text of 1 to 9 digits gives, as an int; -1 for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1

@@ -42,16 +42,20 @@ def read_examples(
     left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """Reads the tagged notes of the release.
+    """Reads the tagged notes of the release, as lines for each split.
 
     Args:
-      source: the release.
+      source: the release, a folder of its archives.
       dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
-      left: gets the mentions that are not tagged.
-      dev_fraction: as in `corpus_splits.hold_out`.
+      left: a list that gets `(id, path of its file, reason)` for each of the mentions that are not
+        tagged.
+      dev_fraction: the share of the notes for training that is for development.
 
     Returns:
-      The lines of each split, and the counts of mentions that did not fit, see `notes.say`.
+      A pair. First a dict with the keys "train", "dev" and "test"; each value is the list of the
+      lines of its notes, as `notes.tagged` makes them: `(word, tag)`, `("-DOCSTART- (NAME)",)` and
+      `("",)`. Second the counts of mentions that did not fit, by the sentence that `notes.say`
+      prints of them.
 
     Raises:
       CorpusError: the release cannot be used, or a split has no note.
@@ -80,17 +84,24 @@ def _name(key: str) -> str:
 
 
 def blanked(text: str) -> str:
-    """Replaces marks of de-identification; every other character stays at its offset."""
+    """Returns a note's text with marks of de-identification replaced, as long as before.
+
+    `[** ... **]` becomes the word PATTERN; ||||, ___ and ~~ become blanks. Every other character
+    stays at its offset.
+    """
     text = MASK.sub(lambda match: "PATTERN".rjust(len(match[0]))[-len(match[0]) :], text)
     return BLANKED.sub(lambda match: " " * len(match[0]), text)
 
 
 def read_mentions(file: released_files.File, length: int) -> list[notes.Mention]:
-    """Reads the mentions of a note, in either form.
+    """Reads the mentions of a note, in either form (Knowtator's XML, or lines).
 
     Args:
       file: of the mentions.
       length: of the note, in characters.
+
+    Returns:
+      A list of `notes.Mention` with the kind "", in the order of the file.
 
     Raises:
       CorpusError: a mention has no offsets, or they are beyond the note.
@@ -135,7 +146,16 @@ def _read_knowtator(file: released_files.File) -> list[tuple[str, list[str]]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+
+    Args:
+      argv: the program's name; anything else is an error.
+
+    Raises:
+      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
+        and 1 or goes with `--dev_documents`.
+      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []

@@ -33,14 +33,31 @@ CHUNK = 4_000_000
 
 
 class Document(NamedTuple):
-    """Holds the texts of a document."""
+    """A document of a shard, with the texts to make examples of.
+
+    Attributes:
+      id: the id of the document; its part before a "#" is the article's.
+      texts: its title and then its sentences, each as bytes in UTF-8.
+    """
 
     id: str
     texts: list[bytes]  # its title and its sentences, in UTF-8
 
 
 class Job(NamedTuple):
-    """Tells a worker how to make examples; see `data_prep.examples.ExampleSettings`."""
+    """The settings of all workers that make examples, fixed for a run.
+
+    Attributes:
+      vocab: the path of the vocabulary.
+      vocab_sha256: the SHA-256 of the vocabulary, in hexadecimal.
+      lower_case: True to lower-case the text and strip accents, with a WordPiece vocabulary.
+      objective: "electra", "next_sentence", "sentence_order" or "full_sentences".
+      packing: True to put several documents into an example.
+      form: the format of a row; `form.row_type` is its NumPy type.
+      held_out_fraction: the share of the articles that is kept out of training, from 0 to 1.
+      shards: the number of shards to write for "train" and for "heldout".
+      seed: starts all random draws.
+    """
 
     vocab: str
     vocab_sha256: str
@@ -55,12 +72,13 @@ class Job(NamedTuple):
 
 @functools.lru_cache(maxsize=2)
 def load_tokenizer(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
-    """Loads the tokenizer, once in each worker process.
+    """Loads the tokenizer, once in each worker process, and returns it as a `FastTokenizer`.
 
     Args:
       vocab: path of the vocabulary.
-      sha256: of the vocabulary; another run in this process may find another file at `vocab`.
-      lower_case: as in `fast_tokenizer.load_fast_tokenizer`.
+      sha256: of the vocabulary; it is only a part of the cache's key, because another run in this
+        process may have another file at `vocab`.
+      lower_case: True to lower-case text and strip accents, with a WordPiece vocabulary.
 
     Raises:
       VocabularyError: `vocab` is not a vocabulary.
@@ -69,11 +87,18 @@ def load_tokenizer(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
 
 
 def chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:
-    """Yields the documents of a shard, about `CHUNK` bytes of text at a time.
+    """Yields the documents of a shard as lists of `Document`, about `CHUNK` bytes of text in each.
 
     Args:
       documents: the folder of documents.
       shard: one of its shards.
+
+    Yields:
+      A list of at least one document, in the order of the shard. A list ends with the document that
+      takes it to `CHUNK` bytes (4,000,000); the last list may be shorter.
+
+    Raises:
+      DataError: the shard is damaged or cut short.
     """
     chunk, size = [], 0
     for record in read_shard(documents, shard):
@@ -91,15 +116,26 @@ def chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:
 def build_rows(
     documents: Sequence[Document], job: Job, counts: Counter[str]
 ) -> dict[str, np.ndarray]:
-    """Makes the examples of some documents.
+    """Makes the examples of some documents, as rows of token ids for each split.
+
+    A document without tokens gives no example. Each article is in one split only, "train" or
+    "heldout", which depends on its id.
 
     Args:
       documents: are packed together, and take second segments from each other.
       job: how to make examples.
-      counts: gets the counts of documents, pieces of examples, and tokens added.
+      counts: changed in place: the counts are added of documents ("documents", "train_documents",
+        "heldout_documents"), of the pieces of examples ("pieces"), and of tokens ("tokens",
+        "special_tokens", "unknown_tokens", "document_tokens", "dropped_tokens").
 
     Returns:
-      For each split an array of `job.form.row_type` [examples], in no particular order.
+      A dict with the keys "train" and "heldout". Each value is a structured array of
+      `job.form.row_type` [examples], in no particular order, with the fields `input_ids` (uint16 or
+      int32 [sequence_length]), `segment_lengths` (uint16 [2 * documents in an example]) and, where
+      the objective has labels, `label` (uint8).
+
+    Raises:
+      VocabularyError: `job.vocab` is not a vocabulary.
     """
     tokenizer = load_tokenizer(job.vocab, job.vocab_sha256, job.lower_case)
     ids, offsets = tokenizer([text for document in documents for text in document.texts])
@@ -179,17 +215,20 @@ def lay_out(
     form: ExampleFormat,
     pad_id: int,
 ) -> np.ndarray:
-    """Writes examples out as rows.
+    """Writes examples out as rows of token ids, with padding after the last token.
 
     Args:
-      examples: the pieces of each.
+      examples: the pieces of each example, as spans of `ids`.
       ids: int32 [ids], of which the pieces are spans; the last two are [CLS] and [SEP].
-      used: bool [ids], set to True where an id is in an example.
-      form: of a row.
+      used: bool [ids], changed in place: set to True where an id is in an example.
+      form: the format of a row.
       pad_id: the id after the last token of an example.
 
     Returns:
-      `form.row_type` [examples].
+      A structured array of `form.row_type` [examples], in the order of `examples`, with the fields
+      `input_ids` (uint16 or int32 [form.sequence_length]), `segment_lengths` (uint16 [2 *
+      form.documents], the lengths of the segments with their special tokens) and, if
+      `form.labelled`, `label` (uint8).
     """
     spans: list[segments.Span] = []
     segment_of: list[int] = []  # for each span its segment; those of an example follow each other
@@ -232,6 +271,9 @@ def _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths):
 
 
 def key(*parts: object) -> int:
-    """Returns a number of 64 bits that depends on the parts alone, for random draws."""
+    """Returns an int from 0 to 2**64 - 1 that depends on the parts alone, for random draws.
+
+    It is the beginning of the SHA-256 of the parts as texts, so it is the same on every machine.
+    """
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big")

@@ -32,6 +32,8 @@ Built = tuple[str, list[list[int]]]
 def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
     """Writes the rows of a shard of documents, unless they are there already.
 
+    The rows go to the file `SHARD.rows` in the working folder, and their counts to the step's note.
+
     Args:
       shard: the shard of documents.
       documents: its folder.
@@ -39,7 +41,13 @@ def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
       job: how to make examples.
 
     Returns:
-      The shard's name, and for each chunk the number of rows in each split.
+      A pair: the name of the shard's file, and for each chunk of documents a list `[train,
+      heldout]`, the number of rows in each split.
+
+    Raises:
+      DataError: the shard is damaged or cut short.
+      VocabularyError: `job.vocab` is not a vocabulary.
+      OSError: the rows cannot be written.
     """
     path = storage.at(work, f"{shard.file}.rows")
     done = _done(path, work, shard.file)
@@ -77,7 +85,15 @@ def _dealt(rows: np.ndarray, job: Job, split: str, name: str) -> np.ndarray:
 
 
 class Deal(NamedTuple):
-    """Names the rows of one split in one file of rows, which are to be dealt to the shards."""
+    """The rows of one split in one file of rows, which are to be dealt to the shards.
+
+    Attributes:
+      split: the split of the rows, "train" or "heldout".
+      name: the shard of documents; its rows are in the file `NAME.rows`.
+      chunks: for each chunk of the file `[train, heldout]`, the number of rows in each split.
+      dealt: the number of rows of the split in the files before this one, which decides the shard
+        that gets the first row.
+    """
 
     split: str
     name: str
@@ -86,11 +102,13 @@ class Deal(NamedTuple):
 
 
 def deal(split: str, built: Iterable[Built]) -> Iterator[Deal]:
-    """Yields the deal of each file of rows, which begins where the file before it, by name, ended.
+    """Yields a `Deal` for each file of rows, in the order of the files' names.
+
+    Each deal begins with the shard after the one where the file before it ended.
 
     Args:
-      split: whose rows are dealt.
-      built: all files, from `build`.
+      split: the split whose rows are dealt, "train" or "heldout".
+      built: for each file its name and its numbers of rows, as `build` returns them.
     """
     dealt = 0
     for name, chunks in sorted(built):
@@ -103,11 +121,16 @@ Place = tuple[str, list[tuple[int, int]]]  # a file of rows; where rows begin in
 
 
 def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
-    """Yields each shard, and where the rows stand in a file that go to it.
+    """Yields each shard that gets rows of a file, and the places of these rows in the file.
 
     Args:
       deal: the file.
       job: how many shards there are.
+
+    Yields:
+      `((split, shard), (name, runs))` of ints and texts: the split and the number of a shard in it,
+      from 0; the file's name and a list of `(first, count)`, the first row of each run in the file
+      and how many rows it has. A shard without rows is left out.
     """
     hands = job.shards[deal.split]
     runs: list[list[tuple[int, int]]] = [[] for _ in range(hands)]
@@ -129,10 +152,16 @@ def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
 def write(shard: tuple[Part, Iterable[Place]], output: str, job: Job) -> None:
     """Writes one shard of examples in an order drawn for it, unless it is there already.
 
+    It writes the TFRecord file and a note in the working folder, and returns nothing.
+
     Args:
-      shard: the split and the number of the shard, and where its rows stand.
+      shard: `((split, number), places)`: the split and the number of the shard, and for each file
+        of rows its name and the list of `(first, count)` of its rows, as `place` yields them.
       output: the output folder.
       job: how many shards there are, and the form of a row.
+
+    Raises:
+      OSError: a file of rows cannot be read, or the shard cannot be written.
     """
     (split, index), places = shard
     file = shard_name(split, index, job.shards[split])

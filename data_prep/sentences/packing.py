@@ -15,14 +15,21 @@ Entry = tuple[int, int, int]
 
 
 def most_pieces(max_length: int) -> int:
-    """Returns how many documents a packed example may hold: 4 of 128 tokens, 16 of 512."""
+    """Returns how many documents a packed example may hold (an int): 4 of 128 tokens, 16 of 512.
+
+    Args:
+      max_length: length of an example with its special tokens.
+    """
     return max(2, max_length // 32)
 
 
 def smallest_piece(max_length: int) -> int:
-    """Returns the tokens of the smallest piece that a document is cut into, or that it leaves.
+    """Returns the fewest tokens (an int) in a piece cut off a document, and in the rest left of it.
 
-    It is 16 from length 128 on.
+    It is 16 from length 128 on, and an eighth of the length below that.
+
+    Args:
+      max_length: length of an example with its special tokens.
     """
     return min(16, max_length // 8)
 
@@ -37,18 +44,20 @@ def pack(
     within a sentence. Short documents and rests are put together, the longest first. So nearly all
     examples waste less than a sixty-fourth.
 
-    A piece is one segment, or with `pairs` in nine of ten two, parted at the end of a sentence
-    near the middle, by the odds of ELECTRA's builder. There are no short examples here, and no
-    sentence moves before another.
+    A piece is one segment, or with `pairs` in nine of ten two, parted at the end of a sentence near
+    the middle, by the odds of ELECTRA's builder. There are no short examples here, and no sentence
+    moves before another.
 
     Args:
-      documents: the bounds of each.
+      documents: for each document the bounds of its sentences: increasing places in the array of
+        token ids, where each sentence begins and where the last one ends.
       max_length: length of an example with its special tokens.
       rng: gives the random draws.
       pairs: make two segments of a piece.
 
     Yields:
-      The pieces of one example, each of another document.
+      For each example a list of one to `most_pieces(max_length)` pieces, each of another document,
+      with label 0.
     """
     pool = _Pool(documents, max_length, rng, pairs)
     limit = most_pieces(max_length)

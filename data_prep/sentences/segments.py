@@ -38,7 +38,14 @@ SHORT_PAIR = 0.1
 
 
 class Piece(NamedTuple):
-    """Holds the part of one document that is in an example: spans of one segment, or of two."""
+    """The part of one document that is in an example, as spans of one segment or of two.
+
+    Attributes:
+      first: the spans of the first segment, `(start, end)` each, in the array of token ids.
+      second: the spans of the second segment; empty where there is one segment only.
+      label: 1 where the second segment is another document's (next_sentence) or the segments are
+        swapped (sentence_order); else 0.
+    """
 
     first: list[Span]
     second: list[Span]  # empty: there is one segment only
@@ -57,12 +64,13 @@ def electra(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Pie
     document's examples depend on nothing but the document and `rng`.
 
     Args:
-      bounds: of the document's sentences.
+      bounds: places in the array of token ids, increasing: where each sentence of the document
+        begins, and where the last one ends.
       max_length: length of an example with its special tokens.
       rng: gives the random draws.
 
     Yields:
-      A piece for each example.
+      A `Piece` for each example: spans of its one or two segments, and label 0.
     """
 
     def target() -> int:
@@ -123,17 +131,18 @@ def next_sentence(
 
     The label is 1 where the second segment comes from another document. One draw differs from the
     original, which takes the other document from the whole corpus: here it is one of `documents`.
-    Where there is no other document, the second segment is the true one, and a single sentence
-    is cut in two.
+    Where there is no other document, the second segment is the true one, and a single sentence is
+    cut in two.
 
     Args:
-      documents: the bounds of the documents from which second segments are taken.
-      index: of the document to build the examples of.
+      documents: for each document from which second segments are taken its bounds: increasing
+        places in the array of token ids, where each sentence begins and where the last one ends.
+      index: the place in `documents` of the document to build the examples of.
       max_length: length of an example with its special tokens.
       rng: gives the random draws.
 
     Yields:
-      A piece for each example.
+      A `Piece` for each example: one span for each of its two segments, and label 0 or 1.
     """
     bounds, others = documents[index], len(documents) - 1
     room = max_length - 3
@@ -162,16 +171,17 @@ def sentence_order(bounds: Bounds, max_length: int, rng: random.Random) -> Itera
     """Builds the examples of one document: segments in a row, at even odds swapped (label 1).
 
     It follows ALBERT's create_pretraining_data.py, except that this code gives a sentence that is
-    left alone a second segment from another document, which its paper (section 3.1) argues
-    against; here it is cut in two.
+    left alone a second segment from another document, which its paper (section 3.1) argues against;
+    here it is cut in two.
 
     Args:
-      bounds: of the document's sentences.
+      bounds: places in the array of token ids, increasing: where each sentence of the document
+        begins, and where the last one ends.
       max_length: length of an example with its special tokens.
       rng: gives the random draws.
 
     Yields:
-      A piece for each example.
+      A `Piece` for each example: one span for each of its two segments, and label 0 or 1.
     """
     room = max_length - 3
     target_length = _pair_target(room, rng)
@@ -236,11 +246,13 @@ def full_sentences(documents: Sequence[Bounds], max_length: int) -> Iterator[Pie
     A sentence that would not fit begins the next example; one that fits into none is cut.
 
     Args:
-      documents: bounds of the documents, in order; they need not stand in order in the ids.
+      documents: for each document the bounds of its sentences, increasing places in the array of
+        token ids; in order, though they need not stand in order in the ids.
       max_length: length of an example with its special tokens.
 
     Yields:
-      A piece for each example.
+      A `Piece` for each example: the spans of its only segment, with the span `SEP` between
+      documents, and label 0.
     """
     spans: list[Span] = []
     room = limit = max_length - 2

@@ -68,7 +68,9 @@ def can_read(nlp: spacy.Language) -> bool:
 
 
 class Senter:
-    """Splits texts with a pipeline of one `senter`, asked only after a sentence-ending character.
+    """A splitter of texts by a `senter` pipeline, asked only after a sentence-ending character.
+
+    `split` yields the sentences of texts.
 
     spaCy's model decides for every token whether a sentence begins there, from the four tokens (in
     biosenter) on either side. Here it is asked only about tokens that follow one with . ? ! or an
@@ -112,7 +114,18 @@ class Senter:
         self._forget()
 
     def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Yields the sentences of each text, as `splitters.load` says."""
+        """Yields the sentences of each text, in the order of the texts.
+
+        Texts are taken from the stream about 128,000 characters at a time. Threads may call it at
+        once.
+
+        Args:
+          texts: the texts, which may be a stream.
+
+        Yields:
+          For each text the list of its sentences, stripped of white space around them; none is
+          empty, and a text without other characters has an empty list.
+        """
         for batch in _batches(texts):
             with self._lock:
                 starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
@@ -308,10 +321,10 @@ def cut(text: str, starts: Iterable[int]) -> list[str]:
 
     Args:
       text: the text.
-      starts: the characters, increasing.
+      starts: the offsets of the characters, increasing.
 
     Returns:
-      The parts without the white space around them; none is empty.
+      The parts as a list of texts, without the white space around them; none is empty.
     """
     ends = (0, *starts, len(text))
     return [part for a, b in pairwise(ends) if (part := text[a:b].strip())]

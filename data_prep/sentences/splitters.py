@@ -46,13 +46,14 @@ def resolve(name: str) -> tuple[str, str]:
     """Returns the splitter that a name stands for, and its version.
 
     Args:
-      name: "auto", "scispacy", or an installed spaCy package.
+      name: "auto" (the first installed one of biosenter, en_core_sci_sm and scispacy), "scispacy",
+        or an installed spaCy package.
 
     Returns:
-      The name of a package, and its version.
+      A pair of texts: the name of a package, and its version.
 
     Raises:
-      UserError: it is not installed.
+      UsageError: it is not installed.
     """
     if name == "auto":
         name = next((n for n in BEST_FIRST if importlib.util.find_spec(n)), "scispacy")
@@ -68,14 +69,16 @@ def resolve(name: str) -> tuple[str, str]:
 def load(name: str) -> Splitter:
     """Loads a splitter: a function from texts to the sentences of each text, in order.
 
-    Sentences are stripped of white space around them; none is empty, and nothing else is lost.
-    The texts may be a stream: some hundred are held at a time.
-
     Args:
       name: of a package, from `resolve`.
 
+    Returns:
+      A function that takes an iterable of texts and yields for each a list of its sentences.
+      Sentences are stripped of white space around them; none is empty, and nothing else is lost.
+      The texts may be a stream: some hundred are held at a time.
+
     Raises:
-      UserError: the package is not a spaCy pipeline that finds sentences.
+      UsageError: the package is not a spaCy pipeline that finds sentences.
     """
     nlp = _pipeline(name)
     if senter.can_read(nlp):

@@ -37,12 +37,12 @@ def train_wordpiece(
     to the trainer in order.
 
     Args:
-      texts: gives the texts to learn from; called twice.
+      texts: a function that gives the texts to learn from; called twice.
       size: tokens in the vocabulary; fewer where the texts do not have as many.
       lower_case: lower-case the text and strip its accents first.
 
     Returns:
-      The tokens in order of id.
+      The tokens as a list of texts in order of id, the special tokens first.
 
     Raises:
       UserError: `size` leaves no room for the characters.
@@ -99,7 +99,8 @@ def train_sentencepiece(
       lower_case: make the model fold case.
 
     Returns:
-      The model, and its tokens with their scores as text, one a line.
+      A pair: the content of the `.model` file as bytes, and one text with a line `token<TAB>score`
+      for each token, in order of id.
 
     Raises:
       UserError: `size` leaves no room for the characters, or is more than the texts have.
@@ -159,7 +160,8 @@ def train_byte_bpe(texts: Iterable[str], size: int) -> tuple[str, str]:
       size: tokens in the vocabulary; fewer where the texts do not have as many.
 
     Returns:
-      The content of `vocab.json` and of `merges.txt`.
+      A pair of texts: the content of `vocab.json` (an object from token to id) and of `merges.txt`
+      (one merge of two tokens a line).
 
     Raises:
       UserError: `size` leaves no room for the bytes.

@@ -1,26 +1,20 @@
 """Documents to annotate, and documents with their entities, in the formats in use.
 
-`prediction_inputs` reads PubMed's and PMC's XML besides, and tells a file's format.
-
 - Plain text: a document a file; empty lines part its passages. Standard input ("-") is plain text,
   or PubTator, and what it holds without an id of its own is called "stdin".
 - BioC (Comeau et al., 2013), XML and JSON; the JSON may be a collection, a document, or either in
   lists and objects, as PubMed's and PubTator's services return it.
 - PubTator (Wei et al., 2013): `PMID|t|title`, `PMID|a|abstract`, annotations below.
-- brat's standoff format (Stenetorp et al., 2012), and JSON lines: for output only.
+- brat's standoff format (Stenetorp et al., 2012), and JSON lines: for output only. JSON lines have
+  an entity's score as "score", BioC as an infon of that name; the others have no place for it.
 
-JSON lines have the score of an entity as "score", BioC as an infon of that name; PubTator and brat
-have no place for it.
-
-Offsets count Unicode characters of a document's text, from 0; an end is that of the next character.
-A byte-order mark is no part of the text, a Windows line end is two characters of it. Passages that
-are read one by one are joined by a line feed, as PubTator counts title and abstract; BioC's by one
-for every character that their offsets leave.
-
-Annotations of an input are not kept: an output has only what was predicted.
-
-Several documents may have one id, as two of NCBI disease's have. All are written, with that id; in
-brat, where an id is the name of files, the files of the second are ID_2.txt and ID_2.ann.
+`prediction_inputs` reads PubMed's and PMC's XML besides, and tells a file's format. Annotations of
+an input are not kept: an output has only what was predicted. Offsets count Unicode characters of a
+document's text, from 0; an end is that of the next character. A byte-order mark is no part of the
+text, a Windows line end is two characters of it. Passages that are read one by one are joined by a
+line feed, as PubTator counts title and abstract; BioC's by one for every character that their
+offsets leave. Several documents may have one id, as two of NCBI disease's have: all are written, in
+brat as ID.txt, ID_2.txt and so on, each with its .ann.
 """
 
 from __future__ import annotations
@@ -57,7 +51,7 @@ _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 
 
 class FormatError(UserError):
-    """An input that is not as its format says, or a text that an output cannot hold."""
+    """An error of an input that is not as its format says, or a text that an output cannot hold."""
 
 
 class Passage(NamedTuple):
@@ -78,7 +72,13 @@ class Passage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """A text with its id, and its passages in their order, which do not overlap."""
+    """The text of a document.
+
+    Attributes:
+      id: the document's id.
+      text: its whole text.
+      passages: its passages in their order, which do not overlap.
+    """
 
     id: str
     text: str
@@ -92,11 +92,11 @@ Annotated = Iterable[tuple[Document, Sequence[Entity]]]
 
 
 def joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
-    """Makes a document of its passages.
+    """Makes a `Document` of its passages, with line feeds between them up to each offset.
 
     Args:
       name: the document's id.
-      parts: for each passage its first character in the document, see `Passage.kind`, and its
+      parts: for each passage its first character in the document, its kind as in `Passage`, and its
         text; one without text is left out.
 
     Raises:
@@ -114,11 +114,11 @@ def joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
 
 
 def read_pubtator(path: str, text: str) -> Iterator[Document]:
-    """Yields the documents of a file of PubTator, without annotations.
+    """Yields a `Document` for each title and abstract of a PubTator file, without annotations.
 
     Args:
-      path: for messages.
-      text: of the file.
+      path: the name of the file in messages.
+      text: the content of the file.
 
     Raises:
       FormatError: a line is not of this format, or there is no document.
@@ -152,7 +152,7 @@ def _titled(name: str, title: str, abstract: str = "") -> Document:
 
 
 def read_bioc_json(path: str) -> Iterator[Document]:
-    """Yields the documents in a file of BioC's JSON, wherever they stand in its objects.
+    """Yields a `Document` for each document of BioC in a JSON file, wherever it stands there.
 
     Raises:
       FormatError: it is no JSON, has no document, or a document is not as BioC says.
@@ -177,10 +177,10 @@ def read_bioc_json(path: str) -> Iterator[Document]:
 
 
 def read_bioc(path: str, documents: Iterable[dict[str, Any]], size: int) -> Iterator[Document]:
-    """Yields documents of BioC.
+    """Yields a `Document` for each document of BioC, without annotations.
 
     Args:
-      path: of the file, for messages.
+      path: the name of the file in messages.
       documents: as BioC's JSON has them.
       size: characters or bytes of the file: its passages may leave no more than that between them.
 
@@ -231,16 +231,17 @@ def _offset(value: Any) -> int:
 
 
 def write(path: str, form: str, annotated: Annotated) -> None:
-    """Writes documents with their entities.
+    """Writes documents with their entities, and returns nothing.
 
     Args:
       path: a file, which appears when it is complete; for "brat" a folder. In one that is there
         already all files then take the place of those of an earlier run: each .txt with its .ann.
-      form: one of `FORMATS`. "bioc" is JSON if the path ends in .json, else XML.
+      form: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator" or "brat".
       annotated: each document and its entities in the order of their starts.
 
     Raises:
       FormatError: the format cannot hold a text or an id.
+      OSError: the path cannot be written.
     """
     if form == "brat":
         _write_brat(path, annotated)

@@ -23,6 +23,8 @@ from tfbio.formats.safe_xml import (
 def is_bioc(path: str | os.PathLike) -> bool:
     """Returns True if a file of XML, gzip-compressed or not, is a collection of BioC.
 
+    Only the beginning of the file is read, up to its first element.
+
     Raises:
       BadFile: it cannot be read, or is no XML.
     """
@@ -34,6 +36,13 @@ def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     """Yields the documents of a collection, each as BioC's JSON has it, annotations left out.
 
     Memory does not grow with the file.
+
+    Args:
+      path: the file of XML, gzip-compressed or not.
+
+    Yields:
+      A dict with the keys "id", "offset" and "text" (texts, or None where the element is missing),
+      "infons" (a dict), and "passages" and "sentences" (lists of such dicts).
 
     Raises:
       BadFile: it cannot be read, is not well-formed, declares entities, or has a document inside

@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 
 class Entity(NamedTuple):
-    """A mention: its type, its first character in a text, and the one behind its last.
+    """A mention of an entity in a text.
 
-    `score` is the product of the probabilities of its words' tags, each that of the tag which the
-    model chose; None where it is not known.
+    Attributes:
+      type: the type of the entity, such as "Chemical".
+      start: the offset of its first character in the text.
+      end: the offset of the character behind its last.
+      score: the product of the probabilities of its words' tags, each that of the tag which the
+        model chose, from 0 to 1; None where it is not known.
     """
 
     type: str
@@ -18,5 +22,5 @@ class Entity(NamedTuple):
     score: float | None = None
 
     def as_dict(self) -> dict[str, str | int | float]:
-        """Returns the fields by name, without the score if it is not known."""
+        """Returns a dict with the keys "type", "start", "end" and, if it is known, "score"."""
         return {name: x for name, x in self._asdict().items() if x is not None}

@@ -52,8 +52,8 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
 
     - Runs of white space of every kind become one space; blocks (`BLOCKS`) are set apart by one.
       Subscripts and superscripts stay where they are: "H2O", "10-3". So do all other inline
-      elements, except emphasised headings run into a sentence (`measured.<i>Methods.</i>We`, in
-      90 texts), which are set apart.
+      elements, except emphasised headings run into a sentence (`measured.<i>Methods.</i>We`, in 90
+      texts), which are set apart.
     - MathML is written in a line: "(a + b)/c", "√3"; its TeX annotations, which repeat it, are not.
     - References that were escaped twice (`&amp;lt;`: 58 times, 15 of them in English text) are
       resolved, and tags that were escaped (`&lt;p&gt;`, in one abstract) are removed.
@@ -63,6 +63,9 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
     Args:
       element: read with the `SAFE` settings.
       leave_out: tags whose content is not text; the text after them is kept.
+
+    Returns:
+      The text as one string without space around it; "" if there is none.
 
     Raises:
       BadFile: the text uses an entity that the file does not declare.
@@ -75,7 +78,14 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
 
 
 def clean(raw: str) -> str:
-    """Applies the rules of `text` to text without markup."""
+    """Returns text without markup, cleaned by the rules of `text`.
+
+    White space becomes single spaces, doubly escaped references are resolved, escaped tags are
+    removed, Unicode is normalized to NFC, and characters that nobody sees are removed.
+
+    Args:
+      raw: the text of an element as the parser gives it.
+    """
     if "&" in raw:
         raw = _REFERENCE.sub(_resolve, raw)
     if "</" in raw:

@@ -22,12 +22,12 @@ _MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")
 
 
 def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """Puts markers about two mentions of a text.
+    """Returns the text with markers about two mentions, `[S1] aspirin [E1]` and `[S2] COX-1 [E2]`.
 
     Args:
       text: without markers.
-      first: the first mention, `[start, end)`.
-      second: the second mention, `[start, end)`.
+      first: the mention that gets [S1] and [E1], as offsets `[start, end)`.
+      second: the mention that gets [S2] and [E2], as offsets `[start, end)`; it begins no earlier.
     """
     # Where one mention ends and the other begins, the end comes first.
     markers = [(second[1], 0, " [E2]"), (first[1], 1, " [E1]")]
@@ -47,7 +47,11 @@ def find(
     Args:
       example: with dummies, or with markers.
       pooling: "entity_start" for the markers before the entities, else the entities themselves.
-      keep_markers: whether the text is to keep its markers.
+      keep_markers: True if the text is to keep its markers.
+
+    Returns:
+      A pair: the text, and a list of two spans `(start, end)` in characters of that text, the first
+      entity's first. With a single dummy for both entities the two spans are the same.
 
     Raises:
       TaskFileError: the text lacks the markers or dummies that `pooling` needs.
@@ -73,7 +77,18 @@ def find(
 
 
 def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Returns the text without its markers, and the spans that they were about."""
+    """Returns the text without its markers, and the spans that they were about.
+
+    Args:
+      text: with all four markers.
+
+    Returns:
+      A pair: the plain text, and a list of the two spans `(start, end)` in its characters, that of
+      [S1] first.
+
+    Raises:
+      KeyError: a marker is missing.
+    """
     plain, places, last = "", {}, 0
     for marker in _MARKER.finditer(text):
         plain += text[last : marker.start()]
@@ -84,7 +99,9 @@ def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def with_dummies(text: str) -> str:
-    """Puts `@$` for each entity of a relation, whether dummies or markers tell where it is.
+    """Returns the text with `@$` for each entity, whether dummies or markers tell where it is.
+
+    Two marked entities that overlap become one `@$`.
 
     Args:
       text: with dummies, with markers, or with neither, which stays as it is.

@@ -48,19 +48,19 @@ _OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
 
 
 class BadFile(DataError):
-    """Says that a file is not whole, well-formed and harmless XML of the expected kind."""
+    """An error of a file that is not whole, well-formed and harmless XML of the expected kind."""
 
 
 class Entities:
-    """Reads a stream of XML, and turns named entities that XML does not define into characters.
+    """A stream of XML in which named entities that XML does not define become characters.
 
     Publishers write `&nbsp;` without declaring it, and a parser then drops the article, or the
-    entity. HTML's names become the characters that they stand for, all others `UNKNOWN`. Nothing
-    is expanded: `check_no_entities` refuses a file's own declarations.
+    entity. HTML's names become the characters that they stand for, all others `UNKNOWN`. Nothing is
+    expanded: `check_no_entities` refuses a file's own declarations.
 
     Args:
       stream: XML in UTF-8, another encoding that has ASCII within, or UTF-16.
-      unknown: counts the names that HTML does not have.
+      unknown: a counter of the names that HTML does not have, changed in place.
     """
 
     def __init__(self, stream: BinaryIO, unknown: Counter[str] | None = None):
@@ -69,7 +69,7 @@ class Entities:
         self._held = ""
 
     def read(self, size: int) -> bytes:
-        """Reads about `size` bytes; none at the end only."""
+        """Reads about `size` bytes, in the encoding of the stream; returns b"" at the end only."""
         while data := self._stream.read(max(size, 4)):
             if self._decoder is None:
                 utf16 = {b"\xff\xfe": "le", b"<\0": "le", b"\xfe\xff": "be", b"\0<": "be"}
@@ -97,7 +97,7 @@ class Entities:
 
 
 class Limited:
-    """Reads a stream for a parser that holds in memory all that it has read since the last `renew`.
+    """A stream for a parser that holds in memory all that it has read since the last `renew`.
 
     Args:
       stream: the stream.
@@ -110,11 +110,15 @@ class Limited:
         self.renew()
 
     def renew(self) -> None:
-        """Allows `limit` bytes to be read from here on."""
+        """Allows `limit` bytes to be read from here on; returns nothing."""
         self._left = self._limit
 
     def read(self, size: int) -> bytes:
-        """Reads up to `size` bytes; raises a BadFile beyond the limit."""
+        """Reads and returns up to `size` bytes, b"" at the end.
+
+        Raises:
+          BadFile: more than `limit` bytes were read since the last `renew`.
+        """
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
@@ -123,13 +127,14 @@ class Limited:
 
 
 def first_element(stream: BinaryIO) -> etree._Element:
-    """Reads the root of a file of XML, with nothing in it yet.
+    """Returns the root element of a file of XML, with its attributes but nothing in it yet.
 
     Args:
-      stream: of the file.
+      stream: the file's bytes, not compressed; it is left somewhere behind the root's start tag.
 
     Raises:
-      BadFile: it does not begin within the first `MAX_HEADER_BYTES`.
+      BadFile: it does not begin within the first `MAX_HEADER_BYTES` (1,000,000).
+      XMLSyntaxError: lxml's, where it is no XML; `faults` makes a `BadFile` of it.
     """
     refusal = f"its first {MAX_HEADER_BYTES:,} bytes hold no element."
     limited = Limited(Entities(stream), MAX_HEADER_BYTES, refusal)
@@ -142,8 +147,12 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
     Args:
       path: the file.
 
+    Returns:
+      A binary stream of the XML, decompressed, at its beginning; the caller closes it.
+
     Raises:
-      BadFile: it is a pipe or a device, which might never end.
+      BadFile: it is a folder, a pipe or a device, which might never end.
+      OSError: there is no such file, or it cannot be read.
     """
     source = storage.at(path)
     if not stat.S_ISREG(source.stat().st_mode):
@@ -156,7 +165,7 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
 
 
 def printable(name: str) -> str:
-    """Escapes the name of a file or member, so that it can be printed, stored and hashed.
+    """Returns the name of a file or member so escaped that it can be printed, stored and hashed.
 
     Line feeds, controls of terminals, and bytes that are no UTF-8 are escaped: "a\\nb".
     """
@@ -165,7 +174,14 @@ def printable(name: str) -> str:
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """Turns the errors of libraries over a damaged file into a `BadFile` with one sentence."""
+    """Turns the errors of its block over a damaged file into a `BadFile` with one sentence.
+
+    It is a context manager for code that opens and parses XML.
+
+    Raises:
+      BadFile: the block raised an error of gzip (damaged or cut short), of lxml (not well-formed),
+        of too deep nesting, or an OSError (cannot be read).
+    """
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -180,7 +196,7 @@ def faults() -> Iterator[None]:
 
 
 def check_no_entities(root: etree._Element) -> None:
-    """Checks that a document declares no entities, before its body is parsed.
+    """Checks that a document declares no entities, before its body is parsed; returns nothing.
 
     Args:
       root: from `first_element`.

@@ -31,7 +31,7 @@ RELEASED_FILES = {
 
 
 def find_split(data_dir: str, split: str, optional: bool = False) -> str:
-    """Finds the file of a split in a folder, under any of the names in use.
+    """Returns the path of the file of a split in a folder, under any of the names in use.
 
     Args:
       data_dir: the folder.
@@ -57,9 +57,12 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
 
 
 def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """Returns the questions to train on, and the last tenth or so for development.
+    """Divides questions into those to train on and the last tenth or so for development.
 
     Questions on one context stay together, and so do the contexts of one question.
+
+    Returns:
+      Two lists of `Question`, in their order: for training and for development; neither is empty.
 
     Raises:
       TaskFileError: there are too few.
@@ -80,10 +83,10 @@ def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Questi
 
 
 def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
-    """Checks the examples of all splits against each other.
+    """Checks the examples of all splits against each other, and returns nothing.
 
     Args:
-      examples: split -> its examples.
+      examples: for each split ("train", "dev", "test") its examples.
 
     Raises:
       TaskFileError: two examples of a split have one id, or "train" lacks a label of another.

@@ -39,7 +39,7 @@ def read_table(
     labels: Collection[str] | None = None,
     score_range: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[LabelledText]:
-    """Reads tab-separated columns.
+    """Reads tab-separated columns into a list of `LabelledText`, in the order of the lines.
 
     Files of BLURB and BLUE are such: ChemProt and DDI (id, text, label, no header), GAD and i2b2
     2010 (header index, sentence, label), BIOSSES (pair_id, sent1, sent2, score), MedNLI (index,
@@ -54,8 +54,13 @@ def read_table(
       labels: all labels; None for any.
       score_range: the lowest and the highest score.
 
+    Returns:
+      At least one example. Its `label` is a text for a column "label", a float for "score", and a
+      tuple of texts for "labels".
+
     Raises:
-      TaskFileError: the header, the number of columns, a text, a label or a score is not so.
+      TaskFileError: the file cannot be read or is empty, or the header, the number of columns, a
+        text, a label or a score is not so.
     """
     return labelled_texts(path, read_rows(path, len(columns), header), columns, labels, score_range)
 
@@ -65,7 +70,10 @@ def read_own_table(
     wanted: Sequence[str] = ("text", "label"),
     labels: Collection[str] | None = None,
 ) -> list[LabelledText]:
-    """Reads a table of the user's own, as the beginning of this module describes it.
+    """Reads a table of the user's own into a list of `LabelledText`, in the order of its lines.
+
+    The first line may name the columns (id, text, pair, label, or other names for these, as in
+    `OWN_COLUMNS`) in any order; without such a line they are those of `wanted`.
 
     Args:
       path: the file.
@@ -73,8 +81,13 @@ def read_own_table(
         for a second text, and "label", "score" or "labels", as for `read_table`.
       labels: all labels; None for any.
 
+    Returns:
+      At least one example. Its `label` is a text, for "score" a float, and for "labels" a tuple of
+      texts.
+
     Raises:
-      TaskFileError: the columns are not clear, or a line is not as they say.
+      TaskFileError: the file cannot be read or is empty, the columns are not clear, or a line is
+        not as they say.
     """
     label = wanted[-1]
     wanted = [*wanted[:-1], "label"]
@@ -105,10 +118,14 @@ def read_unlabelled_table(path: str) -> list[LabelledText]:
     """Reads texts to be labelled: tab-separated columns that the first line names.
 
     They are text, perhaps pair and id, by any of their names (`OWN_COLUMNS`) and in any order;
-    others are passed over. The labels are "".
+    others are passed over.
+
+    Returns:
+      A list of at least one `LabelledText`, each with the label "". Without a column id the id is
+      the number of the line.
 
     Raises:
-      TaskFileError: there is no column of texts, or a text is missing.
+      TaskFileError: the file cannot be read, there is no column of texts, or a text is missing.
     """
     header = read_lines(path)[0].split("\t")
     held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
@@ -131,7 +148,7 @@ def read_unlabelled_table(path: str) -> list[LabelledText]:
 def read_rows(
     path: str, width: int, header: Sequence[str] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number and the columns of each line below the header.
+    """Yields the number (from 1) and the columns (a list of texts) of each line below the header.
 
     Args:
       path: the file.
@@ -139,7 +156,8 @@ def read_rows(
       header: the names in the first line; None where the first line is an example.
 
     Raises:
-      TaskFileError: the header is another, or a line has another number of columns.
+      TaskFileError: the file cannot be read or is empty, the header is another, or a line is empty
+        or has another number of columns.
     """
     lines = read_lines(path)
     names = ", ".join(header or ())
@@ -166,17 +184,24 @@ def labelled_texts(
     labels: Collection[str] | None,
     score_range: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[LabelledText]:
-    """Makes an example of each row.
+    """Makes a `LabelledText` of each row, and returns the list of them.
 
     Args:
       path: the file, for messages.
-      rows: see `read_rows`.
-      columns: see `read_table`.
+      rows: for each row the number of its line and its cells, as `read_rows` yields them.
+      columns: what each cell holds: "id", "text", "pair", "context", "document", one of "label",
+        "score" and "labels", or "", as in `read_table`.
       labels: all labels; None for any.
       score_range: the lowest and the highest score.
 
+    Returns:
+      At least one example. Its `label` is a text, for "score" a float, and for "labels" a tuple of
+      texts.
+
     Raises:
-      TaskFileError: a text is missing, or a label is not one of `labels` or no score in its range.
+      TaskFileError: there is no row, a text is missing, or a label is not one of `labels` or no
+        score in its range.
+      ValueError: `columns` has none, or more than one, of "label", "score" and "labels".
     """
     (kind,) = {"label", "score", "labels"}.intersection(columns)
     # Where a label may stand by mistake. Without a list of labels any text may be one.
@@ -208,7 +233,7 @@ def labelled_texts(
 
 
 def labels_between_bars(cell: str) -> tuple[str, ...]:
-    """Returns the labels of a multi-label text, `a|b`; none for an empty cell."""
+    """Returns the labels of a multi-label text, `a|b`, as a tuple; () for an empty cell."""
     return tuple(cell.split("|")) if cell else ()
 
 
@@ -235,10 +260,10 @@ def _label_problem(
 
 
 def stands_in(what: str, columns: Sequence[int]) -> str:
-    """Returns the end of a message that guesses the column of a cell; "" without a guess.
+    """Returns the end of a message that guesses the column of a cell, as text; "" without a guess.
 
     Args:
-      what: such as "label".
-      columns: those that fit, counted from 0.
+      what: the name of the cell's content, such as "label".
+      columns: the numbers of the columns that fit, counted from 0; the first is named.
     """
     return f" (the {what} seems to stand in column {columns[0] + 1})" if columns else ""

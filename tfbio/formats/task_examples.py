@@ -13,7 +13,7 @@ Where = tuple[str, int | str]
 
 
 class TaskFileError(UserError):
-    """A task's file that is missing or not as its format says."""
+    """An error of a task's file that is missing or not as its format says."""
 
 
 class Example(abc.ABC):
@@ -21,7 +21,8 @@ class Example(abc.ABC):
 
     Attributes:
       id: tells it from the other examples of its split.
-      where: its place in the task's files, for messages.
+      where: its place in the task's files, for messages: the path, and the number of a line from 1
+        or a text.
     """
 
     id: str
@@ -29,7 +30,7 @@ class Example(abc.ABC):
 
     @abc.abstractmethod
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields each label that must also stand in the training set, with its place.
+        """Yields each label that must also stand in the training set, with its place before it.
 
         The place is the number of the word that has the label, counted from 0; or 0.
         """
@@ -41,10 +42,10 @@ class TaggedSentence(Example):
 
     Attributes:
       id: the number of its first line.
-      words: its words.
-      tags: a tag for each word.
+      words: its words, a tuple of texts.
+      tags: a tag for each word, such as "B-Chemical" or "O".
       document: the id of the document that it is a part of; "" where the file does not say it.
-      where: its place in the task's files, for messages.
+      where: its place in the task's files, for messages: the path, and the number of a line from 1.
     """
 
     id: str
@@ -54,7 +55,7 @@ class TaggedSentence(Example):
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields the type of each tag but O; "" where tags have no type."""
+        """Yields the word's number, from 0, and the type ("" without one) of each tag but O."""
         tags = enumerate(self.tags)
         yield from ((i, tag.partition("-")[2]) for i, tag in tags if tag != "O")
 
@@ -66,11 +67,11 @@ class LabelledText(Example):
     Attributes:
       id: its id.
       text: the text, or the first one of a pair.
-      label: the class, the score, or the labels.
+      label: the class (a text), the score (a float), or the labels (a tuple of texts).
       pair: the second text of a pair; "" for a single text.
       document: the id of the document that the text is a part of, where scores are by document
         (HoC).
-      where: its place in the task's files, for messages.
+      where: its place in the task's files, for messages: the path, and the number of a line from 1.
     """
 
     id: str
@@ -81,7 +82,7 @@ class LabelledText(Example):
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields the class or the labels; of a score nothing."""
+        """Yields `(0, name)` for the class or for each of the labels; nothing for a score."""
         if not isinstance(self.label, float):
             names = (self.label,) if isinstance(self.label, str) else self.label
             yield from ((0, name) for name in names)
@@ -93,13 +94,13 @@ class Question(Example):
 
     Attributes:
       id: its id.
-      question: the question.
+      question: the text of the question.
       context: the text that has the answer, or has none.
-      answers: the accepted answers; none where the context has no answer (SQuAD v2.0), or where the
-        file does not tell them (a test file).
+      answers: the accepted answers, a tuple of texts; () where the context has no answer (SQuAD
+        v2.0), or where the file does not tell them (a test file).
       answer_starts: for each answer its first character in the context; -1 where it is not known.
       question_id: the id of the question where it has several contexts (BioASQ).
-      where: its place in the task's files, for messages.
+      where: its place in the task's files, for messages: the path, and a text.
     """
 
     id: str
@@ -116,20 +117,28 @@ class Question(Example):
 
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
-    """Returns the labels in use, sorted; see `Example.numbered_labels`."""
+    """Returns the labels of examples as a sorted tuple, each once.
+
+    They are the types of tags, the classes or the labels; scores and answers are no labels.
+    """
     return tuple(sorted({name for example in examples for _, name in example.numbered_labels()}))
 
 
 def mistake(where: Where, message: str) -> TaskFileError:
-    """Returns the error that names a file, a place in it, and what is wrong there."""
+    """Returns (does not raise) the `TaskFileError` "PATH, PLACE: MESSAGE." for a place in a file.
+
+    Args:
+      where: the path, and the number of a line or a text.
+      message: the fault, without a full stop.
+    """
     return TaskFileError(f"{where[0]}, {place_of(where)}: {message}.")
 
 
 def place_of(where: Where) -> str:
-    """Returns the place in a file as messages name it."""
+    """Returns the place in a file as messages name it: "line 3", or the text that tells it."""
     return f"line {where[1]}" if isinstance(where[1], int) else where[1]
 
 
 def listed(names: Collection[str]) -> str:
-    """Returns the first 20 names, quoted, for a message."""
+    """Returns the first 20 names as one text for a message: quoted, with commas between."""
     return ", ".join([repr(name) for name in names][:20]) + ", ..." * (len(names) > 20)

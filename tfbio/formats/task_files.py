@@ -52,8 +52,13 @@ def read_tagged_words(
       scheme: "BIO", where an entity begins with B, in any of its forms; "IO" for EBM-PICO, which
         has no B.
 
+    Returns:
+      A list of at least one `TaggedSentence`, in the order of the file, with tags such as
+      "B-Chemical" or "O".
+
     Raises:
-      TaskFileError: a line is not of this format, or its tag goes on with what did not begin.
+      TaskFileError: the file cannot be read or is empty, a line is not of this format, or its tag
+        goes on with an entity that did not begin.
     """
     sentences: list[TaggedSentence] = []
     words: list[str] = []
@@ -126,8 +131,12 @@ def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str
 def read_clinical_sts(path: str) -> list[LabelledText]:
     """Reads BLUE's MedSTS or ClinicalSTS: a header; the id first, two texts and the score last.
 
+    Returns:
+      A list of at least one `LabelledText`, with both texts and as its label a float from 0 to 5.
+
     Raises:
-      TaskFileError: the columns are others, or a score is not within 0 and 5.
+      TaskFileError: the file cannot be read, the columns are others, or a score is not within 0 and
+        5.
     """
     header = read_lines(path)[0].split("\t")
     if len(header) < 4 or "score" in header[:-1]:
@@ -142,8 +151,16 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
 
     The labels are `0_0,1_1,...`, 1 behind the number of each that holds; the index is `PMID_sN`.
 
+    Args:
+      path: the file.
+      labels: the names of the labels, in the order of their numbers.
+
+    Returns:
+      A list of at least one `LabelledText`: its label is a tuple of the names that hold, its id the
+      index, and its document the PMID.
+
     Raises:
-      TaskFileError: a line is not so.
+      TaskFileError: the file cannot be read, or a line is not so.
     """
     digits = re.compile(",".join(f"{i}_[01]" for i in range(len(labels))))
     examples = []
@@ -163,7 +180,7 @@ def read_hoc(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]
 
 
 def hoc_labels(held: Collection[str]) -> str:
-    """Writes some of the `HALLMARKS` as `read_hoc` reads them, `0_0,1_1,...`."""
+    """Returns some of the `HALLMARKS` as the text that `read_hoc` reads, `0_0,1_1,...`."""
     return ",".join(f"{i}_{int(name in held)}" for i, name in enumerate(HALLMARKS))
 
 
@@ -177,8 +194,14 @@ def read_bioasq_factoid(path: str) -> list[Question]:
     Args:
       path: the file.
 
+    Returns:
+      A list of at least one `Question`, one for each snippet (with the context "" where there is
+      none), with the question's id as its `question_id`. An answer that the context does not have
+      starts at -1.
+
     Raises:
-      TaskFileError: a question is incomplete, or an id stands twice.
+      TaskFileError: the file cannot be read or has no factoid question, a question is incomplete,
+        or an id stands twice.
     """
     questions = []
     for name, text, snippets, record, where in _factoids(path):
@@ -226,8 +249,13 @@ def _factoids(path: str) -> Iterator[tuple[str, str, list[str], dict, Where]]:
 def read_squad(path: str) -> list[Question]:
     """Reads SQuAD v1.1 or v2.0 JSON, the format also of BioBERT's BioASQ files.
 
+    Returns:
+      A list of at least one `Question`, in the order of the file, with its answers (none where the
+      question has none) and the offset of each in the context.
+
     Raises:
-      TaskFileError: a question is incomplete, or an answer does not stand where the file says.
+      TaskFileError: the file cannot be read, a question is incomplete, or an answer does not stand
+        where the file says.
     """
     questions = []
     for i, article in enumerate(field_of(parse_json(path), "data", (path, "the file"), list), 1):

@@ -25,13 +25,16 @@ JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
 
 
 def read_text(path: str) -> str:
-    """Reads a file's text, with its line ends as they are, without a byte-order mark.
+    """Returns a file's text, with its line ends as they are, without a byte-order mark.
+
+    A file that is compressed with gzip is unpacked, whatever its name.
 
     Args:
       path: the file, or `STDIN`.
 
     Raises:
-      TaskFileError: it cannot be read, or is not UTF-8; there is nothing on standard input.
+      TaskFileError: it cannot be read, is not UTF-8, or unpacks to over 200 times its size and over
+        256 MB; there is nothing on standard input.
     """
     try:
         if path == STDIN:
@@ -70,10 +73,13 @@ def _read_stdin(stdin: TextIO | None) -> bytes:
 
 
 def read_lines(path: str) -> list[str]:
-    """Reads the lines of a file, without their ends.
+    """Returns the lines of a file as a list of texts, without their ends (LF or CR LF).
+
+    Args:
+      path: the file, gzip-compressed or not, or `STDIN`.
 
     Raises:
-      TaskFileError: see `read_text`; or there is no line.
+      TaskFileError: the file cannot be read, is not UTF-8, or has no line.
     """
     # Not `splitlines`, which also splits at characters that may stand in a sentence.
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
@@ -83,7 +89,11 @@ def read_lines(path: str) -> list[str]:
 
 
 def parse_json(path: str) -> Any:
-    """Returns what a file of JSON holds, or raises a TaskFileError that names the line."""
+    """Returns the content of a JSON file as Python's objects (dict, list, str and so on).
+
+    Raises:
+      TaskFileError: the file cannot be read, or is no JSON; the message names the line.
+    """
     try:
         return json.loads("\n".join(read_lines(path)))
     except (ValueError, RecursionError) as error:
@@ -92,13 +102,13 @@ def parse_json(path: str) -> Any:
 
 
 def field_of(record: Any, name: str, where: Where, value_type: type) -> Any:
-    """Returns a value of a JSON object.
+    """Returns a value of a JSON object, which is checked to be of one type.
 
     Args:
       record: the object.
       name: the key.
       where: the place of the object, for messages.
-      value_type: one of `JSON_TYPES`.
+      value_type: one of `JSON_TYPES` (str, int, list or dict).
 
     Raises:
       TaskFileError: it is no object, or has no value of this type.
@@ -110,7 +120,15 @@ def field_of(record: Any, name: str, where: Where, value_type: type) -> Any:
 
 
 def texts_only(values: list, where: Where) -> list[str]:
-    """Returns a list of texts, or raises a TaskFileError that names what else is in it."""
+    """Returns `values` as they are, after a check that each is a text.
+
+    Args:
+      values: the list.
+      where: its place in a file, for messages.
+
+    Raises:
+      TaskFileError: another value is in the list; the message names it.
+    """
     for value in values:
         if not isinstance(value, str):
             raise mistake(where, f"expected a list of texts, found {value!r:.60} in it")
@@ -118,7 +136,15 @@ def texts_only(values: list, where: Where) -> list[str]:
 
 
 def not_empty(path: str, examples: list) -> list:
-    """Returns the examples of a file, or raises a TaskFileError if there is none."""
+    """Returns the examples of a file as they are, after a check that there are any.
+
+    Args:
+      path: the file, for messages.
+      examples: the list of its examples or lines.
+
+    Raises:
+      TaskFileError: there is none.
+    """
     if not examples:
         raise mistake((path, 1), "there is no example in this file: make or fetch it again")
     return examples
