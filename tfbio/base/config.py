@@ -34,7 +34,7 @@ TOO_LARGE: dict[type, tuple[float, str]] = {
 
 
 class ConfigError(UsageError):
-    """A setting that does not exist, or whose value is of a wrong type or out of range."""
+    """A setting that is unknown, or whose value is of a wrong type or out of range; exit code 2."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Limits:
     Attributes:
       above, at_least: the value must be greater than this, or at least this; None: no such bound.
       below, at_most: the value must be less than this, or at most this; None: no such bound.
-      choices: all possible values, in place of the bounds; empty: the bounds count.
+      choices: tuple of all possible values, in place of the bounds; empty: the bounds count.
     """
 
     above: float | None = None

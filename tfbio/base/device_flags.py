@@ -50,7 +50,7 @@ def check(
 ) -> None:
     """Checks that the values of the flags go together, and returns nothing.
 
-    Takes no time, as TensorFlow would.
+    Does not import TensorFlow, which would take seconds.
 
     Args:
       tpu: --tpu, a name, an address or "local"; "" for none.

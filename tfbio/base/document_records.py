@@ -15,17 +15,17 @@ from tfbio.base.shards import DataError, Shard, read_shard
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """One text of an article: its abstract or its full text.
+    """One text of an article: its abstract or its full text. Texts are str.
 
     Attributes:
       id: a unique id. An abstract has that of its article, such as "pmid:123"; another text adds
         the name of its part, such as "pmid:123#body".
       source: the base name of the file that it was read from.
       title: the title of its article, which is not among the sentences; "" for a further abstract.
-      sentences: the sentences, in order.
-      sections: for each sentence the NLM category of its section, in upper case (BACKGROUND,
-        OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" without sections. In a full
-        text, the titles of the sections around the sentence.
+      sentences: list of the sentences, in order.
+      sections: list with, for each sentence, the NLM category of its section, in upper case
+        (BACKGROUND, OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" without sections.
+        In a full text, the titles of the sections around the sentence.
     """
 
     id: str

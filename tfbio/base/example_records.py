@@ -28,10 +28,10 @@ class ExampleFormat:
       label: int64, if the objective has one.
 
     Attributes:
-      sequence_length: tokens in an example.
-      vocab_size: number of ids.
-      documents: the most documents in an example, each of which attends to itself alone.
-      labelled: True if examples have a label.
+      sequence_length: int, the tokens in an example.
+      vocab_size: int, the number of ids.
+      documents: int, the most documents in an example, each of which attends to itself alone.
+      labelled: bool, True if examples have a label.
     """
 
     sequence_length: int

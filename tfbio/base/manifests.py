@@ -33,11 +33,11 @@ class Manifest:
     """The content of a `manifest.json`, on the data that a finished command wrote.
 
     Attributes:
-      kind: the kind of data, a key of `COMMANDS`.
-      settings: the settings of the command, by their names.
-      counts: the numbers that it counted, such as that of documents, by their names.
-      shards: the files, each a `Shard` (file, records, bytes, sha256, split).
-      problems: a sentence for each input that was left out because it was damaged.
+      kind: str, the kind of data, a key of `COMMANDS`.
+      settings: dict of the settings of the command, by their names.
+      counts: dict of the numbers that it counted, such as that of documents, by their names.
+      shards: list of the files, each a `Shard` (file, records, bytes, sha256, split).
+      problems: list with a sentence for each input that was left out because it was damaged.
     """
 
     kind: str

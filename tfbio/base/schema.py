@@ -32,7 +32,10 @@ _NAMES = {
 
 
 class SchemaError(UserError):
-    """A JSON file that cannot be read, or whose keys or values are not those of its dataclass."""
+    """A JSON file that cannot be read, or does not have the keys and types of its dataclass.
+
+    It is a `UserError`, so a command ends with exit code 1.
+    """
 
 
 class _MismatchError(ValueError):

@@ -22,7 +22,7 @@ from tfbio.base import cli, storage
 
 
 class DataError(cli.UserError):
-    """Data that are missing, unfinished or damaged, or of another kind than the expected one."""
+    """Data that are missing, unfinished, damaged or of another kind than expected; exit code 1."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Shard:
     """The entry of a manifest on a TFRecord file.
 
     Attributes:
-      file: its name in the folder.
-      records: the number of records.
-      bytes: its size in bytes.
-      sha256: its SHA-256, in hexadecimal; "" if it is not known.
-      split: the split of the data that it holds, such as "train", or "".
+      file: str, its name in the folder.
+      records: int, the number of records.
+      bytes: int, its size in bytes.
+      sha256: str, its SHA-256 in hexadecimal; "" if it is not known.
+      split: str, the split of the data that it holds, such as "train", or "".
     """
 
     file: str

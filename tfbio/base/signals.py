@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping
 def handling(handlers: Mapping[int, Callable[..., object]]) -> Iterator[None]:
     """Calls other handlers of signals within its block, and restores the earlier ones after it.
 
-    Yields None, once.
-
     Args:
       handlers: the handler of each signal, by the signal's number; it gets the number and the
         current frame.
+
+    Yields:
+      None, once.
 
     Raises:
       ValueError: this is not the main thread, and `handlers` is not empty.

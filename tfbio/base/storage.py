@@ -132,8 +132,8 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
       None, once.
 
     Raises:
-      OSError: the block's, whose `filename` is `path` if the disk or quota was full or the file
-        too large and it had none.
+      OSError: the error of the block. Its `filename` is set to `path` if it has none and the disk
+        or the quota is full or the file too large.
     """
     try:
         yield

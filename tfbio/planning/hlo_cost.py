@@ -29,7 +29,7 @@ _FREE = {
 
 
 class Cost(NamedTuple):
-    """The work of a program, or of a part of it; the sum of two is that of their fields.
+    """The work of a program, or of a part of it, as floats; `+` adds two field by field.
 
     Attributes:
       flops: FLOPs of matrix products, a multiplication with its addition as two.
@@ -62,7 +62,7 @@ class Instruction(NamedTuple):
       op: the operation, such as "fusion".
       operands: the names of its operands; of a parameter its number, of a constant its value.
       attributes: the text after the operands, such as ", calls=%fused".
-      is_root: True if its result is that of its computation.
+      is_root: True if the result of its computation is its own.
     """
 
     name: str
@@ -82,8 +82,7 @@ class Program:
       bandwidth: bytes a second of its memory.
 
     Attributes:
-      peak_flops: as given.
-      bandwidth: as given.
+      peak_flops, bandwidth: the arguments.
       computations: for each computation, by its name, its `Instruction`s by their names.
       entry: the name of the computation that the program begins with; "" if the text has none.
     """

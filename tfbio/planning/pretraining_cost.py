@@ -37,7 +37,7 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
 
     Args:
       config: all settings.
-      device: one of the devices that share the batch.
+      device: the device; its `count` of them share the batch.
       precision: "bfloat16" or "float32", of the activations.
 
     Returns:
@@ -159,7 +159,8 @@ def report(
     Args:
       config: all settings.
       name: one of `DEVICES`; "": all.
-      data: for each sequence length the folder of examples and its manifest; None: without epochs.
+      data: the folder of examples and its manifest for each sequence length of the run's phases;
+        None: without epochs.
 
     Raises:
       UsageError: there is no device of this name.

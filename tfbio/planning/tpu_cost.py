@@ -27,7 +27,7 @@ PROGRAM = 60e6
 
 
 class Arrays(NamedTuple):
-    """The bytes of the arrays that a layer works on, in bfloat16 and as a TPU lays them out.
+    """The bytes (floats) of a layer's arrays, in bfloat16 and as a TPU lays them out.
 
     Attributes:
       hidden: bytes of an array [hidden_size, tokens].

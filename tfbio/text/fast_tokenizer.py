@@ -39,13 +39,13 @@ Encoded = tuple[np.ndarray, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class FastTokenizer:
-    """Encodes texts as ids, without special tokens; `load_fast_tokenizer` makes one.
+    """A callable that encodes texts as ids without special tokens; `load_fast_tokenizer` makes one.
 
     The name of a special token in a text ("[MASK]", "<s>") is text like any other.
 
     Attributes:
       kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
-      vocab_size: the number of ids.
+      vocab_size: the number of ids, an int as each of the following ids.
       pad_id: the id of [PAD] or <pad>.
       unk_id: the id of [UNK] or <unk>.
       cls_id: the id of [CLS] or <s>.
@@ -93,8 +93,9 @@ def load_fast_tokenizer(path: str | os.PathLike, lower_case: bool = True) -> Fas
         `vocab.json` (any `*.json`), with `merges.txt` in the same folder, or Hugging Face's
         `tokenizer.json`, which may hold any of them.
       lower_case: for WordPiece, whether to lower-case text and strip its accents first. A
-        SentencePiece model itself tells how to normalize text, except those of
-        `sentencepiece_model.lower_cases_first`, such as ALBERT's. Byte-level BPE ignores it.
+        SentencePiece model itself tells how to normalize text, except one like ALBERT's, whose
+        pieces have no capital letters and whose normalizer keeps them
+        (`sentencepiece_model.lower_cases_first`). Byte-level BPE ignores it.
 
     Returns:
       The `FastTokenizer`, which called with texts returns their ids and the borders between them.

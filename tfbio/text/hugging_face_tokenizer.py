@@ -26,7 +26,7 @@ _CASED = 0.01
 
 
 class TokenizerError(UserError):
-    """A tokenizer of `transformers` that is missing or cannot be used; its message says why."""
+    """A tokenizer of `transformers` that is missing or cannot be used; exit code 1."""
 
 
 # --- Reading -------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
     If no file says so, the tokens do: a vocabulary of text in lower case has no capital letters.
 
     Args:
-      folder: the model's.
+      folder: the folder of a model.
 
     Returns:
       True if text must be lower-cased; False for byte-level BPE.
@@ -200,7 +200,7 @@ def read_architecture(folder: str | os.PathLike) -> str:
     """Reads the name of the class of `transformers` that a model's `config.json` gives.
 
     Args:
-      folder: the model's.
+      folder: the folder of a model.
 
     Returns:
       The first name in `architectures`, such as "ElectraForTokenClassification"; "" if there is no
@@ -238,9 +238,9 @@ def write(
     that takes `tokenizer.json` as it is.
 
     Args:
-      folder: the model's; is made if it does not exist.
+      folder: the folder of the model; is made if it does not exist.
       vocab_file: the vocabulary's file.
-      lower_case: whether to lower-case text; see `fast_tokenizer.load_fast_tokenizer`.
+      lower_case: whether to lower-case text first; byte-level BPE ignores it.
       segments: the number of segments that the model distinguishes.
       max_length: the longest input, in tokens.
       of_words: whether texts come as words, each with a space before it, as a tagger's do.

@@ -135,13 +135,14 @@ def unpacked(path: str | os.PathLike) -> Iterator[Path]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """Encodes texts and words as tokens with offsets; `load_tokenizer` makes one.
+    """A tokenizer that encodes texts and words, with offsets; `load_tokenizer` makes one.
 
     The name of a special token in a text is text like any other.
 
     Attributes:
       kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
-      vocab_size: the number of tokens in the vocabulary, without those that were added to it.
+      vocab_size: the number of tokens in the vocabulary, without those that were added to it; an
+        int, as the ids are.
       rows: the number of embeddings that a model needs for all tokens.
       pad_id: the id of [PAD] or <pad>.
       unk_id: the id of [UNK] or <unk>.
@@ -221,7 +222,8 @@ def load_tokenizer(
 
     Args:
       path: `*.txt`, `*.model`, `*.json` (with `merges.txt` beside it) or `tokenizer.json`.
-      lower_case: whether to lower-case text first; see `load_fast_tokenizer`.
+      lower_case: whether to lower-case text first, as in `load_fast_tokenizer`; byte-level BPE
+        ignores it.
       new_tokens: tokens in texts that the vocabulary lacks, and that have no trained embedding.
         They get the ids of WordPiece's first [unused] tokens, or else those after the last token.
       segments: the number of segments that the model distinguishes.
@@ -357,6 +359,9 @@ def byte_bpe(
     Args:
       vocab: the id of each token; None: the tokenizer is still to be trained.
       merges: the pairs of tokens to merge, in their order; None with `vocab`.
+
+    Raises:
+      Exception: `tokenizers` raises one if a merge is of tokens that `vocab` lacks.
     """
     import tokenizers
     from tokenizers import models, pre_tokenizers, processors

@@ -32,7 +32,7 @@ TOKENIZER_JSON = "tokenizer.json"
 
 
 class VocabularyError(cli.UserError):
-    """A vocabulary file that is missing or cannot be used."""
+    """A vocabulary file that is missing or cannot be used; exit code 1."""
 
 
 def vocabulary_files(path: str | os.PathLike) -> list[Path]:

@@ -101,8 +101,8 @@ class ByteBpe(tf.Module):
 
         Returns:
           Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
-          character in its text, and the offset after its last one, without
-          the spaces around a word.
+          character in its text, and the offset after its last one, without the spaces around a
+          word.
         """
         characters = chars.decode(texts)
         text = characters.value_rowids()

@@ -55,6 +55,8 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
       VocabularyError: a `vocab.txt` or `vocab.json` is missing or damaged, lacks a special token
         or, in byte-level BPE, a token for a byte.
       OSError: a SentencePiece model is missing, or a text file cannot be written.
+      google.protobuf.message.DecodeError: a SentencePiece model is damaged.
+      ValueError: the normalizer of a SentencePiece model is damaged.
     """
     if vocab_file.suffix == ".model":
         return graph_sentencepiece.SentencePiece(vocab_file, lower_case)
