@@ -56,7 +56,7 @@ class Limits:
     def allow(self, value: Any) -> bool:
         """Returns True if `value`, of the setting's type, is a choice or within all bounds.
 
-        NaN is within no bounds.
+        NaN is within no bound that is set.
         """
         if self.choices:
             return value in self.choices
