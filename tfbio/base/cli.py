@@ -50,19 +50,26 @@ _OF_FILES = {
 
 
 class UserError(ValueError):
-    """An error that the user can fix; its message is one sentence that says what and how."""
+    """An error that the user can fix; its message is one sentence that says what and how.
+
+    Attributes:
+      exit_code: the exit code of a command that ends with this error, 1; a class attribute.
+    """
 
     exit_code = 1
 
 
 class UsageError(UserError):
-    """A mistake in the command line itself, not in the files that it names."""
+    """A mistake in the command line itself, not in the files that it names; exit code 2."""
 
     exit_code = 2
 
 
 class Interrupted(UserError):
-    """An end without a mistake, as when a machine is taken away; the same command continues."""
+    """An end without a mistake, as when a machine is taken away; exit code 75 (EX_TEMPFAIL).
+
+    The same command continues the work.
+    """
 
     exit_code = os.EX_TEMPFAIL  # 75
 
@@ -73,7 +80,7 @@ def run(
     flags_parser: Callable[[list[str]], list[str]] | None = None,
     settings: Sequence[str] = (),
 ) -> None:
-    """Runs a command under absl; an error ends the process with its exit code.
+    """Runs a command under absl and ends the process with its exit code; never returns.
 
     Args:
       main: the command. It gets the program's name and what the command line has beside flags.
@@ -81,6 +88,11 @@ def run(
         imported (two commands may have a flag of the same name).
       flags_parser: parses the command line, for commands that pass unknown flags to a library.
       settings: the names that `--set` takes, for the message to users who take them for flags.
+
+    Raises:
+      SystemExit: always, with the code of `exit_code` (0 after success and --help, 2 after a
+        mistake in the command line).
+      Exception: an error that the user cannot fix is raised as it is, with its traceback.
     """
     # Users did not ask for the libraries' logs, where TensorFlow calls a missing GPU an error. Real
     # errors are raised. --verbosity=0 and the variable bring the logs back.
@@ -120,7 +132,11 @@ def exit_code(work: Callable[[], None]) -> int:
         and what the same command will do. A second Ctrl-C ends the process at once.
 
     Returns:
-      The exit code of the process.
+      The exit code for the process: 0 after success, a `UserError`'s `exit_code`, 130 after Ctrl-C,
+      1 after an `OSError`, a file error of TensorFlow, or a package that cannot be imported.
+
+    Raises:
+      Exception: any other error of `work`, as it is.
     """
     try:
         _do(work)
@@ -189,7 +205,14 @@ def _of_import_error(error: ImportError) -> str | None:
 
 
 def of_os_error(error: OSError) -> str:
-    """Returns the sentence for an error of the operating system: the file, and the reason."""
+    """Returns the sentence for an error of the operating system, with the file and the reason.
+
+    Args:
+      error: the error; its file and reason may be missing.
+
+    Returns:
+      Text such as "out/x cannot be used: Permission denied."; for a full disk also what to do.
+    """
     reason = error.strerror or str(error) or type(error).__name__
     path = error.filename2 or error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -251,15 +274,21 @@ def define_list(
     required: bool = False,
     may_be_empty: bool = False,
 ) -> None:
-    """Defines a flag with several values: between commas, in repeated flags, or both.
+    """Defines an absl flag with several values: between commas, in repeated flags, or both.
+
+    Returns nothing; the value of the flag is a list of str, or `default`. The name of an existing
+    path, also as NAME=PATH, and text that begins with "{" are not split at commas.
 
     Args:
       name: the flag's name.
-      default: its values if it is not given.
+      default: its values if it is not given; None: the flag is then None.
       description: the text for `--help`.
-      choices: all possible values; empty: any.
+      choices: all possible values; empty: any. Another value is a mistake in the command line.
       required: whether it must be given.
-      may_be_empty: whether `--name=` stands for no values; else it is an error.
+      may_be_empty: True if `--name=` stands for no values; else it is such a mistake.
+
+    Raises:
+      absl.flags.DuplicateFlagError: there is a flag of this name.
     """
     parser = flags.EnumParser(list(choices)) if choices else flags.ArgumentParser()
     serializer = flags.ArgumentSerializer()
@@ -351,13 +380,13 @@ def _illegal(message: str) -> str:
 
 
 def no_arguments(argv: list[str]) -> None:
-    """Checks that the command line has nothing but flags.
+    """Checks that the command line has nothing but flags, and returns nothing.
 
     Args:
-      argv: what a command's `main` gets.
+      argv: what a command's `main` gets: the program's name, then all that is no flag.
 
     Raises:
-      UsageError: it has something else.
+      UsageError: there is anything after the program's name.
     """
     if argv[1:]:
         raise UsageError(f"{argv[1]!r} is not a flag: write --name=value; --help lists the flags.")

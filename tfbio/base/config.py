@@ -34,12 +34,18 @@ TOO_LARGE: dict[type, tuple[float, str]] = {
 
 
 class ConfigError(UsageError):
-    """Says that a setting does not exist, or that its value is of a wrong type or out of range."""
+    """A setting that is unknown, or whose value is of a wrong type or out of range; exit code 2."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Says which values a setting may have; see `setting`."""
+    """The values that a setting may have; `str` of it is text such as "at least 0 and below 1".
+
+    Attributes:
+      above, at_least: the value must be greater than this, or at least this; None: no such bound.
+      below, at_most: the value must be less than this, or at most this; None: no such bound.
+      choices: tuple of all possible values, in place of the bounds; empty: the bounds count.
+    """
 
     above: float | None = None
     at_least: float | None = None
@@ -48,7 +54,10 @@ class Limits:
     choices: tuple[str, ...] = ()
 
     def allow(self, value: Any) -> bool:
-        """Returns whether a setting may have a value, which is of the setting's type."""
+        """Returns True if `value`, of the setting's type, is a choice or within all bounds.
+
+        NaN is within no bound that is set.
+        """
         if self.choices:
             return value in self.choices
         # NaN is in no range.
@@ -75,9 +84,16 @@ def setting(default: Any, meaning: str, **limits: Any) -> Any:
     """Declares a field of a dataclass of settings: `learning_rate: float = setting(1e-4, ...)`.
 
     Args:
-      default: its default, from whose type `limits` are understood.
-      meaning: what `--help` says of it.
-      **limits: the fields of `Limits`; numbers are at least 0 where they say nothing else.
+      default: its default. If it is an int or a float, the value must be at least 0 unless `limits`
+        has `above` or `at_least`.
+      meaning: the text for `--help`.
+      **limits: `above`, `at_least`, `below`, `at_most` (numbers) and `choices` (a tuple of str).
+
+    Returns:
+      A `dataclasses.field`, whose metadata has `meaning` (str) and `limits` (a `Limits`).
+
+    Raises:
+      TypeError: `limits` has another name.
     """
     is_number = type(default) in (int, float)
     if is_number and not {"above", "at_least"} & limits.keys():
@@ -89,10 +105,14 @@ def setting(default: Any, meaning: str, **limits: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class BaseSettings:
-    """Checks a frozen dataclass of settings when it is made; all of them extend this.
+    """The base of all frozen dataclasses of settings, which are checked when they are made.
 
     Attributes:
-      group: what stands before the names of its fields in messages and for `--set`, "run.".
+      group: the prefix of the names of its fields in messages and for `--set`, such as "run."; a
+        class attribute, "" by default.
+
+    Raises:
+      ConfigError: a field is out of its limits, or the fields do not go together.
     """
 
     group: ClassVar[str] = ""
@@ -105,20 +125,20 @@ class BaseSettings:
         self.check_together()
 
     def check_together(self) -> None:
-        """Checks what holds for several settings together.
-
-        Raises:
-          ConfigError: they do not go together.
-        """
+        """Raises a ConfigError if settings do not go together; here, without overriding, never."""
 
 
 def check_limits(limits: Limits, value: Any, name: str) -> None:
-    """Raises a ConfigError if a setting may not have a value.
+    """Checks the value of a setting, and returns nothing.
 
     Args:
-      limits: of the setting.
-      value: of the setting's type.
-      name: of the setting, for the message.
+      limits: the setting's limits.
+      value: the value, of the setting's type.
+      name: the setting's name, for the message.
+
+    Raises:
+      ConfigError: the value is out of the limits, an int of 2**31 or more, or a float of 3.4e38 or
+        more.
     """
     most, bound = TOO_LARGE.get(type(value), (None, ""))
     require(limits.allow(value), f"{name} must be {limits}, not {shown(value)}")
@@ -126,13 +146,17 @@ def check_limits(limits: Limits, value: Any, name: str) -> None:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raises a ConfigError with a message unless a condition holds."""
+    """Raises a ConfigError with the text `message` if `condition` is false, else does nothing."""
     if not condition:
         raise ConfigError(message)
 
 
 def shown(value: object) -> str:
-    """Returns a value as JSON has it, cut where it is long: a number can have 4,000 digits."""
+    """Returns a value as JSON text of at most 40 characters; a longer one is cut and ends in "...".
+
+    Raises:
+      TypeError: JSON has no such value.
+    """
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
@@ -142,18 +166,23 @@ def load(
     hparams: str = "",
     overrides: Sequence[str] = (),
     defaults: Mapping[str, object] | None = None,
-):
-    """Builds a configuration.
+) -> Any:
+    """Builds a configuration from a JSON file or object and from `--set`.
 
     Args:
       config_class: the dataclass to build, such as `PretrainingConfig`.
       hparams: path of a JSON file, or a JSON object as text; "" for the defaults. The object may
         have `sources`, texts by the names of its settings, which only the reader of the file needs.
-      overrides: "name=value" each, as given to `--set`; a dot reaches into a group.
-      defaults: settings that come before both.
+      overrides: "name=value" each, as given to `--set`, which replace those of `hparams`; a dot
+        reaches into a group.
+      defaults: settings by their names, which the other two replace.
+
+    Returns:
+      An instance of `config_class`; settings that are nowhere given have its defaults.
 
     Raises:
-      ConfigError: naming the key, value or file at fault and what was expected.
+      ConfigError: the file is missing or no JSON object, a setting is unknown, twice there, of
+        another type or out of its limits; the message says what was expected.
     """
     origin, text = _read(hparams)
     values = _parse(text, origin)
@@ -166,16 +195,20 @@ def load(
     return build(config_class, {**(defaults or {}), **values}, origin)
 
 
-def build(config_class: type, values: Mapping[str, object], origin: str | os.PathLike):
+def build(config_class: type, values: Mapping[str, object], origin: str | os.PathLike) -> Any:
     """Builds a configuration of settings that were read from a file.
 
     Args:
       config_class: the dataclass to build.
-      values: the settings, as JSON gives them.
+      values: the settings by their names, as JSON gives them; a group is a dict.
       origin: the file, for the messages.
 
+    Returns:
+      An instance of `config_class`; settings that `values` lacks have its defaults.
+
     Raises:
-      ConfigError: naming the file, the key or value at fault and what was expected.
+      ConfigError: a setting is unknown, of another type or out of its limits; the message names
+        the file and what was expected.
     """
     try:
         return _build(config_class, values, prefix="")
@@ -184,7 +217,11 @@ def build(config_class: type, values: Mapping[str, object], origin: str | os.Pat
 
 
 def names(config_class: type, prefix: str = "") -> list[str]:
-    """Returns the names of all settings, as `--set` takes them."""
+    """Returns the names of all settings as `--set` takes them, in the order of the fields.
+
+    Names are "learning_rate" or, in a group (a field that is a dataclass), "run.jit_compile".
+    `prefix` is text before each.
+    """
     listed = []
     for name, expected in _types(config_class).items():
         group = dataclasses.is_dataclass(expected)
@@ -193,7 +230,11 @@ def names(config_class: type, prefix: str = "") -> list[str]:
 
 
 def describe(config_class: type, prefix: str = "") -> str:
-    """Returns default, limits and meaning of each setting, for a command's `--help`."""
+    """Returns default, limits and meaning of each setting, as lines of text for `--help`.
+
+    A setting has a line `  name = default (limits)`, with `prefix` before its name, and indented
+    lines with its meaning. The settings of groups (fields that are dataclasses) are among them.
+    """
     text = ""
     types = _types(config_class)
     for field in dataclasses.fields(config_class):

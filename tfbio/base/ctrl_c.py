@@ -20,10 +20,13 @@ INTERRUPTED = "the same command takes over what is complete, if anything is, and
 
 
 def interrupted(saved: str = "") -> int:
-    """Prints the last line of a command that Ctrl-C ends, and returns its exit code.
+    """Prints the last line of a command that Ctrl-C ends ("interrupted: ...") on stderr.
 
     Args:
-      saved: what is saved, and what the same command will do; "" if that is not known.
+      saved: text on what is saved and what the same command will do; "" if that is not known.
+
+    Returns:
+      The exit code for the process, 130 (128 + SIGINT). The process is not ended here.
     """
     print_last(f"interrupted: {saved or INTERRUPTED}")
     return 128 + signal.SIGINT
@@ -36,7 +39,8 @@ def answering_ctrl_c(
     """Answers Ctrl-C at once within its block; the second Ctrl-C ends the process.
 
     Python handles signals only between two of its instructions, and a library may work for hours in
-    one of them, so a thread answers. An inner block answers in place of an outer one.
+    one of them, so a thread answers. An inner block answers in place of an outer one. In another
+    thread than the main one, which gets no signals, nothing is answered.
 
     Args:
       first: returns the line that the first Ctrl-C prints; "" for none.
@@ -44,6 +48,10 @@ def answering_ctrl_c(
 
     Yields:
       An event that is set when a `KeyboardInterrupt` is raised in the block.
+
+    Raises:
+      KeyboardInterrupt: in the block, at the first Ctrl-C, unless SIGINT has another handler than
+        Python's. The second Ctrl-C ends the process with exit code 130.
     """
     raised = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -81,7 +89,11 @@ def answering_ctrl_c(
 
 
 def print_last(line: str) -> None:
-    """Prints a line on stderr, after what was printed on stdout before."""
+    """Prints a line on stderr, after what was printed on stdout before; returns nothing.
+
+    Args:
+      line: the text, without a line end.
+    """
     with contextlib.suppress(OSError, RuntimeError):  # nobody reads it, or another thread writes it
         sys.stdout.flush()
     sys.stderr.write(f"{line}\n")  # one call, since several threads may print

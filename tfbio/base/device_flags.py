@@ -14,7 +14,14 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
 def define() -> None:
-    """Defines the flags, whose values `distribution.make_strategy` takes."""
+    """Defines the absl flags whose values `distribution.make_strategy` takes; returns nothing.
+
+    They are the texts --tpu, --tpu_zone and --gcp_project (default ""), --strategy (one of
+    `STRATEGIES`, default "auto") and the whole number --cpu_devices (at least 1, default 1).
+
+    Raises:
+      absl.flags.DuplicateFlagError: there is a flag of one of these names.
+    """
     flags.DEFINE_string(
         "tpu",
         "",
@@ -41,17 +48,21 @@ def define() -> None:
 def check(
     tpu: str, strategy: str, cpu_devices: int, tpu_zone: str = "", gcp_project: str = ""
 ) -> None:
-    """Checks that the values of the flags go together; takes no time, as TensorFlow would.
+    """Checks that the values of the flags go together, and returns nothing.
+
+    Does not import TensorFlow, which would take seconds.
 
     Args:
-      tpu: --tpu.
+      tpu: --tpu, a name, an address or "local"; "" for none.
       strategy: --strategy.
       cpu_devices: --cpu_devices.
-      tpu_zone: --tpu_zone.
-      gcp_project: --gcp_project.
+      tpu_zone: --tpu_zone; "" if it is not given.
+      gcp_project: --gcp_project; "" if it is not given.
 
     Raises:
-      UsageError: they do not go together, or one has an impossible value.
+      UsageError: `strategy` is none of `STRATEGIES`; there is a zone or project without a TPU;
+        there is a TPU, and `strategy` is not "auto" or `cpu_devices` not 1; `cpu_devices` is below
+        1, or above 1 with "one_device" or "multi_worker".
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")

@@ -28,10 +28,10 @@ class ExampleFormat:
       label: int64, if the objective has one.
 
     Attributes:
-      sequence_length: tokens in an example.
-      vocab_size: number of ids.
-      documents: the most documents in an example, each of which attends to itself alone.
-      labelled: True if examples have a label.
+      sequence_length: int, the tokens in an example.
+      vocab_size: int, the number of ids.
+      documents: int, the most documents in an example, each of which attends to itself alone.
+      labelled: bool, True if examples have a label.
     """
 
     sequence_length: int
@@ -41,7 +41,15 @@ class ExampleFormat:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> ExampleFormat:
-        """Returns the format of a folder of examples, from the settings in its manifest."""
+        """Returns the format of a folder of examples.
+
+        Args:
+          settings: those in the folder's manifest; `sequence_length`, `vocab_size`,
+            `documents_per_example` and `objective` are read.
+
+        Raises:
+          KeyError: one of them is missing.
+        """
         return cls(
             sequence_length=settings["sequence_length"],
             vocab_size=settings["vocab_size"],
@@ -51,12 +59,16 @@ class ExampleFormat:
 
     @property
     def id_type(self) -> str:
-        """Returns the NumPy type of the ids."""
+        """The NumPy type of the ids: "<u2" with up to 65,536 ids in the vocabulary, else "<i4"."""
         return "<u2" if self.vocab_size <= 1 << 16 else "<i4"
 
     @property
     def row_type(self) -> np.dtype:
-        """Returns the NumPy type of an example, with its features in the order of their names."""
+        """The structured NumPy type of an example, with its fields in the order of their names.
+
+        They are `input_ids`, `id_type` [sequence_length]; `label`, uint8 (only if `labelled`); and
+        `segment_lengths`, uint16 [2 * documents].
+        """
         import numpy as np
 
         fields = [("input_ids", self.id_type, (self.sequence_length,))]
@@ -72,6 +84,9 @@ class ExampleFormat:
 
         Args:
           rows: `row_type` [rows].
+
+        Yields:
+          The bytes of a record, all of one size.
         """
         import numpy as np
 

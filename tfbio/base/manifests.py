@@ -30,14 +30,14 @@ COMMANDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a finished command wrote.
+    """The content of a `manifest.json`, on the data that a finished command wrote.
 
     Attributes:
-      kind: the kind of data, a key of `COMMANDS`.
-      settings: the settings of the command.
-      counts: what it counted, such as documents.
-      shards: the files.
-      problems: a sentence for each input that was left out because it was damaged.
+      kind: str, the kind of data, a key of `COMMANDS`.
+      settings: dict of the settings of the command, by their names.
+      counts: dict of the numbers that it counted, such as that of documents, by their names.
+      shards: list of the files, each a `Shard` (file, records, bytes, sha256, split).
+      problems: list with a sentence for each input that was left out because it was damaged.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Manifest:
     problems: list[str] = dataclasses.field(default_factory=list)
 
     def shards_of(self, split: str) -> list[Shard]:
-        """Returns the shards of one split, in order."""
+        """Returns the shards of one split, such as "train", in order; [] if there are none."""
         return [shard for shard in self.shards if shard.split == split]
 
 
@@ -58,9 +58,12 @@ def read_manifest(folder: str | os.PathLike, kind: str) -> Manifest:
       folder: the folder that a command wrote.
       kind: the expected kind of data: "documents", "examples" or "sentence_roles".
 
+    Returns:
+      The `Manifest`.
+
     Raises:
-      DataError: there is no such folder or no manifest, the data are of another kind, or a file is
-        missing or of another size.
+      DataError: there is no such folder or no manifest, it cannot be read, the data are of another
+        kind, or a file is missing or of another size. The SHA-256 is not checked.
     """
     folder = storage.at(folder)
     remedy = f"make it with `{COMMANDS[kind]}`"
@@ -81,10 +84,13 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
 
     Args:
       path: the file.
-      kind: the expected kind of data.
+      kind: the expected kind of data, a key of `COMMANDS`.
+
+    Returns:
+      The `Manifest`.
 
     Raises:
-      DataError: it cannot be read, or is of another kind.
+      DataError: the file is missing or no manifest, or is of another kind.
     """
     try:
         content = json.loads(storage.at(path).read_text(encoding="utf-8"))
@@ -120,22 +126,31 @@ def _check_types(value: Manifest | Shard) -> None:
 
 
 def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
-    """Writes a manifest, whole or not at all."""
+    """Writes a manifest as JSON, whole or not at all; returns nothing.
+
+    Args:
+      path: the file.
+      manifest: the content.
+
+    Raises:
+      OSError: the file cannot be written.
+    """
     storage.write_text(
         path, json.dumps(dataclasses.asdict(manifest), indent=1, sort_keys=True) + "\n"
     )
 
 
 def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) -> None:
-    """Checks the shards of a folder.
+    """Checks that the shards of a folder are there and whole, and returns nothing.
 
     Args:
       folder: the folder.
       manifest: its manifest.
-      full: whether to check the SHA-256 of each shard, too, and not only its size.
+      full: whether to check the SHA-256 of each shard, too, and not only its size. A shard
+        without one in the manifest passes.
 
     Raises:
-      DataError: a shard is missing or damaged; the message names the first one.
+      DataError: a shard is missing, of another size or damaged; the message names the first one.
     """
     remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
 

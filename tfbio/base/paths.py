@@ -23,11 +23,12 @@ _LEFTOVERS = re.compile(
 
 
 def require_checkpoint(flag: str, path: str) -> None:
-    """Checks that a model exists.
+    """Checks that a model exists, and returns nothing.
 
     Args:
-      flag: the flag that names it, for the message.
-      path: a folder, or the prefix of a checkpoint.
+      flag: the name of its flag, for the message.
+      path: a folder, or the prefix of a checkpoint (`path`.index exists). An address in an object
+        store passes.
 
     Raises:
       UserError: there is no such folder or checkpoint.
@@ -40,11 +41,11 @@ def require_checkpoint(flag: str, path: str) -> None:
 
 
 def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
-    """Checks that a TPU on other machines can read folders.
+    """Checks that a TPU on other machines can read folders, and returns nothing.
 
     Args:
-      tpu: the name or address of the TPU.
-      flag: the flag that names the folders.
+      tpu: the name or address of the TPU, for the message.
+      flag: the name of the folders' flag, for the message.
       folders: their paths.
 
     Raises:
@@ -59,15 +60,16 @@ def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
 
 
 def require_output(flag: str, path: str, is_folder: bool = True) -> None:
-    """Checks that an output can be written.
+    """Checks that the kind of an output goes with the files that exist, and returns nothing.
 
     Args:
-      flag: the flag that names it.
-      path: its path.
+      flag: the name of its flag, for the message.
+      path: its path, which need not exist. An address in an object store passes.
       is_folder: True if it will be a folder, False if a file.
 
     Raises:
-      UserError: there is a file in place of a folder, or a folder in place of a file.
+      UserError: there is a file in place of a folder (also of one above it), or a folder in place
+        of a file.
     """
     if storage.is_remote(path):
         return
@@ -81,17 +83,20 @@ def require_output(flag: str, path: str, is_folder: bool = True) -> None:
 
 
 def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dict], bool]) -> None:
-    """Checks that an output folder is new, empty, or written by the same command.
+    """Checks that an output folder is new, empty, or written by the same command; returns nothing.
+
+    Logs, hidden files, vocabularies and half-written files may be there in any case.
 
     Args:
-      flag: the flag that names it.
-      folder: its path.
+      flag: the name of its flag, for the message.
+      folder: its path. An address in an object store passes.
       command: the command, for the message.
       is_own: returns True if the command wrote an entry of `folder`; it gets the entry's name and
         the settings in `config.json` (without that file, {}).
 
     Raises:
-      UserError: the folder cannot be written, or holds something else, which would be lost.
+      UserError: `folder` or a folder above it is a file, or it holds something else, which would be
+        lost.
     """
     require_output(flag, folder)
     path = Path(folder)

@@ -32,7 +32,10 @@ _NAMES = {
 
 
 class SchemaError(UserError):
-    """A file that cannot be read, or whose keys or values are not those of its dataclass."""
+    """A JSON file that cannot be read, or does not have the keys and types of its dataclass.
+
+    It is a `UserError`, so a command ends with exit code 1.
+    """
 
 
 class _MismatchError(ValueError):
@@ -40,33 +43,49 @@ class _MismatchError(ValueError):
 
 
 def write(path: str | os.PathLike, value: Any) -> None:
-    """Writes a dataclass as a JSON object with all its fields, whole or not at all."""
+    """Writes a dataclass as a JSON object with all its fields, whole or not at all.
+
+    Args:
+      path: the file.
+      value: an instance of a dataclass, whose values JSON can hold.
+
+    Raises:
+      TypeError: `value` is no dataclass, or JSON has no such value.
+      OSError: the file cannot be written.
+    """
     storage.write_text(path, json.dumps(dataclasses.asdict(value), indent=2) + "\n")
 
 
 def read(schema: type[Schema], path: str | os.PathLike, remedy: str) -> Schema:
-    """Reads what `write` wrote.
+    """Reads a dataclass from a JSON file that `write` wrote.
 
     Args:
-      schema: a dataclass.
+      schema: the dataclass.
       path: the file.
-      remedy: what to do where the file is not as it should be, as the end of a sentence.
+      remedy: advice for a file that is not as it should be, as the end of the error's sentence.
+
+    Returns:
+      An instance of `schema`.
 
     Raises:
-      SchemaError: there is no such file, or it holds something else.
+      SchemaError: there is no such file, it is no JSON object, or a key is missing or unknown, or
+        its value is of another type or out of range.
     """
     return parse(schema, read_object(path, remedy), path, remedy)
 
 
 def read_object(path: str | os.PathLike, remedy: str) -> dict[str, Any]:
-    """Reads a JSON object whose schema its content tells.
+    """Reads a JSON object without a check of its keys, as where the content tells its schema.
 
     Args:
       path: the file.
-      remedy: see `read`.
+      remedy: advice for the user, as the end of the error's sentence.
+
+    Returns:
+      The object, a dict.
 
     Raises:
-      SchemaError: there is no such file, or it holds no JSON object.
+      SchemaError: there is no such file, it cannot be read, or it holds no JSON object.
     """
     try:
         content = json.loads(storage.at(path).read_text(encoding="utf-8"))
@@ -90,7 +109,10 @@ def parse(
       schema: a dataclass, whose fields may be dataclasses, lists and dictionaries.
       content: the object.
       origin: the file, or a place in it, for the message.
-      remedy: see `read`.
+      remedy: advice for the user, as the end of the error's sentence.
+
+    Returns:
+      An instance of `schema`. Whole numbers become floats where the field is a float.
 
     Raises:
       SchemaError: a key is missing or unknown, or its value is of another type or out of range.
@@ -105,9 +127,15 @@ def extended(schema: type[Schema], base: Any, **more: Any) -> Schema:
     """Makes a dataclass of an instance of one that it is derived from.
 
     Args:
-      schema: a dataclass.
-      base: has a part of its fields.
-      **more: the other fields.
+      schema: the dataclass to make.
+      base: an instance of a dataclass with a part of its fields.
+      **more: the values of the other fields.
+
+    Returns:
+      An instance of `schema` with the fields of `base` and `more`.
+
+    Raises:
+      TypeError: a field without a default is missing, or `schema` lacks one of the fields.
     """
     fields = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
     return schema(**fields, **more)

@@ -22,19 +22,19 @@ from tfbio.base import cli, storage
 
 
 class DataError(cli.UserError):
-    """Data that are missing, unfinished or damaged, or of another kind than the expected one."""
+    """Data that are missing, unfinished, damaged or of another kind than expected; exit code 1."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A file of records.
+    """The entry of a manifest on a TFRecord file.
 
     Attributes:
-      file: its name in the folder.
-      records: the number of records.
-      bytes: its size.
-      sha256: its SHA-256, in hexadecimal.
-      split: the split of the data that it holds, or "".
+      file: str, its name in the folder.
+      records: int, the number of records.
+      bytes: int, its size in bytes.
+      sha256: str, its SHA-256 in hexadecimal; "" if it is not known.
+      split: str, the split of the data that it holds, such as "train", or "".
     """
 
     file: str
@@ -45,7 +45,7 @@ class Shard:
 
 
 def shard_name(prefix: str, index: int, count: int) -> str:
-    """Returns the name of a shard, such as `train-00003-of-00016.tfrecord`."""
+    """Returns the name of a shard: `train-00003-of-00016.tfrecord` for ("train", 3, 16)."""
     return f"{prefix}-{index:05d}-of-{count:05d}.tfrecord"
 
 
@@ -55,10 +55,13 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
     Args:
       path: the file.
       records: the records.
-      split: see `Shard`.
+      split: the split that the records are of, or "".
 
     Returns:
-      The shard, for the manifest.
+      The entry for the manifest, a `Shard`.
+
+    Raises:
+      OSError: the file cannot be written.
     """
     digest, size, count = hashlib.sha256(), 0, 0
     with storage.written_whole(path) as stream:
@@ -76,14 +79,18 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
 
 
 def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
-    """Yields the records of a shard.
+    """Yields the records of a shard, in order.
 
     Args:
       folder: the folder of the shard.
       shard: its entry in the manifest.
 
+    Yields:
+      The bytes of a record, whose checksums are right.
+
     Raises:
-      DataError: a record is damaged, or the file ends before all records were read.
+      DataError: the file is missing or cannot be read, a record is damaged or cut short, or the
+        file has another number of records than `shard` says. Raised when the iteration comes to it.
     """
     path = storage.at(folder, shard.file)
     count = 0

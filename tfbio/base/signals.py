@@ -14,10 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 @contextlib.contextmanager
 def handling(handlers: Mapping[int, Callable[..., object]]) -> Iterator[None]:
-    """Calls other handlers within its block, and restores those before it.
+    """Calls other handlers of signals within its block, and restores the earlier ones after it.
 
     Args:
-      handlers: the handler of each signal; it gets the signal's number and the current frame.
+      handlers: the handler of each signal, by the signal's number; it gets the number and the
+        current frame.
+
+    Yields:
+      None, once.
 
     Raises:
       ValueError: this is not the main thread, and `handlers` is not empty.
@@ -31,10 +35,12 @@ def handling(handlers: Mapping[int, Callable[..., object]]) -> Iterator[None]:
 
 
 def ignore(number: int) -> None:
-    """Does nothing at a signal from now on, in this process; processes that it starts still do.
+    """Makes this process ignore a signal from now on, but not processes that it starts.
+
+    Returns nothing.
 
     Args:
-      number: of the signal.
+      number: the signal's number, such as `signal.SIGINT`.
 
     Raises:
       ValueError: this is not the main thread.
@@ -43,10 +49,12 @@ def ignore(number: int) -> None:
 
 
 def exit_at(number: int) -> None:
-    """Ends the process at once when it is sent a signal, with exit code 128 + `number`.
+    """Makes this process end at once, with exit code 128 + `number`, when it is sent a signal.
+
+    Sets the handler and returns nothing.
 
     Args:
-      number: of the signal.
+      number: the signal's number, such as `signal.SIGINT`.
 
     Raises:
       ValueError: this is not the main thread.

@@ -30,19 +30,19 @@ from tfbio.base import cli
 
 
 def is_remote(path: str | os.PathLike) -> bool:
-    """Returns True if a path is an address in an object store."""
+    """Returns True if a path is an address in an object store, that is, has "://" in it."""
     return "://" in str(path)
 
 
 def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
-    """Returns a path or an address as an object of pathlib or universal_pathlib.
+    """Returns a path as a `pathlib.Path`, or an address as a `upath.UPath` with the same methods.
 
     Args:
-      path: the path.
-      *parts: names of folders and a file below it.
+      path: the path; it need not exist.
+      *parts: names of folders and a file below it, which are joined to it.
 
     Raises:
-      UserError: no installed package supports such addresses.
+      UserError: no installed package supports such an address.
     """
     if not is_remote(path):
         return pathlib.Path(path, *parts)
@@ -58,7 +58,7 @@ def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
 
 
 def absolute(path: str | os.PathLike) -> str:
-    """Returns a path that is the same for processes with another current folder."""
+    """Returns a local path as an absolute one, as text; an address stays as it is."""
     return str(path) if is_remote(path) else os.path.abspath(path)
 
 
@@ -66,11 +66,17 @@ def absolute(path: str | os.PathLike) -> str:
 def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file for writing, which gets its name when the block ends without an error.
 
+    After an error in the block nothing is left of it, and an earlier file stays.
+
     Args:
-      path: the file.
+      path: the file; its folder must exist.
 
     Yields:
-      A stream to write to.
+      A binary stream to write to.
+
+    Raises:
+      OSError: the file cannot be written; that of a full disk names `path`.
+      UserError: no installed package supports such an address.
     """
     target = at(path)
     if is_remote(path):
@@ -97,9 +103,10 @@ _HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 
 
 def remove_half_written(path: str | os.PathLike) -> None:
-    """Removes the unfinished files of a `written_whole` that was killed.
+    """Removes the unfinished files (`*.tmp`) of a `written_whole` that was killed; returns nothing.
 
-    No other process may be writing there, see `only_writer`.
+    No other process may be writing there, see `only_writer`. Files that cannot be removed stay,
+    and in an object store there are none.
 
     Args:
       path: a file whose unfinished versions to remove, or a folder of such files.
@@ -116,7 +123,18 @@ def remove_half_written(path: str | os.PathLike) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Adds the name of the file to the error of a full disk, which names none."""
+    """Adds the name of the file to the error of a full disk, which names none.
+
+    Args:
+      path: the file that is written in the block.
+
+    Yields:
+      None, once.
+
+    Raises:
+      OSError: the error of the block. Its `filename` is set to `path` if it has none and the disk
+        or the quota is full or the file too large.
+    """
     try:
         yield
     except OSError as error:
@@ -140,11 +158,15 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
     kept out there.
 
     Args:
-      path: the file or folder.
+      path: the file or folder. Folders above it are made, and removed again if they stay empty. In
+        a folder without write permission there is no lock, as only complete files are read there.
+
+    Yields:
+      None, once.
 
     Raises:
-      UserError: another process writes there.
-      OSError: nothing can be written there.
+      UserError: another process writes there; the message names it.
+      OSError: the lock's file or folder cannot be made.
     """
     if is_remote(path):
         yield
@@ -227,7 +249,17 @@ def _holder(lock: pathlib.Path) -> str:
 
 
 def find(pattern: str) -> list[str]:
-    """Returns the paths of the files that match a pattern with `*` and `**`."""
+    """Returns the paths that match a pattern with `*` and `**`, as text in no fixed order.
+
+    Args:
+      pattern: a local pattern, which also matches folders, or an address, which matches files only.
+
+    Returns:
+      The paths or addresses; [] if none matches.
+
+    Raises:
+      UserError: no installed package supports such an address.
+    """
     if not is_remote(pattern):
         return glob.glob(pattern, recursive=True)
     files = at(pattern).fs
@@ -235,19 +267,33 @@ def find(pattern: str) -> list[str]:
 
 
 def size(path: str | os.PathLike) -> int:
-    """Returns the size of a file, in bytes."""
+    """Returns the size of a file, in bytes.
+
+    Raises:
+      OSError: there is no such file (a FileNotFoundError), or it cannot be read.
+    """
     return at(path).stat().st_size
 
 
 def open_for_parts(path: str | os.PathLike) -> BinaryIO:
-    """Opens a file for reading only some parts of it."""
+    """Opens a file for reading only some parts of it; from an object store only these are fetched.
+
+    Returns:
+      A binary stream, which the caller closes.
+
+    Raises:
+      OSError: there is no such file (a FileNotFoundError), or it cannot be read.
+    """
     target = at(path)
     # Without a cache only these parts are fetched.
     return target.open("rb", cache_type="none") if is_remote(path) else open(target, "rb")
 
 
 def remove_folder(path: str | os.PathLike) -> None:
-    """Removes a folder with all its files, if it exists."""
+    """Removes a folder with all its files, if it exists; returns nothing.
+
+    Local files that cannot be removed stay, without an error.
+    """
     if is_remote(path):
         target = at(path)
         if target.exists():
@@ -257,7 +303,11 @@ def remove_folder(path: str | os.PathLike) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Returns what went wrong with a file, in a few words without Python's terms."""
+    """Returns the reason for an error with a file, as a few words without Python's terms.
+
+    Examples are "No such file or directory", "it is not text in UTF-8" and "it lacks x" (of a
+    KeyError). An error without such words gives its text, or else the name of its class.
+    """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeDecodeError):
@@ -272,7 +322,7 @@ def reason(error: Exception) -> str:
 
 
 def read_json(path: pathlib.Path) -> dict:
-    """Reads a JSON object; returns {} if the file is missing or holds something else."""
+    """Reads a JSON object as a dict; returns {} if the file is missing or holds something else."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -281,13 +331,21 @@ def read_json(path: pathlib.Path) -> dict:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text file in UTF-8, line ends unchanged, whole or not at all."""
+    """Writes a text file in UTF-8, line ends unchanged, whole or not at all; returns nothing.
+
+    Raises:
+      OSError: the file cannot be written; its folder must exist.
+    """
     with written_whole(path) as stream:
         stream.write(text.encode())
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Returns the SHA-256 of a file, in hexadecimal."""
+    """Returns the SHA-256 of a file, 64 hexadecimal digits.
+
+    Raises:
+      OSError: there is no such file (a FileNotFoundError), or it cannot be read.
+    """
     digest = hashlib.sha256()
     with at(path).open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -28,17 +28,17 @@ SAMPLE = 200
 def batch_slots(
     features: packing.Features, config: FinetuningConfig, replicas: int, fixed: bool
 ) -> tuple[float, int, int]:
-    """Measures training batches, padding included.
+    """Measures the tokens of training batches, padding included, on 200 random batches.
 
     Args:
       features: the windows to train on.
       config: all settings.
       replicas: devices that share a batch.
-      fixed: True if the shapes are fixed; see `FinetuningRun.fixed_shapes`.
+      fixed: True if batches have only a few fixed shapes, as on a TPU (`run.fixed_shapes`).
 
     Returns:
-      The mean number of tokens in a batch over all replicas, the largest number, and the tokens of
-      the longest row.
+      (mean, largest, row_length): the mean number of tokens in a batch over all replicas, the
+      largest number, and the number of tokens in a row of the largest batch.
     """
     size, generator = config.train_batch_size, np.random.default_rng(0)
     count = len(features.lengths)
@@ -65,14 +65,21 @@ def memory(
 ) -> float:
     """Estimates the bytes that a training step takes on a device.
 
-    For the activations of a layer see `pretraining_cost.memory`.
+    Counts 16 bytes for each parameter of the encoder, and the activations of its layers by the
+    formula of `pretraining_cost.memory`. Heads are not counted.
 
     Args:
-      shape: of the encoder.
+      shape: settings of the encoder.
       tokens: the tokens of a batch on this device.
       row_length: tokens that attend to each other.
       precision: "bfloat16" or "float32", of the activations.
-      name: one of `devices.DEVICES`; a TPU takes less in bfloat16, see `tpu_cost`.
+      name: one of `devices.DEVICES`; a TPU takes less in bfloat16 (`tpu_cost.encoder_memory`).
+
+    Returns:
+      Bytes.
+
+    Raises:
+      KeyError: `precision` is another text.
     """
     if name.startswith("tpu") and precision == "bfloat16":
         activations = tpu_cost.encoder_memory(shape, row_length, tokens / row_length)
@@ -93,19 +100,20 @@ def report(
     num_steps: int,
     name: str = "",
 ) -> str:
-    """Describes a run.
+    """Describes the data, steps, FLOPs, memory and time of a fine-tuning run.
 
     Args:
       config: all settings.
-      shape: of the encoder.
+      shape: settings of the encoder.
       trained: the windows to train on.
-      features: the windows of each split.
+      features: the windows of each split; "train", and "dev" if there are evaluations, are there.
       examples: how many examples each split has.
       num_steps: the steps of a trial.
       name: one of `devices.DEVICES`; "": all.
 
     Returns:
-      The text that `--dry_run` prints.
+      The text that `--dry_run` prints: lines on each split, on parameters and steps, and a table
+      with padding, GB of memory and minutes a trial for each device.
 
     Raises:
       UsageError: there is no device of this name.

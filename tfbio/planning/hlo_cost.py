@@ -29,14 +29,14 @@ _FREE = {
 
 
 class Cost(NamedTuple):
-    """Holds the work of a program, or of a part of it.
+    """The work of a program, or of a part of it, as floats; `+` adds two field by field.
 
     Attributes:
-      flops: those of matrix products, a multiplication with its addition as two.
-      bytes: read from and written to HBM, with the padding of the layouts.
+      flops: FLOPs of matrix products, a multiplication with its addition as two.
+      bytes: bytes read from and written to HBM, with the padding of the layouts.
       all_reduced: bytes that a replica gives to all-reduces.
       seconds: the roofline's: for each instruction the longer time of products and memory.
-      instructions: how many there are.
+      instructions: the number of instructions that do work, as often as they run.
     """
 
     flops: float = 0.0
@@ -49,12 +49,21 @@ class Cost(NamedTuple):
         return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
     def times(self, count: int) -> Cost:
-        """Returns the cost of this work done `count` times."""
+        """Returns the cost of this work done `count` times: each field times `count`."""
         return Cost(*(count * value for value in self))
 
 
 class Instruction(NamedTuple):
-    """Holds a line of HLO."""
+    """An instruction of HLO, one line of the text.
+
+    Attributes:
+      name: its name, without "%".
+      shape: the type of its result, such as "bf16[8,128]{1,0:T(8,128)}", or a tuple of types.
+      op: the operation, such as "fusion".
+      operands: the names of its operands; of a parameter its number, of a constant its value.
+      attributes: the text after the operands, such as ", calls=%fused".
+      is_root: True if the result of its computation is its own.
+    """
 
     name: str
     shape: str
@@ -65,12 +74,17 @@ class Instruction(NamedTuple):
 
 
 class Program:
-    """Holds an optimized program, and adds up its work.
+    """An optimized program, whose work it adds up.
 
     Args:
       text: the text of the HLO module.
       peak_flops: FLOP/s of the device's matrix products.
       bandwidth: bytes a second of its memory.
+
+    Attributes:
+      peak_flops, bandwidth: the arguments.
+      computations: for each computation, by its name, its `Instruction`s by their names.
+      entry: the name of the computation that the program begins with; "" if the text has none.
     """
 
     def __init__(self, text: str, peak_flops: float, bandwidth: float):
@@ -90,7 +104,21 @@ class Program:
                 own[name] = Instruction(name, shape, op, operands, attributes, bool(root))
 
     def cost(self, computation: str = "") -> Cost:
-        """Adds up the work of a computation; "": of the whole program."""
+        """Adds up the work of a computation, with that of the computations that it calls.
+
+        The body of a loop counts as often as it runs. Of the branches of a conditional, the one
+        with the most seconds counts.
+
+        Args:
+          computation: its name; "": the whole program.
+
+        Returns:
+          The `Cost`: FLOPs, bytes of HBM, bytes of all-reduces, seconds and instructions.
+
+        Raises:
+          KeyError: there is no such computation.
+          ValueError: the condition of a loop is not a plain comparison with a constant.
+        """
         own = self.computations[computation or self.entry]
         total = Cost()
         for each in own.values():
@@ -111,8 +139,12 @@ class Program:
     def trip_count(self, loop: Instruction) -> int:
         """Returns how often a loop runs whose counter goes up from 0 by one.
 
+        Args:
+          loop: a "while" instruction of this program.
+
         Raises:
-          ValueError: the condition is of another form.
+          ValueError: the text has no trip count, and the condition is not one comparison with one
+            constant.
         """
         if known := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
             return int(known[1])
@@ -199,7 +231,15 @@ class Program:
         return math.inf
 
     def flops(self, each: Instruction, own: dict[str, Instruction]) -> float:
-        """Counts the FLOPs of the products in an instruction."""
+        """Counts the FLOPs of the matrix products in an instruction, also inside a fusion.
+
+        Args:
+          each: the instruction.
+          own: the instructions of its computation by their names.
+
+        Returns:
+          FLOPs, a multiplication with its addition as two; 0.0 if it is no product.
+        """
         if each.op == "fusion":
             inner = self.computations[_called(each, "calls")]
             return sum(self.flops(x, inner) for x in inner.values())

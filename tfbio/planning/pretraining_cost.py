@@ -37,8 +37,14 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
 
     Args:
       config: all settings.
-      device: one of the devices that share the batch.
+      device: the device; its `count` of them share the batch.
       precision: "bfloat16" or "float32", of the activations.
+
+    Returns:
+      Bytes.
+
+    Raises:
+      KeyError: `precision` is another text.
     """
     parts = device.count * config.turns(device.count)
     examples = math.ceil(config.train_batch_size / parts)
@@ -62,18 +68,35 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
 
 
 def needed_memory(config: PretrainingConfig, name: str) -> int:
-    """Estimates the bytes that a step takes on each device of one of `DEVICES`."""
+    """Estimates the bytes that a step takes on each device.
+
+    Args:
+      config: all settings.
+      name: one of `DEVICES`; a TPU in bfloat16 has another formula (`tpu_cost.memory`).
+
+    Returns:
+      Bytes.
+
+    Raises:
+      KeyError: there is no device of this name.
+    """
     if name.startswith("tpu") and precision_on(config, name) == "bfloat16":
         return int(tpu_cost.memory(config, DEVICES[name]))
     return memory(config, DEVICES[name], precision_on(config, name))
 
 
 def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
-    """Returns the smallest `run.gradient_accumulation_steps` that fits; None if none does.
+    """Returns the least `run.gradient_accumulation_steps` with which a step fits into memory.
 
     Args:
-      config: all settings.
+      config: all settings; the search begins with its value, and doubles it.
       name: one of `DEVICES`.
+
+    Returns:
+      The number of parts; None if none fits that the batch divides by.
+
+    Raises:
+      KeyError: there is no device of this name.
     """
     device, parts = DEVICES[name], config.run.gradient_accumulation_steps
     while config.train_batch_size % (max(device.count, config.gradient_clip_groups) * parts) == 0:
@@ -85,14 +108,36 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
 
 
 def days(config: PretrainingConfig, name: str) -> float:
-    """Estimates the days of a whole run on one of `DEVICES`, all of its devices together."""
+    """Estimates the days of a whole run, at `SHARE_OF_PEAK` of the peak of all devices together.
+
+    Args:
+      config: all settings.
+      name: one of `DEVICES`.
+
+    Returns:
+      Days.
+
+    Raises:
+      KeyError: there is no device of this name.
+    """
     device = DEVICES[name]
     peak = device.count * getattr(device, precision_on(config, name))
     return objective_cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
 
 
 def least_days(config: PretrainingConfig, name: str) -> float | None:
-    """Estimates the least days of a run on a TPU, see `tpu_cost.step_seconds`; None elsewhere."""
+    """Estimates the least days of a whole run on a TPU, by the roofline (`tpu_cost.step_seconds`).
+
+    Args:
+      config: all settings.
+      name: one of `DEVICES`.
+
+    Returns:
+      Days; None if the device is no TPU or the run is not in bfloat16.
+
+    Raises:
+      KeyError: there is no TPU of this name.
+    """
     if not name.startswith("tpu") or precision_on(config, name) != "bfloat16":
         return None
     seconds = phase_start = 0.0
@@ -108,10 +153,14 @@ def report(
 ) -> str:
     """Returns the text that `--dry_run` prints.
 
+    It has lines on the parameters, the run's steps and FLOP, those of each phase (with the epochs),
+    and a table with GB of memory, days and least days for each device.
+
     Args:
       config: all settings.
       name: one of `DEVICES`; "": all.
-      data: for each sequence length the folder of examples and its manifest; None: without epochs.
+      data: the folder of examples and its manifest for each sequence length of the run's phases;
+        None: without epochs.
 
     Raises:
       UsageError: there is no device of this name.

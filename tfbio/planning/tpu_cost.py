@@ -27,13 +27,13 @@ PROGRAM = 60e6
 
 
 class Arrays(NamedTuple):
-    """Holds the bytes of the arrays that a layer works on, in bfloat16.
+    """The bytes (floats) of a layer's arrays, in bfloat16 and as a TPU lays them out.
 
     Attributes:
-      hidden: an array [hidden_size, tokens].
-      inner: an array [intermediate_size, tokens].
-      heads: an array [batch, heads, head_size, length], such as the query.
-      scores: an array [batch, heads, length, length].
+      hidden: bytes of an array [hidden_size, tokens].
+      inner: bytes of an array [intermediate_size, tokens].
+      heads: bytes of an array [batch, heads, head_size, length], such as the query.
+      scores: bytes of an array [batch, heads, length, length].
     """
 
     hidden: float
@@ -43,10 +43,10 @@ class Arrays(NamedTuple):
 
 
 def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
-    """Returns the sizes of a layer's arrays.
+    """Returns the sizes of a layer's arrays in bytes, an `Arrays`.
 
     Args:
-      shape: of the encoder.
+      shape: settings of the encoder.
       length: tokens of an example.
       examples: examples that a device works on at once.
     """
@@ -69,6 +69,9 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
     Args:
       config: all settings.
       device: a TPU.
+
+    Returns:
+      Bytes.
     """
     parts = config.turns(device.count)
     examples = math.ceil(config.train_batch_size / (device.count * parts))
@@ -104,10 +107,13 @@ def encoder_memory(
     three arrays of attention scores.
 
     Args:
-      shape: of the encoder.
+      shape: settings of the encoder.
       length: tokens of an example.
       examples: examples that a device works on at once.
       scores: bytes of word scores, which are gone before the first layer's pass.
+
+    Returns:
+      Bytes.
     """
     of = arrays(shape, length, examples)
     kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
@@ -124,6 +130,9 @@ def example_flops(config: PretrainingConfig, length: int) -> int:
     Args:
       config: all settings.
       length: tokens of the example.
+
+    Returns:
+      FLOPs of one example, forward and backward, a multiplication with its addition as two.
     """
     shapes = [config.encoder]
     if config.has_generator:

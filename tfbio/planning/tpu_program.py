@@ -51,6 +51,10 @@ def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrate
       cores: the number of replicas.
       one_copy: True if all cores share one copy of each variable, which takes the memory of one;
         else the copies take turns on the logical CPU devices.
+
+    Returns:
+      A strategy of `cores` replicas, whose variables lie on CPUs. Steps can be traced with it
+      (`trace`), not run.
     """
     strategy = tpu_strategy.TPUStrategyV2(_Resolver(cores))
     extended = strategy.extended
@@ -77,16 +81,18 @@ def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrate
     return strategy
 
 
-def trace(strategy: tf.distribute.TPUStrategy, step: Callable, *rows: dict[str, tf.Tensor]):
-    """Traces `strategy.run`.
+def trace(
+    strategy: tf.distribute.TPUStrategy, step: Callable, *rows: dict[str, tf.Tensor]
+) -> tf.types.experimental.ConcreteFunction:
+    """Traces `strategy.run` of a step on all cores.
 
     Args:
-      strategy: see `make_strategy`.
-      step: the function that each replica runs.
-      rows: for each core its rows of the batch, by name.
+      strategy: one that `make_strategy` made.
+      step: the function that each replica runs; it gets its rows, a dict of tensors by name.
+      *rows: for each core its rows of the batch, [rows, ...] by name.
 
     Returns:
-      A `ConcreteFunction`.
+      A `ConcreteFunction`, whose `graph` has the step once for each core.
     """
 
     @tf.function(autograph=False)
@@ -108,21 +114,37 @@ def stablehlo(
     uses them; its results the values of the variables that it changes.
 
     Args:
-      strategy: see `make_strategy`.
-      step: the function that each replica runs; returns nothing.
-      rows: a core's rows of the batch, by name, of static shapes.
+      strategy: one that `make_strategy` made.
+      step: the function that each replica runs; it gets the rows and returns nothing.
+      rows: a core's rows of the batch, [rows, ...] by name, of static shapes.
+
+    Returns:
+      The text of a StableHLO module; the same program gives the same text.
+
+    Raises:
+      ValueError: the step returns something.
     """
     cores = strategy.num_replicas_in_sync
     return lower(trace(strategy, step, *([rows] * cores)), rows, cores)
 
 
-def lower(traced, rows: dict[str, tf.Tensor], cores: int) -> str:
-    """Turns a trace into the program of one core, see `stablehlo`.
+def lower(
+    traced: tf.types.experimental.ConcreteFunction, rows: dict[str, tf.Tensor], cores: int
+) -> str:
+    """Turns a trace into the program of one core, as StableHLO text.
+
+    Its arguments and results are in the order that `stablehlo` describes.
 
     Args:
       traced: the result of `trace` for a step that returns nothing.
-      rows: a core's rows of the batch, by name, of static shapes.
-      cores: the cores of the strategy.
+      rows: a core's rows of the batch, [rows, ...] by name, of static shapes.
+      cores: the number of cores of the strategy.
+
+    Returns:
+      The text of a StableHLO module; the same program gives the same text.
+
+    Raises:
+      ValueError: the step returns something.
     """
     definition = traced.graph.as_graph_def()
     own = {f.signature.name: f"{f.signature.name}_of_a_core" for f in definition.library.function}

@@ -39,20 +39,22 @@ Encoded = tuple[np.ndarray, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class FastTokenizer:
-    """Encodes texts as ids, without special tokens; `load_fast_tokenizer` makes one.
+    """A callable that encodes texts as ids without special tokens; `load_fast_tokenizer` makes one.
 
     The name of a special token in a text ("[MASK]", "<s>") is text like any other.
 
     Attributes:
       kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
-      vocab_size: the number of ids.
+      vocab_size: the number of ids, an int as each of the following ids.
       pad_id: the id of [PAD] or <pad>.
       unk_id: the id of [UNK] or <unk>.
       cls_id: the id of [CLS] or <s>.
       sep_id: the id of [SEP] or </s>.
       mask_id: the id of [MASK] or <mask>.
       begins_word: bool [vocab_size], True for tokens that begin a word, and not continue one.
-      encode: encodes texts in UTF-8; see `__call__`.
+      encode: takes a list of texts in UTF-8 and returns the ids of all of them, int32 [ids], and
+        the borders between the texts, int64 [texts + 1]; a call of the object does the same, and
+        also takes strings.
     """
 
     kind: str
@@ -67,7 +69,7 @@ class FastTokenizer:
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """Returns the ids of the special tokens, in ascending order."""
+        """The ids of the five special tokens, in ascending order."""
         return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
 
     def __call__(self, texts: Iterable[str | bytes]) -> Encoded:
@@ -91,8 +93,12 @@ def load_fast_tokenizer(path: str | os.PathLike, lower_case: bool = True) -> Fas
         `vocab.json` (any `*.json`), with `merges.txt` in the same folder, or Hugging Face's
         `tokenizer.json`, which may hold any of them.
       lower_case: for WordPiece, whether to lower-case text and strip its accents first. A
-        SentencePiece model itself tells how to normalize text, except those of
-        `sentencepiece_model.lower_cases_first`, such as ALBERT's. Byte-level BPE ignores it.
+        SentencePiece model itself tells how to normalize text, except one like ALBERT's, whose
+        pieces have no capital letters and whose normalizer keeps them
+        (`sentencepiece_model.lower_cases_first`). Byte-level BPE ignores it.
+
+    Returns:
+      The `FastTokenizer`, which called with texts returns their ids and the borders between them.
 
     Raises:
       VocabularyError: the file is missing, damaged or of an unknown kind, or lacks a special token.

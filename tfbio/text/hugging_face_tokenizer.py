@@ -26,7 +26,7 @@ _CASED = 0.01
 
 
 class TokenizerError(UserError):
-    """A tokenizer that cannot be used."""
+    """A tokenizer of `transformers` that is missing or cannot be used; exit code 1."""
 
 
 # --- Reading -------------------------------------------------------------------------------------
@@ -38,10 +38,15 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
     If no file says so, the tokens do: a vocabulary of text in lower case has no capital letters.
 
     Args:
-      folder: of the model.
+      folder: the folder of a model.
+
+    Returns:
+      True if text must be lower-cased; False for byte-level BPE.
 
     Raises:
-      TokenizerError: there is no vocabulary, or the settings contradict it, or cannot be used.
+      TokenizerError: there is no vocabulary or more than one, it is damaged, the settings
+        contradict it, or they ask for a treatment of accents or spaces that tfbio lacks.
+      UserError: `config.json` has `architectures` in another form than in `transformers`.
     """
     vocabulary, name, content = _read_vocabulary(folder)
     path = storage.at(folder, "tokenizer_config.json")
@@ -192,7 +197,14 @@ def _settings(path: Path) -> dict:
 
 
 def read_architecture(folder: str | os.PathLike) -> str:
-    """Reads the class of `transformers` that `config.json` names, or "" if it names none.
+    """Reads the name of the class of `transformers` that a model's `config.json` gives.
+
+    Args:
+      folder: the folder of a model.
+
+    Returns:
+      The first name in `architectures`, such as "ElectraForTokenClassification"; "" if there is no
+      such file or no name in it.
 
     Raises:
       UserError: `architectures` has another form than in `transformers`.
@@ -220,16 +232,22 @@ def write(
 ) -> None:
     """Writes a tokenizer for `transformers.AutoTokenizer`, with the ids of `Tokenizer.join`.
 
-    `tokenizer.json` holds all of it. Its class is the one of `transformers` that gives the same
-    ids, or, where there is none, the class that takes `tokenizer.json` as it is.
+    Writes `tokenizer.json`, which holds all of it, `tokenizer_config.json`, and the vocabulary's
+    files (`vocab.txt`, `vocab.json` and `merges.txt`, or `spiece.model`), and returns nothing. Its
+    class is the one of `transformers` that gives the same ids, or, where there is none, the class
+    that takes `tokenizer.json` as it is.
 
     Args:
-      folder: of the model; is made if it does not exist.
-      vocab_file: the vocabulary.
-      lower_case: whether to lower-case text; see `fast_tokenizer.load_fast_tokenizer`.
+      folder: the folder of the model; is made if it does not exist.
+      vocab_file: the vocabulary's file.
+      lower_case: whether to lower-case text first; byte-level BPE ignores it.
       segments: the number of segments that the model distinguishes.
       max_length: the longest input, in tokens.
       of_words: whether texts come as words, each with a space before it, as a tagger's do.
+
+    Raises:
+      VocabularyError: the vocabulary is missing, damaged or cannot be used.
+      OSError: a file cannot be written.
     """
     own = tokenization.load_tokenizer(vocab_file, lower_case, segments=segments)
     contents = vocabularies.contents(vocab_file)

@@ -93,7 +93,10 @@ def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
 
     Args:
       model: the model.
-      lower_case: whether text is to be lower-cased at all.
+      lower_case: whether text is to be lower-cased at all; if False, the result is False.
+
+    Raises:
+      ValueError: the normalizer is damaged.
     """
     pieces = (piece.piece for piece in model.pieces if piece.type == NORMAL)
     if not lower_case or any(char.isupper() for piece in pieces for char in piece):
@@ -102,7 +105,7 @@ def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
 
 
 def folds_case(model: ModelProto) -> bool:
-    """Returns True if a model's normalizer lower-cases text.
+    """Returns True if a model's normalizer lower-cases text; False if it has none.
 
     Raises:
       ValueError: the normalizer is damaged.
@@ -113,7 +116,8 @@ def folds_case(model: ModelProto) -> bool:
 def albert_normalizers() -> list[tokenizers.normalizers.Normalizer]:
     """Returns the normalizers of ALBERT's code (`preprocess_text` in google-research/albert).
 
-    They replace quotation marks as `transformers.AlbertTokenizer` does.
+    They replace `` and '' by ", as `transformers.AlbertTokenizer` does, then apply NFKD, strip
+    accents and lower-case: five objects of the library `tokenizers`, to use in this order.
     """
     from tokenizers import normalizers
 
@@ -175,7 +179,7 @@ def normalizer_to_bytes(model: ModelProto) -> bytes:
       model: the model whose normalizer to use.
 
     Returns:
-      A serialized model, in which the byte b has the id b + 1.
+      A serialized `ModelProto`, in which the byte b has the id b + 1.
     """
     made = ModelProto()
     made.pieces.add(piece="<unk>", type=UNKNOWN)
@@ -205,8 +209,12 @@ def tokenizer(
       special_names: whether special tokens such as [CLS] keep their names. A unigram tokenizer
         with such names would find them in text, too.
 
+    Returns:
+      A `tokenizers.Tokenizer` with the ids of the model, without special tokens around a text.
+
     Raises:
-      ValueError: the library `tokenizers` lacks a feature of the model, which the message names.
+      ValueError: the library `tokenizers` lacks a feature of the model, which the message names;
+        the model has a piece twice or no unknown piece; or its normalizer is damaged.
     """
     import tokenizers
     from tokenizers import models, normalizers, pre_tokenizers

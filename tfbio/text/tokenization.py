@@ -33,6 +33,7 @@ from tfbio.text.vocabularies import (
 )
 
 if TYPE_CHECKING:
+    import sentencepiece
     import tokenizers
 
 
@@ -80,7 +81,7 @@ def wordpiece(vocab: dict[str, int], lower_case: bool = True) -> tokenizers.Toke
     """Makes BERT's tokenizer, without special tokens around a text.
 
     Args:
-      vocab: see `read_vocab`.
+      vocab: the id of each token, as `read_vocab` returns; it has [UNK].
       lower_case: whether to lower-case text and strip its accents first ("uncased").
 
     Returns:
@@ -113,16 +114,16 @@ def suffix_of(path: str | os.PathLike) -> str:
 
 @contextmanager
 def unpacked(path: str | os.PathLike) -> Iterator[Path]:
-    """Writes the vocabulary in a `tokenizer.json` to a temporary file.
+    """Writes the vocabulary in a `tokenizer.json` to temporary files, removed after the block.
 
     Args:
       path: the `tokenizer.json`, which errors name in place of the temporary file.
 
     Yields:
-      The temporary file.
+      The path of `vocab.txt`, `vocab.model` or `vocab.json` (with `merges.txt` beside it).
 
     Raises:
-      VocabularyError: the vocabulary cannot be used.
+      VocabularyError: it holds no vocabulary that can be used, or the block raises one.
     """
     with tempfile.TemporaryDirectory() as folder:
         own = copy_vocabulary(path, folder)
@@ -134,13 +135,14 @@ def unpacked(path: str | os.PathLike) -> Iterator[Path]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """Encodes texts and words as tokens with offsets; `load_tokenizer` makes one.
+    """A tokenizer that encodes texts and words, with offsets; `load_tokenizer` makes one.
 
     The name of a special token in a text is text like any other.
 
     Attributes:
-      kind: see `fast_tokenizer.FastTokenizer`.
-      vocab_size: the number of tokens in the vocabulary, without those that were added to it.
+      kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
+      vocab_size: the number of tokens in the vocabulary, without those that were added to it; an
+        int, as the ids are.
       rows: the number of embeddings that a model needs for all tokens.
       pad_id: the id of [PAD] or <pad>.
       unk_id: the id of [UNK] or <unk>.
@@ -166,8 +168,8 @@ class Tokenizer:
         """Encodes texts, without special tokens.
 
         Returns:
-          For each text its `ids` and `offsets`, the character range [start, end) of each token. The
-          space before a word is in no range.
+          For each text an object with `ids` (list of int) and `offsets`, the character range
+          (start, end) of each token, end exclusive. The space before a word is in no range.
         """
         return self.backend.encode_batch(list(texts), add_special_tokens=False)
 
@@ -175,13 +177,13 @@ class Tokenizer:
         """Encodes words as they are encoded within a text, with a space before each.
 
         Returns:
-          The ids of each word. A word whose characters are all dropped gets that of [UNK].
+          The ids of each word, at least one: a word whose characters are all dropped gets [UNK]'s.
         """
         space = " " * (self.kind == "byte_bpe")
         return [e.ids or [self.unk_id] for e in self.encode([space + word for word in words])]
 
     def special_tokens(self, pair: bool) -> int:
-        """Returns the number of special tokens that `join` adds to a text, or to a pair."""
+        """Returns how many special tokens `join` adds: 2, or to a pair 3 (byte-level BPE: 4)."""
         return (4 if self.kind == "byte_bpe" else 3) if pair else 2
 
     def join(
@@ -219,15 +221,16 @@ def load_tokenizer(
     """Makes the tokenizer of a vocabulary, with the ids of `load_fast_tokenizer`.
 
     Args:
-      path: see `load_fast_tokenizer`.
-      lower_case: see `load_fast_tokenizer`.
+      path: `*.txt`, `*.model`, `*.json` (with `merges.txt` beside it) or `tokenizer.json`.
+      lower_case: whether to lower-case text first, as in `load_fast_tokenizer`; byte-level BPE
+        ignores it.
       new_tokens: tokens in texts that the vocabulary lacks, and that have no trained embedding.
         They get the ids of WordPiece's first [unused] tokens, or else those after the last token.
       segments: the number of segments that the model distinguishes.
 
     Raises:
-      VocabularyError: see `load_fast_tokenizer`; or `sentencepiece_model.tokenizer` refuses a
-        SentencePiece model.
+      VocabularyError: the file is missing, damaged or of an unknown kind, lacks a special token, or
+        is a SentencePiece model with features that `tokenizers` lacks.
     """
     if storage.at(path).name == TOKENIZER_JSON:
         with unpacked(path) as own:
@@ -265,11 +268,10 @@ def _added(token: str, lstrip: bool) -> tokenizers.AddedToken:
     return tokenizers.AddedToken(token, lstrip=lstrip, special=True, normalized=False)
 
 
-def read_sentencepiece(path: str | os.PathLike):
+def read_sentencepiece(
+    path: str | os.PathLike,
+) -> tuple[sentencepiece_model.ModelProto, sentencepiece.SentencePieceProcessor]:
     """Reads a SentencePiece model.
-
-    Args:
-      path: the file.
 
     Returns:
       Its content, a `sentencepiece_model.ModelProto`, and the library's processor.
@@ -303,7 +305,7 @@ def read_sentencepiece(path: str | os.PathLike):
     return content, processor
 
 
-def sentencepiece_kind(processor) -> str:
+def sentencepiece_kind(processor: sentencepiece.SentencePieceProcessor) -> str:
     """Returns the kind of a SentencePiece model: "unigram" or "bpe"."""
     # BPE's scores are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
     # probabilities.
@@ -318,7 +320,7 @@ def read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.T
       path: `vocab.json`, with `merges.txt` in the same folder.
 
     Returns:
-      The id of each token, and the tokenizer.
+      The id of each token, and the `tokenizers.Tokenizer` of RoBERTa that `byte_bpe` makes.
 
     Raises:
       VocabularyError: a file is missing or damaged, or a special token is missing.
@@ -352,11 +354,14 @@ def read_byte_bpe(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.T
 def byte_bpe(
     vocab: dict[str, int] | None = None, merges: list[tuple[str, str]] | None = None
 ) -> tokenizers.Tokenizer:
-    """Makes RoBERTa's tokenizer, without special tokens around a text.
+    """Makes RoBERTa's `tokenizers.Tokenizer`, without special tokens around a text.
 
     Args:
       vocab: the id of each token; None: the tokenizer is still to be trained.
-      merges: the pairs of tokens to merge, in their order.
+      merges: the pairs of tokens to merge, in their order; None with `vocab`.
+
+    Raises:
+      Exception: `tokenizers` raises one if a merge is of tokens that `vocab` lacks.
     """
     import tokenizers
     from tokenizers import models, pre_tokenizers, processors
@@ -372,7 +377,7 @@ def byte_bpe(
 def check_special(
     path: str | os.PathLike, tokens: Sequence[str], known: set[str] | dict[str, int]
 ) -> None:
-    """Checks that a vocabulary has all special tokens.
+    """Checks that a vocabulary has all special tokens, and returns nothing.
 
     Args:
       path: the file, for the message.

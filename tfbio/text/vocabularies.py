@@ -32,11 +32,19 @@ TOKENIZER_JSON = "tokenizer.json"
 
 
 class VocabularyError(cli.UserError):
-    """A vocabulary file that is missing or cannot be used."""
+    """A vocabulary file that is missing or cannot be used; exit code 1."""
 
 
 def vocabulary_files(path: str | os.PathLike) -> list[Path]:
-    """Returns the files of a vocabulary; byte-level BPE has two."""
+    """Returns the paths of a vocabulary's files, without looking whether they exist.
+
+    Args:
+      path: the vocabulary's file.
+
+    Returns:
+      [path]; for byte-level BPE (a `*.json` that is not `tokenizer.json`) also `merges.txt` in the
+      same folder.
+    """
     path = storage.at(path)
     is_byte_bpe = path.suffix == ".json" and path.name != TOKENIZER_JSON
     return [path, path.with_name("merges.txt")] if is_byte_bpe else [path]
@@ -49,8 +57,8 @@ def find_vocabulary(folder: str | os.PathLike) -> Path:
       folder: the folder.
 
     Returns:
-      The file. For a model from elsewhere it may be `tokenizer.json`, which `copy_vocabulary` turns
-      into another one.
+      The path of the file, one of `NAMES` or `OTHER_NAMES`. For a model from elsewhere it may be
+      `tokenizer.json`, which `copy_vocabulary` turns into another one.
 
     Raises:
       VocabularyError: there is no vocabulary, or more than one.
@@ -74,14 +82,16 @@ def copy_vocabulary(path: str | os.PathLike, folder: str | os.PathLike) -> Path:
     """Copies a vocabulary to `vocab.txt`, `vocab.model`, or `vocab.json` with `merges.txt`.
 
     Args:
-      path: the vocabulary, see `find_vocabulary`.
-      folder: the folder for the copy.
+      path: the vocabulary's file, which may be a `tokenizer.json`.
+      folder: the folder for the copy, which must exist.
 
     Returns:
-      The file that `load_fast_tokenizer` takes.
+      The path of the copy that tokenizers are loaded from: `vocab.txt`, `vocab.model` or
+      `vocab.json` in `folder`.
 
     Raises:
       VocabularyError: `path` is a `tokenizer.json` without a usable vocabulary.
+      OSError: a file is missing, or cannot be read or written.
     """
     files = contents(path)
     for name, content in files.items():
@@ -94,13 +104,15 @@ def contents(path: str | os.PathLike) -> dict[str, bytes]:
     """Reads the files of a vocabulary.
 
     Args:
-      path: the vocabulary, see `find_vocabulary`.
+      path: the vocabulary's file, which may be a `tokenizer.json`.
 
     Returns:
-      The content of each file by its name in a run's folder. Loaders take the first file.
+      The content of each file by its name in a run's folder: of `vocab.txt`, of `vocab.model`, or
+      of `vocab.json` and then `merges.txt`. Loaders take the first file.
 
     Raises:
       VocabularyError: `path` is a `tokenizer.json` without a usable vocabulary.
+      OSError: a file is missing or cannot be read.
     """
     if storage.at(path).name == TOKENIZER_JSON:
         return vocabulary_in(path)
@@ -110,7 +122,17 @@ def contents(path: str | os.PathLike) -> dict[str, bytes]:
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Returns the SHA-256 of a vocabulary's file, or of the hashes of its files, in hexadecimal."""
+    """Returns the SHA-256 of a vocabulary, 64 hexadecimal digits.
+
+    That is the hash of its file, or, for byte-level BPE, of the joined hashes of its two files.
+
+    Args:
+      path: the vocabulary's file. A `tokenizer.json` has the hash of the vocabulary in it.
+
+    Raises:
+      VocabularyError: `path` is a `tokenizer.json` without a usable vocabulary.
+      OSError: a file is missing or cannot be read.
+    """
     hashes = [hashlib.sha256(content).hexdigest() for content in contents(path).values()]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
@@ -119,10 +141,11 @@ def vocabulary_in(path: str | os.PathLike) -> dict[str, bytes]:
     """Reads the vocabulary in a `tokenizer.json`, the only file that `transformers` 5 saves.
 
     Returns:
-      The content of `vocab.txt`, of `vocab.json` and `merges.txt`, or of `vocab.model`.
+      The content of files by their names: of `vocab.txt` (WordPiece), of `vocab.json` and
+      `merges.txt` (byte-level BPE), or of `vocab.model` (a unigram model).
 
     Raises:
-      VocabularyError: it holds none of these.
+      VocabularyError: it is missing or no JSON object, or holds none of these.
     """
     tokenizer = storage.read_json(storage.at(path))
     model, added = tokenizer.get("model", {}), tokenizer.get("added_tokens", [])

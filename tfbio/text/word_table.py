@@ -25,7 +25,18 @@ _FNV_BASIS = np.uint64(0xCBF29CE484222325)
 
 
 class WordTable:
-    """Encodes texts with a tokenizer that encodes the words between spaces and marks separately."""
+    """A callable that encodes texts by a table of words that it has encoded before.
+
+    It is for tokenizers that encode the words between spaces and marks separately. A call takes
+    texts, a sequence of bytes in UTF-8, and returns the ids of all texts, int32 [ids], and the
+    borders between the texts among them, int64 [texts + 1]. Threads may share one. The table is
+    empty at first.
+
+    Args:
+      encode: returns the ids of a word, with the space before it if there is one, or of a mark.
+      marks: ASCII characters that are separate words.
+      is_plain: returns True if a text may be cut at its spaces and marks; default: all may.
+    """
 
     def __init__(
         self,
@@ -33,13 +44,6 @@ class WordTable:
         marks: str = "",
         is_plain: Callable[[str], bool] | None = None,
     ):
-        """Makes an empty table.
-
-        Args:
-          encode: returns the ids of a word, with the space before it if there is one, or of a mark.
-          marks: ASCII characters that are separate words.
-          is_plain: returns True if a text may be cut at its spaces and marks; default: all may.
-        """
         self._encode, self._is_plain = encode, is_plain
         # For each byte 1 if a word begins there, 2 if another one also begins after it, else 0.
         kinds = [2 if chr(byte) in marks else byte == ord(" ") for byte in range(256)]

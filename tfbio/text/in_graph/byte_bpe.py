@@ -28,13 +28,28 @@ _NO_PAIR = -1
 
 
 class ByteBpe(tf.Module):
-    """The tokenizer of `tokenization.byte_bpe` in a graph.
+    """RoBERTa's tokenizer (`tokenization.byte_bpe`) as a module for a graph.
+
+    A call takes texts, string [texts] in UTF-8, and returns their ids without special tokens, int32
+    ragged [texts, tokens].
 
     Args:
       vocab_file: `vocab.json`, with `merges.txt` beside it.
 
+    Attributes:
+      size: the number of tokens in the vocabulary.
+      bytes: the id of each byte's token, int64 [256].
+      ranks: a hash table from a pair of ids, left * size + right (int64), to the number of its
+        merge (int32; 2**31 - 1 if there is none).
+      merged: the id that each merge makes, int64 [merges].
+      at_once: whether each merge can be made at all its places at once, bool [merges].
+      kinds: a function from code points to their classes in the regular expression, int32
+        [characters] both: 0 letter, 1 number, 2 other, 3 space.
+      leading: the number of spaces that each token begins with, int32 [size].
+      trailing: the number of spaces that each token ends with, int32 [size].
+
     Raises:
-      VocabularyError: the vocabulary is damaged, or lacks a token for a byte.
+      VocabularyError: the vocabulary is missing or damaged, or lacks a token for a byte.
     """
 
     def __init__(self, vocab_file: Path):
@@ -79,7 +94,16 @@ class ByteBpe(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Encodes texts with offsets, see `in_graph.tokenization.load`."""
+        """Encodes texts with the offsets of tokens.
+
+        Args:
+          texts: string [texts], in UTF-8.
+
+        Returns:
+          Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
+          character in its text, and the offset after its last one, without the spaces around a
+          word.
+        """
         characters = chars.decode(texts)
         text = characters.value_rowids()
         begins = self._begins(characters.values, text)

@@ -24,29 +24,58 @@ NOTHING, NOTHING_FIRST = -1, np.iinfo(np.int32).max
 
 
 def decode(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the code points of texts, int32 ragged [texts, characters]."""
+    """Returns the code points of texts, int32 ragged [texts, characters].
+
+    Args:
+      texts: string [texts], in UTF-8; wrong bytes become U+FFFD.
+    """
     return tf.strings.unicode_decode(texts, "UTF-8")
 
 
 def place_in_row(characters: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the position of each character in its text, int32 [characters], from 0."""
+    """Returns the position of each character in its text, from 0.
+
+    Args:
+      characters: int32 ragged [texts, characters], as `decode` returns.
+
+    Returns:
+      int32 [characters of all texts].
+    """
     place = tf.range(characters.row_splits[-1])
     place -= tf.gather(characters.row_starts(), characters.value_rowids())
     return tf.cast(place, tf.int32)
 
 
-def before(values: tf.Tensor, first) -> tf.Tensor:
-    """Shifts `values` right by one, and puts `first` in front."""
+def before(values: tf.Tensor, first: float) -> tf.Tensor:
+    """Shifts `values` [n] right by one, and puts `first` in front; shape and dtype stay.
+
+    Args:
+      values: [n], of any dtype.
+      first: the new first value, a number or a bool.
+    """
     return tf.concat([[tf.cast(first, values.dtype)], values], axis=0)[:-1]
 
 
-def after(values: tf.Tensor, last) -> tf.Tensor:
-    """Shifts `values` left by one, and puts `last` at the end."""
+def after(values: tf.Tensor, last: float) -> tf.Tensor:
+    """Shifts `values` [n] left by one, and puts `last` at the end; shape and dtype stay.
+
+    Args:
+      values: [n], of any dtype.
+      last: the new last value, a number or a bool.
+    """
     return tf.concat([values, [tf.cast(last, values.dtype)]], axis=0)[1:]
 
 
 def one_of(codes: tf.Tensor, characters: str) -> tf.Tensor:
-    """Returns whether each code point is one of some characters; bool, in the shape of `codes`."""
+    """Returns whether each code point is one of some characters.
+
+    Args:
+      codes: int32 [characters].
+      characters: the characters.
+
+    Returns:
+      bool [characters].
+    """
     return tf.reduce_any(codes[:, None] == [ord(c) for c in characters], axis=1)
 
 
@@ -67,7 +96,14 @@ def every_second(flags: tf.Tensor) -> tf.Tensor:
 
 
 def sizes(codes: tf.Tensor) -> tf.Tensor:
-    """Returns the size of each character in UTF-8, in bytes; int64, in the shape of `codes`."""
+    """Returns the size of each character in UTF-8, 1 to 4 bytes.
+
+    Args:
+      codes: int32 [characters], code points.
+
+    Returns:
+      int64 [characters].
+    """
     return sum(tf.cast(codes >= least, tf.int64) for least in (0, 0x80, 0x800, 0x10000))
 
 
@@ -78,10 +114,11 @@ def table(values: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
     """Makes a look-up in a table of all characters, which stores equal pages once.
 
     Args:
-      values: int32 [CODES] or [CODES, columns].
+      values: int32 [CODES] or [CODES, columns], a row for each of the 0x110000 code points.
 
     Returns:
-      A function int32 [characters] -> int32 [characters] or [characters, columns].
+      A function from code points, int32 [characters], to their rows, int32 [characters] or
+      [characters, columns].
     """
     known: dict[bytes, int] = {}
     values = np.asarray(values, np.int32).reshape(CODES // PAGE, PAGE, *values.shape[1:])
@@ -96,12 +133,17 @@ def table(values: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 def of_characters(function: Callable[[str], bool]) -> np.ndarray:
-    """Returns a function's result for each character, int32 [CODES], 1 or 0."""
+    """Returns the result of `function` for each character, 1 or 0, int32 [CODES] (0x110000)."""
     return np.array([function(chr(code)) for code in range(CODES)], np.int32)
 
 
 def normalized(normalizer: tokenizers.normalizers.Normalizer) -> list[str]:
-    """Returns what a normalizer makes of each character alone, [CODES]; "" for surrogates."""
+    """Applies a normalizer to each character alone.
+
+    Returns:
+      A list of CODES (0x110000) texts: the text that each code point becomes; "" for surrogates and
+      for characters that are dropped.
+    """
     results = [""] * CODES
     for first in range(0, CODES, PAGE):
         codes = [code for code in range(first, first + PAGE) if code not in SURROGATES]
@@ -116,11 +158,11 @@ def replacer(results: Sequence[str]) -> Callable[[tf.Tensor], tuple[tf.Tensor, t
     """Makes a function that replaces each character by the text that it becomes.
 
     Args:
-      results: the text for each character, [CODES].
+      results: the text for each code point, a sequence of CODES (0x110000); "" drops it.
 
     Returns:
-      A function int32 [characters] -> int32 [new characters], and the number of the character that
-      each new one comes from, int64 [new characters].
+      A function from code points, int32 [characters], to two tensors: the new code points, int32
+      [new characters], and the index of the character that each comes from, int64 [new characters].
     """
     changed = np.full([CODES, max(map(len, results))], NOTHING, np.int32)
     # The first new character is stored as a difference, so that most pages are equal.

@@ -21,11 +21,29 @@ from tfbio.text.in_graph import characters as chars
 
 
 class SentencePiece(tf.Module):
-    """A SentencePiece tokenizer in a graph.
+    """A SentencePiece tokenizer as a module for a graph.
+
+    A call takes texts, string [texts] in UTF-8, and returns their ids without special tokens, int32
+    ragged [texts, tokens].
 
     Args:
       vocab_file: the `*.model` file.
-      lower_case: see `sentencepiece_model.lower_cases_first`.
+      lower_case: whether to lower-case text by ALBERT's rules, if the model does not do so itself
+        and has no capital letters (`sentencepiece_model.lower_cases_first`).
+
+    Attributes:
+      prepares: True if texts are normalized as ALBERT does before the model cuts them.
+      replace: ALBERT's normalization of characters, a function that `characters.replacer` made
+        (only if `prepares`).
+      is_blank: a function from code points to 1 (a word ends there) or 0, int32 [characters] both.
+      whole: tensorflow-text's tokenizer of the model.
+      normalizer: its tokenizer that gives the bytes b of the normalized text, as ids b + 1.
+      normalized: its tokenizer of the model without the normalization.
+
+    Raises:
+      OSError: the file is missing or cannot be read.
+      google.protobuf.message.DecodeError: it is no SentencePiece model.
+      ValueError: the model's normalizer is damaged.
     """
 
     def __init__(self, vocab_file: Path, lower_case: bool):
@@ -48,7 +66,15 @@ class SentencePiece(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Encodes word by word with offsets, see `in_graph.tokenization.load`."""
+        """Encodes texts word by word, with the offsets of tokens.
+
+        Args:
+          texts: string [texts], in UTF-8.
+
+        Returns:
+          Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
+          character in its text, and the offset after its last one.
+        """
         codes, source, text = self._normalized(texts)
         inside = self.is_blank(codes) == 0
         begins = inside & (chars.before(~inside, True) | (chars.before(text, -1) != text))

@@ -41,17 +41,22 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
     """Makes the tokenizer of a vocabulary.
 
     Args:
-      vocab_file: a file that `vocabularies.copy_vocabulary` wrote. A text file becomes an asset of
-        the graph, and gets the line ends that TensorFlow reads.
-      lower_case: see `tokenization.load_tokenizer`.
+      vocab_file: a file that `vocabularies.copy_vocabulary` wrote: `vocab.txt`, `vocab.model` or
+        `vocab.json`. A text file becomes an asset of the graph, and is written again with the line
+        ends that TensorFlow reads.
+      lower_case: whether to lower-case text first; byte-level BPE ignores it.
 
     Returns:
-      A module that takes string [texts] in UTF-8 and returns their tokens, int32 ragged [texts,
-      tokens]. Its method `with_places` returns three tensors of that shape: the tokens, the offset
-      of each token's first character, and that after its last.
+      A module that takes string [texts] in UTF-8 and returns their ids, int32 ragged [texts,
+      tokens], without special tokens. Its method `with_places` returns three tensors of that shape:
+      the ids, the offset of each token's first character, and that after its last.
 
     Raises:
-      VocabularyError: the vocabulary cannot be used.
+      VocabularyError: a `vocab.txt` or `vocab.json` is missing or damaged, lacks a special token
+        or, in byte-level BPE, a token for a byte.
+      OSError: a SentencePiece model is missing, or a text file cannot be written.
+      google.protobuf.message.DecodeError: a SentencePiece model is damaged.
+      ValueError: the normalizer of a SentencePiece model is damaged.
     """
     if vocab_file.suffix == ".model":
         return graph_sentencepiece.SentencePiece(vocab_file, lower_case)
@@ -63,12 +68,24 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
 
 
 class WordPiece(tf.Module):
-    """The tokenizer of `tokenization.wordpiece` in a graph.
+    """BERT's tokenizer (`tokenization.wordpiece`) as a module for a graph.
+
+    A call takes texts, string [texts] in UTF-8, and returns their ids without special tokens, int32
+    ragged [texts, tokens].
 
     Args:
       vocab_file: a text file with a token on each line; it becomes an asset of the graph.
-      lower_case: see `tokenization.wordpiece`.
+      lower_case: whether to lower-case text and strip its accents first ("uncased").
       unk_id: the id of [UNK].
+
+    Attributes:
+      wordpiece: tensorflow-text's tokenizer of words.
+      replace: BERT's normalization of characters, a function that `characters.replacer` made.
+      kinds: a function from code points to their classes, int32 [characters] both: `words.LETTER`,
+        `words.OWN` (a separate word) or `words.SPACE`.
+
+    Raises:
+      OSError: the file is missing or cannot be read.
     """
 
     def __init__(self, vocab_file: str, lower_case: bool, unk_id: int):
@@ -89,7 +106,15 @@ class WordPiece(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Encodes texts with offsets, see `load`."""
+        """Encodes texts with the offsets of tokens.
+
+        Args:
+          texts: string [texts], in UTF-8.
+
+        Returns:
+          Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
+          character in its text, and the offset after its last one.
+        """
         characters = chars.decode(texts)
         text = characters.value_rowids()
         ids, first, last = self._tokens(characters.values, text)

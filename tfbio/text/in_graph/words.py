@@ -37,7 +37,12 @@ def of_texts(texts: tf.Tensor, rule: str) -> Words:
 
     Args:
       texts: string [texts], in UTF-8, each a sentence.
-      rule: "punctuation" or "blanks".
+      rule: "punctuation" (BERT's: at spaces, and each mark is a word) or "blanks" (at spaces, and
+        some marks and "'s" are words). Any other text counts as "blanks".
+
+    Returns:
+      The words of all texts with the numbers of their texts, int64 [words], and their offsets,
+      int32 [words].
     """
     characters = chars.decode(texts)
     begins, inside = (_by_punctuation if rule == "punctuation" else _by_blanks)(characters)
@@ -53,15 +58,16 @@ def of_texts(texts: tf.Tensor, rule: str) -> Words:
 
 
 def tokens(tokenizer: tf.Module, words: tf.Tensor, unk_id: int) -> tf.RaggedTensor:
-    """Encodes words in the graph, as `tokenization.Tokenizer.encode_words` does.
+    """Encodes words in the graph, with a space before each as within a text.
 
     Args:
-      tokenizer: string [texts] -> int32 ragged [texts, tokens].
+      tokenizer: a module that `in_graph.tokenization.load` made: string [texts] -> int32 ragged
+        [texts, tokens].
       words: string [words].
       unk_id: the id of [UNK].
 
     Returns:
-      int32 ragged [words, tokens], at least one token for each word.
+      The ids, int32 ragged [words, tokens]; a word without tokens gets `unk_id`.
     """
     # Tokenizers other than byte-level BPE ignore the space.
     ids = tokenizer(tf.strings.join([" ", words]))
@@ -74,11 +80,11 @@ def marks_after(texts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Counts the accents, as separate characters, that follow an offset in each text.
 
     Args:
-      texts: string [texts].
-      ends: int32 [texts], the offsets.
+      texts: string [texts], in UTF-8.
+      ends: int32 [texts], an offset in each text, in characters.
 
     Returns:
-      int32 [texts].
+      int32 [texts], the number of accents (Unicode category Mn) in a row from the offset on.
     """
     characters = chars.decode(texts)
     others = tf.where(chars.table(_marks())(characters.values) == 0)[:, 0]
@@ -129,7 +135,11 @@ def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 @functools.cache
 def bert_kinds() -> np.ndarray:
-    """Returns the class of each character in BERT's pre-tokenizer, int32 [CODES]."""
+    """Returns the class of each code point in BERT's pre-tokenizer, int32 [0x110000].
+
+    The classes are LETTER (0, a part of a word), OWN (1, a separate word) and SPACE (2, between
+    words). The array is computed once and shared: callers must not change it.
+    """
     codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
     # A letter follows each character. BERT makes a separate word of those that stay alone.
     text = "".join(f"{chr(code)}a" for code in codes)
