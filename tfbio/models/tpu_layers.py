@@ -26,10 +26,20 @@ if TYPE_CHECKING:
 
 
 class LayerWeights(NamedTuple):
-    """Holds the weights of a Transformer layer with h hidden and f feed-forward units.
+    """The weights of a Transformer layer with h hidden and f feed-forward units.
 
     They are variables or tensors. The weights of several layers have a first dimension for the
     layer.
+
+    Attributes:
+      query_key_value: [h, 3 h].
+      query_key_value_bias: [3 h].
+      attention_output: [h, h].
+      attention_output_bias, attention_gamma, attention_beta: [h] each.
+      intermediate: [h, f].
+      intermediate_bias: [f].
+      output: [f, h].
+      output_bias, output_gamma, output_beta: [h] each.
     """
 
     query_key_value: tf.Tensor  # [h, 3 h]
@@ -59,11 +69,11 @@ def run(
       config: of the encoder.
       layers: may be one layer, again and again.
       hidden: [batch * length, hidden_size], the first layer's input, of static shape.
-      attention_bias: [batch, 1, 1 or length, length], added to the scores.
+      attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of `hidden`.
       seeds: for each layer int32 [2] for each of its three dropouts; None for none.
 
     Returns:
-      The shape and dtype of `hidden`.
+      [batch * length, hidden_size], in the dtype of `hidden`.
     """
     weights = [_weights(layer) for layer in layers]
     layer = functools.partial(_layer, config)
