@@ -16,8 +16,7 @@ def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]
       inputs: any shape, any float dtype.
 
     Returns:
-      One tensor of the same shape and dtype: `tf.custom_gradient` takes the gradient's function
-        away.
+      A tensor of the same shape and dtype; the decorator keeps the gradient's function.
     """
     cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
 
@@ -38,8 +37,7 @@ def gelu_tanh(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Te
       inputs: any shape, any float dtype.
 
     Returns:
-      One tensor of the same shape and dtype: `tf.custom_gradient` takes the gradient's function
-        away.
+      A tensor of the same shape and dtype; the decorator keeps the gradient's function.
     """
     scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
     squared = tf.square(inputs)

@@ -77,7 +77,7 @@ class SpanHead(keras.layers.Layer):
           batch: int32 `document_ids` (the number of a token's window, from 1; 0 for padding),
             `position_ids` (counted in the window) and `segment_ids`, [rows, row_length] each;
             `first`, int32 [windows], each window's first token in `vectors`; in training `targets`,
-            int32 [windows, 2 or 3], which begin with the true start's place in its window.
+            int32 [windows, 3], which begin with the true start's place in its window.
           is_training: True to score ends for the true starts, else for the best ones.
 
         Returns:
