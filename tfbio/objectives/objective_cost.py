@@ -22,7 +22,7 @@ from tfbio.training.devices import HAVE_BFLOAT16
 
 
 class Parameters(NamedTuple):
-    """Counts the numbers that are learnt.
+    """The number of parameters that are learnt.
 
     Attributes:
       encoder: those of the encoder, which is kept.
@@ -37,7 +37,11 @@ class Parameters(NamedTuple):
 
 
 def parameters(config: PretrainingConfig) -> Parameters:
-    """Counts the parameters, as `pretraining.count_parameters` does, without making a model."""
+    """Counts the parameters, as `pretraining.count_parameters` does, without making a model.
+
+    Returns:
+      The counts of the `encoder`, of the `generator` alone (0 for "mlm"), and of `all`.
+    """
     shape = config.encoder
     encoder = encoder_parameters(shape)
     if config.objective == "mlm":
@@ -56,7 +60,7 @@ def parameters(config: PretrainingConfig) -> Parameters:
 def example_flops(
     config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
 ) -> int:
-    """Counts the FLOPs of training on one example, forward and backward.
+    """Returns the number of FLOPs of training on one example, forward and backward.
 
     Args:
       config: all settings.
@@ -80,7 +84,7 @@ def example_flops(
 
 
 def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | None = None) -> int:
-    """Counts the FLOPs of steps.
+    """Returns the number of FLOPs of steps, each on a global batch, over all phases.
 
     Args:
       config: all settings.
@@ -106,7 +110,7 @@ def precision_on(config: PretrainingConfig, name: str) -> str:
 
     Args:
       config: all settings.
-      name: one of `devices.DEVICES`.
+      name: one of `devices.DEVICES`, such as "tpu-v3-8".
 
     Returns:
       "bfloat16" or "float32".

@@ -28,21 +28,27 @@ TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
 class Pretrainer:
-    """Holds a model with the steps that pretrain and evaluate it, under any strategy.
+    """A model with the steps that pretrain and evaluate it, under any strategy.
 
     All random numbers of a step are keyed by the seed and the number of the step.
 
     Args:
-      config: all settings.
+      config: all settings; also an attribute, like `strategy`.
       tokenizer: knows the special tokens and where words begin.
       strategy: where to compute; the batch must divide by its replicas.
 
     Attributes:
       model: an `Electra` or a `MaskedLanguageModel`.
-      optimizer: the optimizer of all its variables.
+      optimizer: the optimizer of all its variables, an `Adam` or a `Lamb`.
       masking: the settings of `masking.mask_tokens`.
-      train_dataset: batches of int32 [B, L] each, see `Electra`.
-      eval_dataset: the batches of an evaluation, of the same form.
+      train_dataset: batches of int32 [B, L] each, see `Electra`; to be set before `train`.
+      eval_dataset: the batches of an evaluation, of the same form; to be set before `evaluate`.
+      train_metrics, eval_metrics: the model's metrics in training and in evaluation.
+      tokens, gradient_norm: further Keras metrics of training.
+      logged: the list of all metrics of training.
+      skipped_steps, last_skipped_step: the number of skipped steps since the start, and the last of
+        them; int64 [] variables.
+      eval_batches: the number of batches in the current evaluation, an int64 [] variable.
       loops: the graphs that `make_loop` has made, by their argument.
       eval_step: the graph that `make_eval_step` has made.
 
@@ -105,7 +111,7 @@ class Pretrainer:
 
     @property
     def step(self) -> tf.Variable:
-        """Returns the steps done so far, int64 []."""
+        """The steps done so far, an int64 [] variable."""
         return self.optimizer.iterations
 
     @property
@@ -115,7 +121,7 @@ class Pretrainer:
 
     @property
     def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns the batches of training, from the current step on; see `train`."""
+        """The batches of training, from the current step on: int32 [B, L] each, by name."""
         return self._train_dataset
 
     @train_dataset.setter
@@ -131,6 +137,9 @@ class Pretrainer:
         Returns:
           By name the metrics over these steps, the learning rate of the next one, and how many
           steps were skipped since the start; float32 [], `skipped_steps` int64 [].
+
+        Raises:
+          tf.errors.OutOfRangeError: `train_dataset` has too few batches.
         """
         for metric in self.logged:
             metric.reset_state()
@@ -145,14 +154,15 @@ class Pretrainer:
             "skipped_steps": tf.identity(self.skipped_steps),
         }
 
-    def make_loop(self, generator_alone: bool) -> Callable:
+    def make_loop(self, generator_alone: bool) -> Callable[[tf.data.Iterator, tf.Tensor], None]:
         """Makes a loop of steps.
 
         Args:
           generator_alone: True for the steps of `generator_warmup_steps`.
 
         Returns:
-          A function of an iterator of batches and the number of steps, int32 [].
+          A `tf.function` of an iterator of batches and the number of steps, int32 []. It takes the
+          steps, updates variables and metrics, and returns nothing.
         """
 
         @tf.autograph.experimental.do_not_convert
@@ -177,10 +187,10 @@ class Pretrainer:
     def replica_train_step(
         self, batch: dict[str, tf.Tensor], generator_alone: bool = False
     ) -> None:
-        """Takes a step on a replica's share of a batch.
+        """Takes a step on a replica's share of a batch; returns nothing, and updates the metrics.
 
         Args:
-          batch: int32 [B, L] each, see `Electra`.
+          batch: int32 [B, L] each, by name, see `Electra`.
           generator_alone: True if the generator alone learns.
         """
         step = tf.identity(self.step)  # which the optimizer counts on
@@ -229,8 +239,13 @@ class Pretrainer:
             tf.experimental.async_clear_error()
         return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
-    def make_eval_step(self) -> Callable:
-        """Returns a function of an iterator of batches that evaluates the next one."""
+    def make_eval_step(self) -> Callable[[tf.data.Iterator], None]:
+        """Makes a `tf.function` of an iterator of batches that evaluates the next one.
+
+        Returns:
+          The function; it updates the metrics of evaluation and returns nothing. It raises
+          StopIteration or tf.errors.OutOfRangeError after the last batch.
+        """
 
         @tf.function
         def evaluate_next(batches: tf.data.Iterator) -> None:
@@ -243,7 +258,11 @@ class Pretrainer:
 
     @tf.autograph.experimental.do_not_convert
     def replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
-        """Adds a replica's share of a batch to the metrics of evaluation."""
+        """Adds a replica's share of a batch to the metrics of evaluation; returns nothing.
+
+        Args:
+          batch: int32 [B, L] each, by name, see `Electra`.
+        """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
         mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
         # And as many at every evaluation, however many a schedule masks by then.
@@ -273,9 +292,14 @@ class Pretrainer:
         """Masks tokens of the global batch, or of a replica's share of it.
 
         Args:
-          batch: int32 [B, L] each, see `Electra`.
-          seed: int32 [2], see `seeds`.
-          step: int64 [], see `masking.scheduled_prob`; None in evaluation, for its highest share.
+          batch: int32 [B, L] each, by name, see `Electra`.
+          seed: int32 [2], the first of `seeds`.
+          step: int64 [], the steps done, which a growing share depends on; None in evaluation, for
+            its highest share.
+
+        Returns:
+          A `MaskedBatch`: `input_ids`, int32 [B, L], masked; `positions` and original `ids`, int32
+          [B, N]; `weights`, float32 [B, N], 1 for masked positions, 0 for none.
         """
         config = self.config
         return masking.mask_tokens(
