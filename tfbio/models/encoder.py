@@ -29,7 +29,7 @@ class Embeddings(keras.layers.Layer):
 
     Args:
       config: the settings of the encoder.
-      name: of the layer.
+      name: the name of the layer.
 
     Attributes:
       word: the variable [vocab_size, embedding_size].
@@ -101,7 +101,7 @@ class Encoder(keras.layers.Layer):
       config: the shape of the encoder.
       embeddings: another encoder's: ELECTRA's generator works on the discriminator's (Clark et al.,
         2020, section 3.2, "weight sharing"). None: new ones.
-      name: of the layer.
+      name: the name of the layer.
 
     Attributes:
       config: the shape of the encoder.

@@ -34,7 +34,7 @@ def encoder_flops(shape: EncoderConfig, length: int) -> int:
     Attention has two products: the scores, and the sums that they weight.
 
     Args:
-      shape: of the encoder.
+      shape: the settings of the encoder.
       length: tokens of the example.
     """
     attention = 2 * 2 * length * length * shape.hidden_size
@@ -71,7 +71,7 @@ def word_flops(shape: EncoderConfig, positions: float) -> float:
     """Returns the number of FLOPs of the forward pass that scores all words at some positions.
 
     Args:
-      shape: of the encoder.
+      shape: the settings of the encoder.
       positions: the number of positions.
     """
     dense = [(shape.hidden_size, shape.embedding_size), (shape.embedding_size, shape.vocab_size)]

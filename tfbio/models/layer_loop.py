@@ -29,7 +29,8 @@ def run(
         returns function(*inputs) and stores the result for the backward pass. Each of these
         functions is linear in each of its inputs, or not differentiated. `tpu_layers` has such a
         layer.
-      weights: those of each layer, all of the same shapes.
+      weights: the weights of each layer, a NamedTuple of float tensors or variables; all layers
+        have the same shapes.
       hidden: the first layer's input, a float tensor of static shape.
       attention_bias: the same for every layer, a float tensor; not differentiated.
       seeds: for each layer int32 [2] for each of its dropouts; None for none.

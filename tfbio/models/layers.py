@@ -19,13 +19,13 @@ class TransformerLayer(keras.layers.Layer):
 
     Args:
       config: the settings of the encoder.
-      name: of the layer.
+      name: the name of the layer.
 
     Attributes:
       num_heads: heads of attention.
       hidden_dropout_prob, attention_dropout_prob: the shares that dropout zeroes.
       query_key_value, attention_output, attention_norm: the layers of attention.
-      intermediate, output_dense, output_norm: those of the feed-forward network.
+      intermediate, output_dense, output_norm: the layers of the feed-forward network.
       activation: the function between `intermediate` and `output_dense`.
     """
 
@@ -98,7 +98,7 @@ class Dense(keras.layers.Layer):
         TensorFlow 1's default, which the original ELECTRA code leaves to `embeddings_project`
         (`modeling.py:BertModel`) and to the discriminator's last layer
         (`run_pretraining.py:PretrainingModel`).
-      name: of the layer, and before the names of its weights.
+      name: the name of the layer, which the names of its weights begin with.
 
     Attributes:
       kernel: the variable [inputs, outputs].
@@ -131,7 +131,7 @@ class LayerNorm(keras.layers.Layer):
     Args:
       size: numbers in a row.
       epsilon: added to the variance.
-      name: of the layer, and before the names of its weights.
+      name: the name of the layer, which the names of its weights begin with.
 
     Attributes:
       gamma: the variable [size] that scales, 1 at first.
@@ -200,8 +200,8 @@ def weight(
 
     Args:
       layer: gets the weight.
-      name: of the weight.
-      shape: of the weight.
+      name: the name of the weight.
+      shape: the shape of the weight.
       deviation: the standard deviation of the truncated normal distribution that the initial
         weights are drawn from; None for Glorot's uniform distribution.
 

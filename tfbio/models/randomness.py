@@ -45,7 +45,7 @@ def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
     """Draws uniform numbers of 24 random bits each.
 
     Args:
-      shape: of the result.
+      shape: the shape of the result, a list of ints.
       seed: int32 [2].
 
     Returns:
@@ -64,7 +64,7 @@ def global_uniform(
     parts that a replica's examples are divided into. Call it in a replica's context.
 
     Args:
-      shape: of the result.
+      shape: the shape of the result, a list of ints.
       seed: int32 [2].
       part: int32 [], the number of the part of the replica's examples that the rows belong to.
       parts: how many parts a replica has.

@@ -32,12 +32,12 @@ class TaskModel(keras.layers.Layer):
     transitions start at 0 (Gu et al., 2021, section 5.2 and Table 10, which say no more of either).
 
     Args:
-      encoder_config: of the encoder.
-      head_config: of the head.
+      encoder_config: the settings of the encoder.
+      head_config: the settings of the head.
 
     Attributes:
       encoder: the `Encoder`.
-      head_config: of the head.
+      head_config: the settings of the head.
       lstm: a `BiLSTM`; None without.
       pooler: the dense layer "tanh" or "gelu" below the last one; None without.
       head: the last layer, a Keras `Dense`; or a `SpanHead`.

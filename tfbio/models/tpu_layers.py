@@ -66,7 +66,7 @@ def run(
     """Applies all layers.
 
     Args:
-      config: of the encoder.
+      config: the settings of the encoder.
       layers: may be one layer, again and again.
       hidden: [batch * length, hidden_size], the first layer's input, of static shape.
       attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of `hidden`.
@@ -104,7 +104,7 @@ def _layer(
 
     Args:
       config, attention_bias: see `run`.
-      weights: of the layer.
+      weights: the weights of the layer.
       hidden: [hidden_size, batch * length].
       seeds: int32 [2] for each of the three dropouts; None for none.
       keep: see `layer_loop`.
@@ -145,7 +145,7 @@ def _attend(
 
     Args:
       config, weights, hidden, attention_bias, keep: see `_layer`.
-      seed: of the dropout.
+      seed: the seed of the dropout.
     """
     batch, _, _, length = attention_bias.shape
     size, heads = hidden.shape[0], config.num_attention_heads

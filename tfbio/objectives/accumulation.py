@@ -51,7 +51,7 @@ class Part(NamedTuple):
         """Draws uniform numbers: these examples' rows of one draw for the global batch.
 
         Args:
-          shape: of the result; its first dimension is the examples of this part.
+          shape: the shape of the result; its first dimension is the examples of this part.
           seed: int32 [2].
 
         Returns:

@@ -25,10 +25,10 @@ class Parameters(NamedTuple):
     """The number of parameters that are learnt.
 
     Attributes:
-      encoder: those of the encoder, which is kept.
-      generator: those of the generator alone, with its head; only the head's where the encoder
+      encoder: the parameters of the encoder, which is kept.
+      generator: the parameters of the generator alone, with its head; only the head's where the encoder
         itself is the generator, and 0 where there is none.
-      all: all of them.
+      all: all parameters.
     """
 
     encoder: int
@@ -39,8 +39,12 @@ class Parameters(NamedTuple):
 def parameters(config: PretrainingConfig) -> Parameters:
     """Counts the parameters, as `pretraining.count_parameters` does, without making a model.
 
+    Args:
+      config: all settings.
+
     Returns:
-      The counts of the `encoder`, of the `generator` alone (0 for "mlm"), and of `all`.
+      A `Parameters`: the counts of the `encoder`, of the `generator` alone with its head (0 for
+      "mlm"), and of `all`.
     """
     shape = config.encoder
     encoder = encoder_parameters(shape)

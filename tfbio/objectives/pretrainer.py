@@ -41,8 +41,9 @@ class Pretrainer:
       model: an `Electra` or a `MaskedLanguageModel`.
       optimizer: the optimizer of all its variables, an `Adam` or a `Lamb`.
       masking: the settings of `masking.mask_tokens`.
-      train_dataset: batches of int32 [B, L] each, see `Electra`; to be set before `train`.
-      eval_dataset: the batches of an evaluation, of the same form; to be set before `evaluate`.
+      train_dataset: batches of int32 [B, L] each, by name (`input_ids`, `input_mask`,
+        `segment_ids`; `document_ids` and `position_ids` of packed examples). Set it before `train`.
+      eval_dataset: the batches of an evaluation, of the same form. Set it before `evaluate`.
       train_metrics, eval_metrics: the model's metrics in training and in evaluation.
       tokens, gradient_norm: further Keras metrics of training.
       logged: the list of all metrics of training.
@@ -190,7 +191,8 @@ class Pretrainer:
         """Takes a step on a replica's share of a batch; returns nothing, and updates the metrics.
 
         Args:
-          batch: int32 [B, L] each, by name, see `Electra`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
+            also `document_ids` and `position_ids`.
           generator_alone: True if the generator alone learns.
         """
         step = tf.identity(self.step)  # which the optimizer counts on
@@ -261,7 +263,8 @@ class Pretrainer:
         """Adds a replica's share of a batch to the metrics of evaluation; returns nothing.
 
         Args:
-          batch: int32 [B, L] each, by name, see `Electra`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
+            also `document_ids` and `position_ids`.
         """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
         mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
@@ -292,7 +295,8 @@ class Pretrainer:
         """Masks tokens of the global batch, or of a replica's share of it.
 
         Args:
-          batch: int32 [B, L] each, by name, see `Electra`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
+            also `document_ids` and `position_ids`.
           seed: int32 [2], the first of `seeds`.
           step: int64 [], the steps done, which a growing share depends on; None in evaluation, for
             its highest share.

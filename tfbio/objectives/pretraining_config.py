@@ -379,7 +379,10 @@ class PretrainingConfig(BaseSettings):
     def max_predictions(self, sequence_length: int) -> int:
         """Returns the most tokens of an example that a step masks and scores, an int.
 
-        As the original ELECTRA code computes `max_predictions_per_seq`.
+        The original ELECTRA code computes `max_predictions_per_seq` so.
+
+        Args:
+          sequence_length: tokens of the example.
         """
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 

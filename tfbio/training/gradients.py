@@ -19,7 +19,7 @@ def differentiate(
     Args:
       forward: computes the loss, float32 [], and any further result for the caller.
       sources: what to differentiate with respect to, n variables or tensors.
-      watched: those of the sources that are tensors and not variables.
+      watched: the sources that are tensors and not variables.
 
     Returns:
       The further result of `forward`, and a list of n gradients. Each has the shape and dtype of

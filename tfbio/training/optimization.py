@@ -243,7 +243,7 @@ def apply_clipped(
 
     Args:
       optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
-      gradients: those of this replica, each of its variable's shape and dtype.
+      gradients: the gradients of this replica, each of its variable's shape and dtype.
       variables: the variables to update.
       max_norm: the largest global norm that gradients keep.
 

@@ -20,7 +20,7 @@ class Preemption:
     thread but the main one, entering it raises a ValueError.
 
     Args:
-      strategy: of the run.
+      strategy: the strategy of the run.
       saved: returns a line on what is saved, which the second Ctrl-C prints.
 
     Attributes:

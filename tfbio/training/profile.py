@@ -24,6 +24,9 @@ class Profile:
     def start_at(self, step: int) -> None:
         """Starts the trace after `step` if that is where it begins; returns nothing.
 
+        Args:
+          step: the steps done so far.
+
         Raises:
           tf.errors.AlreadyExistsError: TensorFlow traces already.
         """
