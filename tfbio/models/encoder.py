@@ -184,8 +184,7 @@ class Encoder(keras.layers.Layer):
 
         Returns:
           An int: 0 for the embeddings and their projection, 1 to n for the layers. A shared layer
-            is the
-          only one and has depth 1.
+          is the only one and has depth 1.
 
         Raises:
           ValueError: the variable is not this encoder's.

@@ -166,11 +166,13 @@ class Electra(keras.layers.Layer):
 
         Args:
           variables: the variables to differentiate with respect to.
-          batch, masked, seed, part, corrupted_ids: as for `call`.
+          batch: int32 [B, L] each, by name as for `call`.
+          masked: the batch with masked tokens, int32 [B, L] and [B, N] and float32 [B, N].
+          seed, part, corrupted_ids: as for `call`; int32 [2], a `Part`, int32 [B, L].
 
         Returns:
-          The `ElectraOutput` (float32 [] losses, logits, tokens), and a list of a gradient for each
-          variable, of its shape and dtype; None where the loss does not depend on it.
+          A pair of the `ElectraOutput` and a list of a gradient for each variable, of its shape
+          and dtype; None where the loss does not depend on it.
         """
         part = part or accumulation.whole(batch, masked)
 
@@ -301,8 +303,7 @@ def _zero_after(
 
     Args:
       last: the variable whose gradient comes last.
-      variables: the variables of the gradients; without `last` the result waits for nothing.
-      computed: their gradients.
+      variables, computed: variables and their gradients; without `last` the result waits not.
     """
     for variable, gradient in zip(variables, computed, strict=True):
         if variable is last:
@@ -314,11 +315,11 @@ class ElectraMetrics:
     """Averages of the figures that are logged, in training and on held-out text.
 
     Attributes:
-      all: the list of every metric, by whose names the figures are logged; each result is float32
-        [].
-      losses: the means of "loss", "generator_loss" and "discriminator_loss", a list.
-      generator_accuracy, discriminator_accuracy, precision, recall, auc: the other metrics, named
-        "generator_accuracy", "discriminator_accuracy", "discriminator_precision" and so on.
+      all: the list of every metric, a float32 [] each, by whose names the figures are logged.
+      losses: the list of the means "loss", "generator_loss" and "discriminator_loss".
+      generator_accuracy, discriminator_accuracy: the means of these names.
+      precision, recall, auc: "discriminator_precision", "discriminator_recall" and
+        "discriminator_auc".
     """
 
     def __init__(self) -> None:
@@ -345,7 +346,9 @@ class ElectraMetrics:
         """Adds a batch, or a part of it, and returns nothing; call it in a replica's context.
 
         Args:
-          batch, masked, part: as for `Electra.call`.
+          batch: int32 [B, L] each, by name; `input_mask` is read.
+          masked: the batch with masked tokens; its `ids` and `weights`, [B, N], are read.
+          part: which examples these are; its `shares` is read.
           output: the `ElectraOutput` of `Electra` for them.
         """
         for metric in self.losses:
@@ -366,7 +369,6 @@ def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     It is the word at which the cumulated probability passes a uniform number. That takes one random
     number where Gumbel's trick takes V, compiles under XLA, which
     `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
-
     Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
     took an eighth of a small model's step on a CPU.
 

@@ -76,9 +76,8 @@ class MaskedLanguageModel(keras.layers.Layer):
           output_weights: [V, embedding_size]; None: the token embeddings.
 
         Returns:
-          A pair: `loss`, float32 [], these examples' share of the mean over the global batch's
-            masked
-          tokens, and `logits`, float32 [B, N, V].
+          A `MaskedLanguageModelOutput`: `loss`, float32 [], these examples' share of the mean over
+          the global batch's masked tokens, and `logits`, float32 [B, N, V].
         """
         part = part or accumulation.whole(batch, masked)
         context = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -101,11 +100,16 @@ class MaskedLanguageModel(keras.layers.Layer):
 
         Args:
           variables: the variables to differentiate with respect to.
-          batch, masked, seed, part: as for `call`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
+            several documents, also `document_ids` and `position_ids`.
+          masked: the batch with masked tokens, int32 [B, L] and [B, N] and float32 [B, N].
+          seed: int32 [2], keys the dropout.
+          part: which of the replica's examples these are; None: all.
 
         Returns:
-          The output (`loss`, float32 [], and `logits`, float32 [B, N, V]), and a list of a gradient
-          for each variable, of its shape and dtype; None where the loss does not depend on it.
+          A pair of the output (`loss`, float32 [], and `logits`, float32 [B, N, V]) and a list of a
+          gradient for each variable, of its shape and dtype; None where the loss does not depend on
+          it.
         """
 
         def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
@@ -148,7 +152,10 @@ class MaskedLanguageModelMetrics:
         """Adds a batch, or a part of it, and returns nothing; call it in a replica's context.
 
         Args:
-          batch, masked, part: as for `MaskedLanguageModel.call`.
+          batch: int32 [B, L] each, by name.
+          masked: the batch with masked tokens; its `ids`, int32 [B, N], and `weights`, float32
+            [B, N], are read.
+          part: which of the replica's examples these are; its `shares` is read.
           output: the output of `MaskedLanguageModel` for them: `loss`, float32 [], and `logits`,
             float32 [B, N, V].
         """

@@ -26,8 +26,8 @@ class Parameters(NamedTuple):
 
     Attributes:
       encoder: the parameters of the encoder, which is kept.
-      generator: the parameters of the generator alone, with its head; only the head's where the encoder
-        itself is the generator, and 0 where there is none.
+      generator: the parameters of the generator alone, with its head; only the head's where the
+        encoder itself is the generator, and 0 where there is none.
       all: all parameters.
     """
 
@@ -92,8 +92,8 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
 
     Args:
       config: all settings.
-      first_step: the first of them.
-      last_step: the first one after them; None: to the end of the run.
+      first_step: the number of the first step, from 0.
+      last_step: the number of the first step after them; None: to the end of the run.
     """
     last_step = config.num_train_steps if last_step is None else last_step
     flops = phase_start = 0
@@ -110,7 +110,7 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
 
 
 def precision_on(config: PretrainingConfig, name: str) -> str:
-    """Returns the precision of a run on a named device; see `distribution.set_precision`.
+    """Returns the precision of a run on a named device.
 
     Args:
       config: all settings.

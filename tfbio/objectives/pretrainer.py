@@ -136,8 +136,9 @@ class Pretrainer:
           num_steps: how many steps, int32 [].
 
         Returns:
-          By name the metrics over these steps, the learning rate of the next one, and how many
-          steps were skipped since the start; float32 [], `skipped_steps` int64 [].
+          A dict of the metrics over these steps ("loss" and the others of the model, "tokens" and
+          "gradient_norm") and of the "learning_rate" of the next step, float32 [] each; and
+          "skipped_steps", int64 [], the number of steps that were skipped since the start.
 
         Raises:
           tf.errors.OutOfRangeError: `train_dataset` has too few batches.
@@ -227,7 +228,11 @@ class Pretrainer:
         self.last_skipped_step.assign(tf.where(skipped, step, self.last_skipped_step))
 
     def evaluate(self) -> dict[str, tf.Tensor]:
-        """Returns the metrics over all batches of `eval_dataset` by name, float32 [] each."""
+        """Evaluates all batches of `eval_dataset`.
+
+        Returns:
+          A dict of the model's metrics by name, "loss" and others, float32 [] each.
+        """
         for metric in self.eval_metrics.all:
             metric.reset_state()
         self.eval_batches.assign(0)
@@ -281,7 +286,9 @@ class Pretrainer:
         accumulation.sum_over_parts(update, batch, masked, [], self._parts)
 
     def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
-        """Returns the seed of a batch's masks, and that of its samples and dropout; int32 [2] each.
+        """Returns two seeds, int32 [2] each: that of a batch's masks, and that of all other draws.
+
+        The others are the generator's samples and the dropout.
 
         Args:
           stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.

@@ -343,7 +343,7 @@ def all_results(
     All workers must call it equally often.
 
     Args:
-      strategy: the strategy.
+      strategy: where the run computes.
       values: [n, ...] of each replica, of one shape and any dtype.
 
     Returns:

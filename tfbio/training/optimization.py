@@ -12,7 +12,7 @@ NOT_DECAYED = re.compile("LayerNorm|bias")
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule: a linear decay to 0 over `num_steps`, multiplied with a linear warm-up from 0.
+    """A schedule: a linear decay to 0 over `num_steps`, times a linear warm-up from 0.
 
     So does the original ELECTRA code, and the rate peaks a little below `peak`. That code reads the
     step after it has counted it, so the first update has the rate of step 1, not of step 0
