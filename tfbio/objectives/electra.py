@@ -55,7 +55,10 @@ class ElectraOutput(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """The generator's float32 loss [], float32 logits [B, N, V] and int32 corrupted_ids [B, L]."""
+    """The generator's float32 loss [], float32 logits [B, N, V] and int32 corrupted_ids [B, L].
+
+    B examples have L tokens each, N of them masked; V is the size of the vocabulary.
+    """
 
     loss: tf.Tensor
     logits: tf.Tensor
@@ -111,8 +114,7 @@ class Electra(keras.layers.Layer):
     def generator_variables(self) -> list[tf.Variable]:
         """The list of the generator's trainable variables that the discriminator does not share.
 
-        They alone learn in `generator_warmup_steps`. Without a generator it raises an
-        AttributeError.
+        They alone learn in `generator_warmup_steps`. It needs a generator, else AttributeError.
         """
         shared = {id(variable) for variable in self.encoder.trainable_variables}
         own = self.generator.trainable_variables + self.generator_head.trainable_variables
@@ -267,8 +269,8 @@ class Electra(keras.layers.Layer):
     def set_frequency_biases(self, counts: np.ndarray) -> None:
         """Sets the output biases to the base rates, which are known before any context is.
 
-        The generator's are the words' log frequencies; the discriminator's is the log odds of the
-        share of masked tokens. Returns nothing.
+        The generator's are the words' log frequencies. The discriminator's is the log odds of the
+        share of masked tokens. It returns nothing.
 
         Args:
           counts: int [V], how often each word occurs.
@@ -299,11 +301,8 @@ def _zero_after(
 ) -> tf.Tensor | int:
     """Returns a zero, int32 [], that takes a backward pass: XLA drops control dependencies.
 
-    It is 1 where the gradient overflows; such a step is skipped.
-
-    Args:
-      last: the variable whose gradient comes last.
-      variables, computed: variables and their gradients; without `last` the result waits not.
+    It is 1 where the gradient of `last`, which comes last, overflows; such a step is skipped.
+    It is a plain 0, which waits for nothing, if `last` is not one of the variables.
     """
     for variable, gradient in zip(variables, computed, strict=True):
         if variable is last:
@@ -349,7 +348,7 @@ class ElectraMetrics:
           batch: int32 [B, L] each, by name; `input_mask` is read.
           masked: the batch with masked tokens; its `ids` and `weights`, [B, N], are read.
           part: which examples these are; its `shares` is read.
-          output: the `ElectraOutput` of `Electra` for them.
+          output: the `ElectraOutput` for them.
         """
         for metric in self.losses:
             metric.update_state(getattr(output, metric.name) * part.shares)
