@@ -83,8 +83,9 @@ class TaskModel(keras.layers.Layer):
           batch: as `packing.fill` makes it: int32 `input_ids`, `segment_ids`, `position_ids` and
             `document_ids` (the text's number, from 1; 0 for padding), [rows, row_length] each;
             `first`, int32 [texts], each text's first token when the rows are laid end to end; with
-            pooling by entities also `entities`, int32 [texts, 2, most tokens], or
-            `entities_of_tokens` and `real` (see `fixed_shapes.Packer`).
+            pooling by entities also `entities`, int32 [texts, 2, most tokens], or in their place
+            `entities_of_tokens`, int32 [rows, row_length, 2], and `real`, float32 [texts] (see
+            `fixed_shapes.Packer`).
           seed: int32 [2], keys all dropout; None for evaluation, in which ELECTRA's head for
             answers does not look at the targets.
 

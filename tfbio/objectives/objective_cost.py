@@ -117,7 +117,7 @@ def precision_on(config: PretrainingConfig, name: str) -> str:
       name: one of `devices.DEVICES`, such as "tpu-v3-8".
 
     Returns:
-      "bfloat16" or "float32".
+      "bfloat16" or "float32"; for the setting "auto" bfloat16 on devices that multiply it as such.
     """
     if config.run.precision != "auto":
         return config.run.precision
