@@ -1,12 +1,13 @@
 """Computes the activation functions of BERT, ELECTRA and ALBERT, with gradients in closed form."""
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
 
 @tf.custom_gradient
-def gelu(inputs: tf.Tensor):
+def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """Computes the exact form of GELU, with erf, as in BERT and ELECTRA.
 
     Hendrycks and Gimpel (2016), section 2: x * Phi(x). The derivative is Phi(x) + x * phi(x).
@@ -15,7 +16,7 @@ def gelu(inputs: tf.Tensor):
       inputs: any shape, any float dtype.
 
     Returns:
-      The same shape and dtype.
+      A tensor of the same shape and dtype; the decorator keeps the gradient's function.
     """
     cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
 
@@ -27,7 +28,7 @@ def gelu(inputs: tf.Tensor):
 
 
 @tf.custom_gradient
-def gelu_tanh(inputs: tf.Tensor):
+def gelu_tanh(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """Computes GELU with a hyperbolic tangent for Phi, as in ALBERT.
 
     Hendrycks and Gimpel (2016), section 2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
@@ -36,7 +37,7 @@ def gelu_tanh(inputs: tf.Tensor):
       inputs: any shape, any float dtype.
 
     Returns:
-      The same shape and dtype.
+      A tensor of the same shape and dtype; the decorator keeps the gradient's function.
     """
     scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
     squared = tf.square(inputs)

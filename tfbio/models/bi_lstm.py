@@ -9,10 +9,13 @@ from tfbio.models.layers import shape_of
 
 
 class BiLSTM(keras.layers.Layer):
-    """Reads every text from both sides, and nothing of its neighbours in the row.
+    """A layer that reads every text from both sides, and nothing of its neighbours in the row.
 
     Args:
       size: the size of the inputs and, both directions together, of the outputs; even.
+
+    Attributes:
+      forward, backward: the LSTM cell of each direction, with size / 2 units.
     """
 
     def __init__(self, size: int):
@@ -29,10 +32,10 @@ class BiLSTM(keras.layers.Layer):
 
         Args:
           vectors: float32 [rows, tokens, size].
-          documents: int32 [rows, tokens], the number of each token's text, see `packing.fill`.
+          documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
         Returns:
-          float32 [rows, tokens, size].
+          float32 [rows, tokens, size]; the first half of the last axis is of the direction forward.
         """
         vectors, documents = tf.transpose(vectors, [1, 0, 2]), tf.transpose(documents)
         border = documents[1:] != documents[:-1]

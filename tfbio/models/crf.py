@@ -23,8 +23,9 @@ def losses(
     Args:
       emissions: float32 [rows, tokens, tags].
       transitions: float32 [tags, tags], the scores from a tag to the next.
-      targets: int32 [rows, tokens]; the chain goes over the tokens that have one.
-      documents: int32 [rows, tokens], see `packing.fill`.
+      targets: int32 [rows, tokens], tags, and `NO_TARGET` (-1) for tokens that have none; the chain
+        goes over the tokens that have one.
+      documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
     Returns:
       float32 [rows].
@@ -42,17 +43,20 @@ def losses(
 def decode(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the best sequence of tags.
+    """Returns the sequence of tags with the highest score for the words of each text.
 
     The derivative of the best score by the emissions is 1 for the best tags, else 0, so that the
     way back of Viterbi's algorithm is backpropagation (Eisner, 2016).
 
     Args:
-      emissions, transitions, documents: see `losses`.
-      targets: int32 [rows, tokens]; only their places matter, not their values.
+      emissions: float32 [rows, tokens, tags].
+      transitions: float32 [tags, tags], the scores from a tag to the next.
+      targets: int32 [rows, tokens], `NO_TARGET` (-1) where there is no word; other values do not
+        matter.
+      documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
     Returns:
-      int32 [rows, tokens], 0 where there is no word.
+      int32 [rows, tokens], the number of the tag; 0 where there is no word.
     """
     emissions = tf.nn.log_softmax(emissions)
     with tf.GradientTape() as tape:
@@ -69,8 +73,11 @@ def marginals(
     It is the derivative of the combined score by the emissions, as in `decode`.
 
     Args:
-      emissions, transitions, documents: see `losses`.
-      targets: int32 [rows, tokens]; only their places matter, not their values.
+      emissions: float32 [rows, tokens, tags].
+      transitions: float32 [tags, tags], the scores from a tag to the next.
+      targets: int32 [rows, tokens], `NO_TARGET` (-1) where there is no word; other values do not
+        matter.
+      documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
     Returns:
       float32 [rows, tokens, tags], 0 where there is no word.

@@ -23,11 +23,21 @@ MASKED_SCORE = -10000.0
 
 
 class Embeddings(keras.layers.Layer):
-    """Sums token, position and segment embeddings and normalises the sum (BERT, section 3.2).
+    """A layer that sums token, position and segment embeddings and normalises the sum.
+
+    BERT, section 3.2.
 
     Args:
       config: the settings of the encoder.
-      name: of the layer.
+      name: the name of the layer.
+
+    Attributes:
+      word: the variable [vocab_size, embedding_size].
+      position: the variable [max_position_embeddings, embedding_size].
+      segment: the variable [type_vocab_size, embedding_size].
+      layer_norm: the `LayerNorm` of the sum.
+      position_offset: the row of `position` for the first token.
+      dropout_prob: the share of the outputs that dropout zeroes.
     """
 
     def __init__(self, config: EncoderConfig, name: str = "embeddings"):
@@ -49,7 +59,7 @@ class Embeddings(keras.layers.Layer):
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
         position_ids: tf.Tensor | None = None,
-        seed=None,
+        seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Embeds a batch.
 
@@ -82,16 +92,22 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-    """Has embeddings and a stack of Transformer layers.
+    """The Transformer encoder: embeddings and a stack of Transformer layers.
 
     A projection follows the embeddings where their size is not the layers', and always in ALBERT,
-    where one layer is used again and again: `transformer_layers` has that one alone.
+    where one layer is used again and again.
 
     Args:
       config: the shape of the encoder.
       embeddings: another encoder's: ELECTRA's generator works on the discriminator's (Clark et al.,
         2020, section 3.2, "weight sharing"). None: new ones.
-      name: of the layer.
+      name: the name of the layer.
+
+    Attributes:
+      config: the shape of the encoder.
+      embeddings: the `Embeddings`.
+      projection: a `Dense` from embedding_size to hidden_size; None where there is none.
+      transformer_layers: a list of `TransformerLayer`, from below; the shared one alone in ALBERT.
     """
 
     def __init__(
@@ -161,9 +177,14 @@ class Encoder(keras.layers.Layer):
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])
 
     def layer_depth(self, variable: tf.Variable) -> int:
-        """Returns 0 for the embeddings and their projection, 1 to n for the layers, from below.
+        """Returns the place of a variable's layer in the encoder, counted from below.
 
-        A layer that is shared is the only one, and so the top one.
+        Args:
+          variable: a variable of this encoder.
+
+        Returns:
+          An int: 0 for the embeddings and their projection, 1 to n for the layers. A shared layer
+          is the only one and has depth 1.
 
         Raises:
           ValueError: the variable is not this encoder's.

@@ -16,7 +16,30 @@ MOST_WEIGHTS = 10 * 10**9
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig(BaseSettings):
-    """Holds the shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019)."""
+    """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019).
+
+    Attributes:
+      group: "encoder.", the start of the names of the settings.
+      vocab_size: tokens of the vocabulary.
+      embedding_size: the size of the embeddings.
+      hidden_size: the size of the layers' outputs, a multiple of `num_attention_heads`.
+      num_hidden_layers: the number of layers.
+      num_attention_heads: heads of each layer's attention.
+      intermediate_size: the size of the feed-forward layers.
+      max_position_embeddings: rows of the position embeddings.
+      type_vocab_size: the number of segments.
+      hidden_dropout_prob: dropout of the embeddings and the layers' outputs, in [0, 1).
+      attention_probs_dropout_prob: dropout of attention, in [0, 1).
+      initializer_range: the standard deviation of the initial weights.
+      layer_norm_eps: added to the variance in layer normalization.
+      hidden_act: the activation, "gelu" or "gelu_new".
+      position_offset: the row of the position embeddings for the first token; RoBERTa: 2.
+      share_layers: True if all layers are one, as in ALBERT.
+
+    Raises:
+      ConfigError: a value is out of its range, two do not go together, or the encoder would have
+        more than 10 billion weights.
+    """
 
     group = "encoder."
 
@@ -56,6 +79,12 @@ class EncoderConfig(BaseSettings):
     )
 
     def check_together(self) -> None:
+        """Checks the sizes against each other, and returns nothing.
+
+        Raises:
+          ConfigError: hidden_size is no multiple of num_attention_heads, position_offset is not
+            below max_position_embeddings, or there would be more than 10 billion weights.
+        """
         self._check_size()
         require(
             self.hidden_size % self.num_attention_heads == 0,
@@ -91,7 +120,7 @@ class EncoderConfig(BaseSettings):
 
     @property
     def max_sequence_length(self) -> int:
-        """Returns the most tokens that an input can have."""
+        """The most tokens that an input can have, an int."""
         return self.max_position_embeddings - self.position_offset
 
     @property

@@ -16,22 +16,25 @@ from tfbio.models.encoder_config import EncoderConfig
 
 
 def encoder_parameters(shape: EncoderConfig) -> int:
-    """Counts the parameters of embeddings, projection and layers."""
+    """Returns the number of parameters of embeddings, projection and layers."""
     return embedding_parameters(shape) + body_parameters(shape)
 
 
 def layer_parameters(shape: EncoderConfig) -> int:
-    """Counts the parameters of all layers and the projection, each layer with its own."""
+    """Returns the number of parameters of all layers and the projection.
+
+    Layers that share their weights count as if each had its own.
+    """
     return body_parameters(dataclasses.replace(shape, share_layers=False))
 
 
 def encoder_flops(shape: EncoderConfig, length: int) -> int:
-    """Counts the FLOPs of an encoder's forward pass on one example.
+    """Returns the number of FLOPs of an encoder's forward pass on one example.
 
     Attention has two products: the scores, and the sums that they weight.
 
     Args:
-      shape: of the encoder.
+      shape: the settings of the encoder.
       length: tokens of the example.
     """
     attention = 2 * 2 * length * length * shape.hidden_size
@@ -55,7 +58,7 @@ def _layer(shape: EncoderConfig) -> list[tuple[int, int]]:
 
 
 def product_flops(dense: list[tuple[int, int]], rows: float) -> float:
-    """Counts the FLOPs of dense layers on so many rows.
+    """Returns the number of FLOPs of dense layers on so many rows.
 
     Args:
       dense: (inputs, outputs) of each layer.
@@ -65,19 +68,30 @@ def product_flops(dense: list[tuple[int, int]], rows: float) -> float:
 
 
 def word_flops(shape: EncoderConfig, positions: float) -> float:
-    """Counts the FLOPs of the forward pass that scores all words at so many positions."""
+    """Returns the number of FLOPs of the forward pass that scores all words at some positions.
+
+    Args:
+      shape: the settings of the encoder.
+      positions: the number of positions.
+    """
     dense = [(shape.hidden_size, shape.embedding_size), (shape.embedding_size, shape.vocab_size)]
     return product_flops(dense, positions)
 
 
 def embedding_parameters(shape: EncoderConfig) -> int:
-    """Counts the parameters of the embeddings; their LayerNorm has two for each dimension."""
+    """Returns the number of parameters of the embeddings.
+
+    Their LayerNorm has two for each dimension.
+    """
     rows = shape.vocab_size + shape.max_position_embeddings + shape.type_vocab_size
     return (rows + 2) * shape.embedding_size
 
 
 def body_parameters(shape: EncoderConfig) -> int:
-    """Counts the parameters of an encoder without its embeddings."""
+    """Returns the number of parameters of an encoder without its embeddings.
+
+    Layers that share their weights count once.
+    """
     layer = sum((inputs + 1) * outputs for inputs, outputs in _layer(shape))
     projection = sum((inputs + 1) * outputs for inputs, outputs in _projection(shape))
     norms = 2 * 2 * shape.hidden_size
@@ -86,5 +100,8 @@ def body_parameters(shape: EncoderConfig) -> int:
 
 
 def word_head_parameters(shape: EncoderConfig) -> int:
-    """Counts the parameters of the head that scores words, whose output weights are embeddings."""
+    """Returns the number of parameters of the head that scores words.
+
+    Its output weights are the embeddings and do not count.
+    """
     return (shape.hidden_size + 1 + 2) * shape.embedding_size + shape.vocab_size

@@ -9,13 +9,14 @@ class HeadConfig:
 
     Attributes:
       num_outputs: logits of a token or text.
-      of_tokens: whether tokens have logits, or texts.
-      dropout_prob: before the last layer.
-      pooling: "first", "mean", "mention" or "entity_start"; of texts.
-      text_layer: "linear", "tanh" or "gelu": the layer below the last one; of texts, with pooling
-        "first".
-      token_layer: "linear", "lstm" or "crf"; of tokens.
-      beam_size: 0; or that of ELECTRA's head for answers, see `SpanHead`.
+      of_tokens: True if each token has logits, False if each text has.
+      dropout_prob: the dropout before the last layer.
+      pooling: the way to a text's vector: "first", "mean", "mention" or "entity_start"; of texts.
+      text_layer: the layer below the last one: "linear" (none), "tanh" or "gelu"; of texts, with
+        pooling "first".
+      token_layer: "linear" (none), "lstm" (a `BiLSTM` below the last layer) or "crf" (a CRF on the
+        logits); of tokens.
+      beam_size: 0; or the number of starts that ELECTRA's head for answers, `SpanHead`, takes.
     """
 
     num_outputs: int

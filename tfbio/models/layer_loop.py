@@ -25,15 +25,18 @@ def run(
 
     Args:
       layer: called as layer(weights, hidden, attention_bias, seeds, keep); returns the new
-        `hidden`, of the same shape. A function that it calls by `keep` is linear in each of its
-        inputs, or not differentiated. `tpu_layers` has such a layer.
-      weights: those of each layer, all of the same shapes.
-      hidden: the first layer's input, of static shape.
-      attention_bias: the same for every layer; not differentiated.
+        `hidden`, of the same shape. It calls its large products as keep(function, *inputs), which
+        returns function(*inputs) and stores the result for the backward pass. Each of these
+        functions is linear in each of its inputs, or not differentiated. `tpu_layers` has such a
+        layer.
+      weights: the weights of each layer, a NamedTuple of float tensors or variables; all layers
+        have the same shapes.
+      hidden: the first layer's input, a float tensor of static shape.
+      attention_bias: the same for every layer, a float tensor; not differentiated.
       seeds: for each layer int32 [2] for each of its dropouts; None for none.
 
     Returns:
-      The last layer's result, of the shape and dtype of `hidden`.
+      The last layer's result, a tensor of the shape and dtype of `hidden`.
     """
     count, make = len(weights), type(weights[0])
     all_seeds = None if seeds is None else tf.stack([tf.stack(own) for own in seeds])

@@ -4,6 +4,7 @@ Each product is a plain matrix product on `[batch * length, hidden]`; see `encod
 """
 
 import math
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -14,11 +15,18 @@ from tfbio.models.randomness import dropout
 
 
 class TransformerLayer(keras.layers.Layer):
-    """Applies self-attention and a feed-forward network, each with a residual, then LayerNorm.
+    """A layer of self-attention and a feed-forward network, each with a residual and LayerNorm.
 
     Args:
       config: the settings of the encoder.
-      name: of the layer.
+      name: the name of the layer.
+
+    Attributes:
+      num_heads: heads of attention.
+      hidden_dropout_prob, attention_dropout_prob: the shares that dropout zeroes.
+      query_key_value, attention_output, attention_norm: the layers of attention.
+      intermediate, output_dense, output_norm: the layers of the feed-forward network.
+      activation: the function between `intermediate` and `output_dense`.
     """
 
     def __init__(self, config: EncoderConfig, name: str):
@@ -36,12 +44,18 @@ class TransformerLayer(keras.layers.Layer):
         self.output_dense = Dense(config.intermediate_size, size, deviation, "output")
         self.output_norm = LayerNorm(size, epsilon, "output/LayerNorm")
 
-    def call(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seeds=None) -> tf.Tensor:
+    def call(
+        self,
+        hidden: tf.Tensor,
+        attention_bias: tf.Tensor,
+        seeds: Sequence[tf.Tensor] | None = None,
+    ) -> tf.Tensor:
         """Computes one layer (Vaswani et al., 2017, section 3.1, as BERT has it).
 
         Args:
-          hidden: [batch * length, hidden_size].
-          attention_bias: [batch, 1, 1 or length, length], added to the scores.
+          hidden: [batch * length, hidden_size], any float dtype.
+          attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of
+            `hidden`.
           seeds: int32 [2] for each of the three dropouts; None for no dropout.
 
         Returns:
@@ -55,7 +69,9 @@ class TransformerLayer(keras.layers.Layer):
         transformed = dropout(transformed, self.hidden_dropout_prob, second_seed)
         return self.output_norm(hidden + transformed)
 
-    def _attend(self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed) -> tf.Tensor:
+    def _attend(
+        self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
         batch, _, _, length = shape_of(attention_bias)
         size = hidden.shape[-1]
         head_size = size // self.num_heads
@@ -72,7 +88,7 @@ class TransformerLayer(keras.layers.Layer):
 
 
 class Dense(keras.layers.Layer):
-    """Multiplies rows with a matrix, and adds a bias.
+    """A layer that multiplies rows with a matrix, and adds a bias.
 
     Args:
       inputs: numbers in a row.
@@ -82,7 +98,11 @@ class Dense(keras.layers.Layer):
         TensorFlow 1's default, which the original ELECTRA code leaves to `embeddings_project`
         (`modeling.py:BertModel`) and to the discriminator's last layer
         (`run_pretraining.py:PretrainingModel`).
-      name: of the layer, and before the names of its weights.
+      name: the name of the layer, which the names of its weights begin with.
+
+    Attributes:
+      kernel: the variable [inputs, outputs].
+      bias: the variable [outputs], 0 at first.
     """
 
     def __init__(self, inputs: int, outputs: int, deviation: float | None, name: str):
@@ -91,27 +111,32 @@ class Dense(keras.layers.Layer):
         self.bias = self.add_weight(f"{name}/bias", [outputs], initializer="zeros")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Computes the layer; [rows, inputs] -> [rows, outputs]."""
+        """Computes the layer; [rows, inputs] -> [rows, outputs], in the policy's compute dtype."""
         return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
 
 
 def precise_dtype() -> tf.DType:
     """Returns the dtype of computations that stay in float32 where all else is in bfloat16.
 
-    Under Keras' policy "float64" it is float64: so scripts/parity.py judges the rounding of the
-    other code alone.
+    It is `tf.float32`. Under Keras' policy "float64" it is `tf.float64`: so scripts/parity.py
+    judges the rounding of the other code alone.
     """
     compute_dtype = keras.mixed_precision.global_policy().compute_dtype
     return tf.float64 if compute_dtype == "float64" else tf.float32
 
 
 class LayerNorm(keras.layers.Layer):
-    """Normalises rows over their last axis, in `precise_dtype`.
+    """A layer that normalises rows over their last axis, in `precise_dtype`.
 
     Args:
       size: numbers in a row.
       epsilon: added to the variance.
-      name: of the layer, and before the names of its weights.
+      name: the name of the layer, which the names of its weights begin with.
+
+    Attributes:
+      gamma: the variable [size] that scales, 1 at first.
+      beta: the variable [size] that is added, 0 at first.
+      epsilon: added to the variance.
     """
 
     def __init__(self, size: int, epsilon: float, name: str = "LayerNorm"):
@@ -153,7 +178,14 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
 
 
 def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
-    """Returns the dimensions of a tensor, as numbers where the graph knows them, else int32 []."""
+    """Returns the list of a tensor's dimensions: ints where the graph knows them, else int32 [].
+
+    Args:
+      tensor: a tensor of known rank.
+
+    Raises:
+      ValueError: the rank is not known.
+    """
     known = tensor.shape.as_list()
     if None not in known:
         return known
@@ -164,13 +196,17 @@ def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
 def weight(
     layer: keras.layers.Layer, name: str, shape: list[int], deviation: float | None
 ) -> tf.Variable:
-    """Adds a weight to a layer.
+    """Adds a trainable weight to a layer.
 
     Args:
       layer: gets the weight.
-      name: of the weight.
-      shape: of the weight.
-      deviation: of the initial weights, see `Dense`.
+      name: the name of the weight.
+      shape: the shape of the weight.
+      deviation: the standard deviation of the truncated normal distribution that the initial
+        weights are drawn from; None for Glorot's uniform distribution.
+
+    Returns:
+      The variable, of that shape, in the dtype of the layer's variables (float32 in a run).
     """
     if deviation is None:
         initializer = keras.initializers.GlorotUniform()

@@ -23,7 +23,7 @@ def split(seed: tf.Tensor, count: int) -> list[tf.Tensor]:
       count: how many seeds.
 
     Returns:
-      int32 [2] each.
+      A list of `count` seeds, int32 [2] each.
     """
     return tf.unstack(tf.random.split(seed, count, alg=ALGORITHM))
 
@@ -45,7 +45,7 @@ def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
     """Draws uniform numbers of 24 random bits each.
 
     Args:
-      shape: of the result.
+      shape: the shape of the result, a list of ints.
       seed: int32 [2].
 
     Returns:
@@ -61,10 +61,10 @@ def global_uniform(
     """Draws uniform numbers: this replica's rows of one draw for the global batch.
 
     So the numbers for an example do not depend on the number of replicas, nor on the number of
-    parts that a replica's examples are divided into.
+    parts that a replica's examples are divided into. Call it in a replica's context.
 
     Args:
-      shape: of the result.
+      shape: the shape of the result, a list of ints.
       seed: int32 [2].
       part: int32 [], the number of the part of the replica's examples that the rows belong to.
       parts: how many parts a replica has.
@@ -85,7 +85,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
     """Zeroes a share `rate` of the inputs and scales the others up (Srivastava et al., 2014).
 
     16 random bits decide on an element, which takes half the draws that 32 would; so the rate is
-    rounded to a multiple of 2^-16.
+    rounded to a multiple of 2^-16. Replicas draw different masks.
 
     Args:
       inputs: any static shape, any float dtype.

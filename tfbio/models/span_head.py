@@ -22,7 +22,7 @@ MASKED_SCORE = 1000.0
 
 
 class TrainingLogits(NamedTuple):
-    """Holds the logits that the losses are computed from.
+    """The logits that the losses of `SpanHead` are computed from.
 
     Attributes:
       start: float32 [tokens], each token as the start of the answer.
@@ -36,7 +36,7 @@ class TrainingLogits(NamedTuple):
 
 
 class SpanHead(keras.layers.Layer):
-    """Scores starts, ends for a start, and questions without an answer.
+    """A layer that scores starts, ends for a start, and questions without an answer.
 
     The scores of ends come from the vectors of the token and of the start, side by side, through a
     layer of `HIDDEN_SIZE`. The start is the true one in training, and each of the best `beam_size`
@@ -46,6 +46,10 @@ class SpanHead(keras.layers.Layer):
     Args:
       size: the size of the encoder's vectors.
       beam_size: the number of starts for which ends are scored in prediction.
+
+    Attributes:
+      beam_size: the number of starts.
+      start, end_hidden, end, no_answer_hidden, no_answer: its dense layers, in `precise_dtype`.
     """
 
     def __init__(self, size: int, beam_size: int):
@@ -69,14 +73,18 @@ class SpanHead(keras.layers.Layer):
         """Scores the tokens of a batch.
 
         Args:
-          vectors: float32 [tokens, size].
-          batch: see `packing.fill`, with the targets of `QuestionAnswering` in training.
+          vectors: float32 [tokens, size], those of all rows laid end to end.
+          batch: int32 `document_ids` (the number of a token's window, from 1; 0 for padding),
+            `position_ids` (counted in the window) and `segment_ids`, [rows, row_length] each;
+            `first`, int32 [windows], each window's first token in `vectors`; in training `targets`,
+            int32 [windows, 3], which begin with the true start's place in its window.
           is_training: True to score ends for the true starts, else for the best ones.
 
         Returns:
-          In training `TrainingLogits`. Else float32 [tokens, 2 + beam_size]: the score of the token
-          as a start; that of "no answer" of its window; and for each of the best starts, the best
-          first and of equals the first token, the logarithm of the probability that it is the end.
+          In training `TrainingLogits`: `start` and `end`, float32 [tokens] each, and `no_answer`,
+          float32 [windows]. Else float32 [tokens, 2 + beam_size]: the score of the token as a
+          start; that of "no answer" of its window; and for each of the best starts, the best first
+          and of equals the first token, the logarithm of the probability that it is the end.
         """
         window = tf.reshape(batch["document_ids"], [-1])  # 0 for padding
         (count,) = shape_of(batch["first"])
@@ -138,8 +146,8 @@ def log_softmax(logits: tf.Tensor, window: tf.Tensor, count: int | tf.Tensor) ->
 
     Args:
       logits: float32 [tokens].
-      window: int32 [tokens], the number of the window from 1; 0 for padding.
-      count: the number of windows; some may have no token.
+      window: int32 [tokens], the number of the window from 1; 0 for padding, which is one window.
+      count: the number of windows, an int or int32 []; some may have no token.
 
     Returns:
       float32 [tokens].

@@ -7,10 +7,10 @@ _is_tpu = False
 
 
 def set_tpu(chosen: bool) -> None:
-    """Chooses the forms of all graphs that are traced from now on.
+    """Chooses the forms of all graphs that the process traces from now on; returns nothing.
 
     Args:
-      chosen: True for the forms for a TPU.
+      chosen: True for the forms for a TPU, False for those for CPUs and GPUs.
     """
     global _is_tpu
     _is_tpu = chosen

@@ -17,7 +17,7 @@ from tfbio.models.span_head import SpanHead, TrainingLogits
 
 
 class TaskModel(keras.layers.Layer):
-    """Puts a dense layer on an encoder, for each token or for one vector of a text.
+    """A dense layer on an encoder, for each token or for one vector of a text.
 
     With `pooling` "first" the head for texts is the original ELECTRA code's
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
@@ -32,8 +32,16 @@ class TaskModel(keras.layers.Layer):
     transitions start at 0 (Gu et al., 2021, section 5.2 and Table 10, which say no more of either).
 
     Args:
-      encoder_config: of the encoder.
-      head_config: of the head.
+      encoder_config: the settings of the encoder.
+      head_config: the settings of the head.
+
+    Attributes:
+      encoder: the `Encoder`.
+      head_config: the settings of the head.
+      lstm: a `BiLSTM`; None without.
+      pooler: the dense layer "tanh" or "gelu" below the last one; None without.
+      head: the last layer, a Keras `Dense`; or a `SpanHead`.
+      transitions: the CRF's, a float32 variable [num_outputs, num_outputs]; None without.
     """
 
     def __init__(self, encoder_config: EncoderConfig, head_config: HeadConfig):
@@ -63,7 +71,7 @@ class TaskModel(keras.layers.Layer):
 
     @property
     def of_tokens(self) -> bool:
-        """Returns whether tokens have logits, or texts."""
+        """Returns True if each token has logits, False if each text has."""
         return self.head_config.of_tokens
 
     def call(
@@ -72,14 +80,21 @@ class TaskModel(keras.layers.Layer):
         """Computes the logits of a batch.
 
         Args:
-          batch: as `packing.fill` makes it.
+          batch: as `packing.fill` makes it: int32 `input_ids`, `segment_ids`, `position_ids` and
+            `document_ids` (the text's number, from 1; 0 for padding), [rows, row_length] each;
+            `first`, int32 [texts], each text's first token when the rows are laid end to end; with
+            pooling by entities also `entities`, int32 [texts, 2, most tokens], or in their place
+            `entities_of_tokens`, int32 [rows, row_length, 2], and `real`, float32 [texts] (see
+            `fixed_shapes.Packer`).
           seed: int32 [2], keys all dropout; None for evaluation, in which ELECTRA's head for
             answers does not look at the targets.
 
         Returns:
-          float32 [rows * row_length, num_outputs] for tokens, [texts, num_outputs] for texts; with
-          a CRF also its transitions, float32 [num_outputs, num_outputs]. With ELECTRA's head for
-          answers see `SpanHead`.
+          float32 [rows * row_length, num_outputs] for tokens, [texts, num_outputs] for texts. With
+          a CRF a pair of them and of its transitions, float32 [num_outputs, num_outputs]. With
+          ELECTRA's head for answers `TrainingLogits` (float32 `start` and `end` [tokens],
+          `no_answer` [texts]) if there is a seed, else float32 [tokens, 2 + beam_size]; tokens are
+          rows * row_length.
         """
         encoder_seed = head_seed = None
         if seed is not None:

@@ -26,10 +26,20 @@ if TYPE_CHECKING:
 
 
 class LayerWeights(NamedTuple):
-    """Holds the weights of a Transformer layer with h hidden and f feed-forward units.
+    """The weights of a Transformer layer with h hidden and f feed-forward units.
 
     They are variables or tensors. The weights of several layers have a first dimension for the
     layer.
+
+    Attributes:
+      query_key_value: [h, 3 h].
+      query_key_value_bias: [3 h].
+      attention_output: [h, h].
+      attention_output_bias, attention_gamma, attention_beta: [h] each.
+      intermediate: [h, f].
+      intermediate_bias: [f].
+      output: [f, h].
+      output_bias, output_gamma, output_beta: [h] each.
     """
 
     query_key_value: tf.Tensor  # [h, 3 h]
@@ -56,14 +66,14 @@ def run(
     """Applies all layers.
 
     Args:
-      config: of the encoder.
+      config: the settings of the encoder.
       layers: may be one layer, again and again.
       hidden: [batch * length, hidden_size], the first layer's input, of static shape.
-      attention_bias: [batch, 1, 1 or length, length], added to the scores.
+      attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of `hidden`.
       seeds: for each layer int32 [2] for each of its three dropouts; None for none.
 
     Returns:
-      The shape and dtype of `hidden`.
+      [batch * length, hidden_size], in the dtype of `hidden`.
     """
     weights = [_weights(layer) for layer in layers]
     layer = functools.partial(_layer, config)
@@ -94,7 +104,7 @@ def _layer(
 
     Args:
       config, attention_bias: see `run`.
-      weights: of the layer.
+      weights: the weights of the layer.
       hidden: [hidden_size, batch * length].
       seeds: int32 [2] for each of the three dropouts; None for none.
       keep: see `layer_loop`.
@@ -135,7 +145,7 @@ def _attend(
 
     Args:
       config, weights, hidden, attention_bias, keep: see `_layer`.
-      seed: of the dropout.
+      seed: the seed of the dropout.
     """
     batch, _, _, length = attention_bias.shape
     size, heads = hidden.shape[0], config.num_attention_heads

@@ -19,7 +19,7 @@ from tfbio.objectives.masking import MaskedBatch
 
 
 class Parts(NamedTuple):
-    """Tells how a replica's examples, or a group of them, are divided.
+    """The division of a replica's examples, or of a group of them, into parts.
 
     Attributes:
       rounds: rounds of parts, one after the other.
@@ -31,7 +31,7 @@ class Parts(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Tells which of a replica's examples a forward pass sees, and what their losses are shares of.
+    """The examples of a replica that a forward pass sees, and the totals for their losses.
 
     Attributes:
       index: int32 [], the number of the part.
@@ -51,7 +51,7 @@ class Part(NamedTuple):
         """Draws uniform numbers: these examples' rows of one draw for the global batch.
 
         Args:
-          shape: of the result; its first dimension is the examples of this part.
+          shape: the shape of the result; its first dimension is the examples of this part.
           seed: int32 [2].
 
         Returns:
@@ -65,11 +65,13 @@ class Part(NamedTuple):
 
 
 def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
-    """Returns the part that has all of a replica's examples; call it in a replica's context.
+    """Returns the `Part` that has all of a replica's examples; call it in a replica's context.
+
+    Its index is 0, its count 1, and its totals are those of the global batch.
 
     Args:
-      batch: int32 [B, L] each.
-      masked: the batch with masked tokens.
+      batch: int32 [B, L] each, by name; `input_mask` is read.
+      masked: the batch with masked tokens; its `weights`, float32 [B, N], are read.
     """
     totals = _totals(batch, masked)
     replica = tf.distribute.get_replica_context()
@@ -96,15 +98,17 @@ def sum_over_parts(
     """Calls a function on each part of a replica's examples, and sums what it returns.
 
     Args:
-      function: returns one tensor for each of `like`: the gradients of a part's share of the loss.
-      batch: int32 [B, L] each, B a multiple of all parts.
-      masked: the batch with masked tokens.
+      function: takes a part of `batch` and `masked`, and the `Part`; returns one tensor for each of
+        `like`: the gradients of a part's share of the loss.
+      batch: int32 [B, L] each, by name; B a multiple of all parts.
+      masked: the batch with masked tokens: a `MaskedBatch` of int32 [B, L] and int32 and float32
+        [B, N].
       like: variables with the shapes and dtypes of the results.
       parts: how the examples are divided.
       group: which of the replica's examples these are; None: all.
 
     Returns:
-      One sum for each of `like`.
+      A list of one sum for each of `like`, of its shape and dtype.
     """
     everything = group or whole(batch, masked)
     rounds, at_once = parts
@@ -152,13 +156,19 @@ def sum_of_clipped_groups(
     cores. That optimizer would divide by their number in `compute_gradients`, which is not called.
 
     Args:
-      function, batch, masked, like: see `sum_over_parts`; the losses are means over a group.
+      function: takes a part of `batch` and `masked`, and the `Part`; returns one gradient for each
+        of `like`, of losses that are means over a group.
+      batch: int32 [B, L] each, by name; B a multiple of all parts of all groups.
+      masked: the batch with masked tokens: a `MaskedBatch` of int32 [B, L] and int32 and float32
+        [B, N].
+      like: variables with the shapes and dtypes of the results.
       parts: how each group is divided.
       groups: how many a replica has; they are worked on one after the other.
       max_norm: the largest global norm that a group's gradient keeps.
 
     Returns:
-      A gradient for each of `like`, of a global norm of at most `groups` * `max_norm`.
+      A list of a gradient for each of `like`, of its shape and dtype; their global norm is at most
+      `groups` * `max_norm`.
     """
     rows = masked.ids.shape[0] // groups
 

@@ -31,7 +31,7 @@ SAMPLING_BLOCK = 128
 
 
 class ElectraOutput(NamedTuple):
-    """Holds the results of a forward pass; B examples, L tokens, N masked tokens, V words.
+    """The results of a forward pass; B examples, L tokens, N masked tokens, V words.
 
     The losses are these examples' shares of the means over the global batch.
 
@@ -55,7 +55,10 @@ class ElectraOutput(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """Holds the generator's loss, logits and samples; see `ElectraOutput` for their shapes."""
+    """The generator's float32 loss [], float32 logits [B, N, V] and int32 corrupted_ids [B, L].
+
+    B examples have L tokens each, N of them masked; V is the size of the vocabulary.
+    """
 
     loss: tf.Tensor
     logits: tf.Tensor
@@ -63,7 +66,7 @@ class Generated(NamedTuple):
 
 
 class Discriminated(NamedTuple):
-    """Holds the discriminator's loss, logits and targets; see `ElectraOutput` for their shapes."""
+    """The discriminator's float32 loss [], float32 logits [B, L] and int32 is_replaced [B, L]."""
 
     loss: tf.Tensor
     logits: tf.Tensor
@@ -71,7 +74,7 @@ class Discriminated(NamedTuple):
 
 
 class Electra(keras.layers.Layer):
-    """Has a generator and a discriminator on one block of embeddings.
+    """A generator and a discriminator on one block of embeddings.
 
     The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
     token embeddings again as the generator's output weights. With `untied_generator` false, the
@@ -79,7 +82,12 @@ class Electra(keras.layers.Layer):
     `uniform_generator` there is no generator.
 
     Args:
-      config: all settings.
+      config: all settings; also an attribute.
+
+    Attributes:
+      encoder: the discriminator's `Encoder`.
+      generator, generator_head: the generator's `Encoder` and its head; None without a generator.
+      discriminator_dense, discriminator_output: the discriminator's head, a `Dense` each.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -104,7 +112,10 @@ class Electra(keras.layers.Layer):
 
     @property
     def generator_variables(self) -> list[tf.Variable]:
-        """Returns the variables of the generator alone, which learn in `generator_warmup_steps`."""
+        """The list of the generator's trainable variables that the discriminator does not share.
+
+        They alone learn in `generator_warmup_steps`. It needs a generator, else AttributeError.
+        """
         shared = {id(variable) for variable in self.encoder.trainable_variables}
         own = self.generator.trainable_variables + self.generator_head.trainable_variables
         return [variable for variable in own if id(variable) not in shared]
@@ -123,11 +134,16 @@ class Electra(keras.layers.Layer):
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
             several documents, also `document_ids` and `position_ids`, see `Encoder`.
-          masked: the batch with masked tokens.
+          masked: the batch with masked tokens: `input_ids`, int32 [B, L], `positions` and `ids`,
+            int32 [B, N], and `weights`, float32 [B, N].
           seed: int32 [2], keys the generator's samples and the dropout.
           training: True for dropout.
           part: which of the replica's examples these are; None: all.
           corrupted_ids: int32 [B, L], the tokens that the discriminator sees, in place of a sample.
+
+        Returns:
+          An `ElectraOutput`: losses, float32 []; logits, float32 [B, N, V] and [B, L];
+          `corrupted_ids` and `is_replaced`, int32 [B, L].
         """
         part = part or accumulation.whole(batch, masked)
         generated = self._generate(batch, masked, seed, training, part)
@@ -152,10 +168,13 @@ class Electra(keras.layers.Layer):
 
         Args:
           variables: the variables to differentiate with respect to.
-          batch, masked, seed, part, corrupted_ids: see `call`.
+          batch: int32 [B, L] each, by name as for `call`.
+          masked: the batch with masked tokens, int32 [B, L] and [B, N] and float32 [B, N].
+          seed, part, corrupted_ids: as for `call`; int32 [2], a `Part`, int32 [B, L].
 
         Returns:
-          The output, and a gradient for each variable; None where the loss does not depend on it.
+          A pair of the `ElectraOutput` and a list of a gradient for each variable, of its shape
+          and dtype; None where the loss does not depend on it.
         """
         part = part or accumulation.whole(batch, masked)
 
@@ -248,10 +267,10 @@ class Electra(keras.layers.Layer):
         )
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Starts the output biases at the base rates, which are known before any context is.
+        """Sets the output biases to the base rates, which are known before any context is.
 
-        The generator's are the words' log frequencies; the discriminator's is the log odds of the
-        share of masked tokens.
+        The generator's are the words' log frequencies. The discriminator's is the log odds of the
+        share of masked tokens. It returns nothing.
 
         Args:
           counts: int [V], how often each word occurs.
@@ -265,7 +284,7 @@ class Electra(keras.layers.Layer):
         """Computes the discriminator's logits, which are positive for replaced tokens.
 
         Args:
-          hidden: [B, L, hidden_size], the encoder's output.
+          hidden: [B, L, hidden_size], the encoder's output, of static shape.
 
         Returns:
           float32 [B, L].
@@ -280,17 +299,10 @@ class Electra(keras.layers.Layer):
 def _zero_after(
     last: tf.Variable, variables: list[tf.Variable], computed: list[gradients.Gradient]
 ) -> tf.Tensor | int:
-    """Returns a zero that takes a backward pass to compute: XLA drops control dependencies.
+    """Returns a zero, int32 [], that takes a backward pass: XLA drops control dependencies.
 
-    It is 1 where the gradient overflows; such a step is skipped.
-
-    Args:
-      last: the variable whose gradient comes last.
-      variables: the variables of the gradients; without `last` the result waits for nothing.
-      computed: their gradients.
-
-    Returns:
-      int32 [].
+    It is 1 where the gradient of `last`, which comes last, overflows; such a step is skipped.
+    It is a plain 0, which waits for nothing, if `last` is not one of the variables.
     """
     for variable, gradient in zip(variables, computed, strict=True):
         if variable is last:
@@ -299,13 +311,17 @@ def _zero_after(
 
 
 class ElectraMetrics:
-    """Averages the figures that are logged, in training and on held-out text.
+    """Averages of the figures that are logged, in training and on held-out text.
 
     Attributes:
-      all: every metric, by whose names the figures are logged.
+      all: the list of every metric, a float32 [] each, by whose names the figures are logged.
+      losses: the list of the means "loss", "generator_loss" and "discriminator_loss".
+      generator_accuracy, discriminator_accuracy: the means of these names.
+      precision, recall, auc: "discriminator_precision", "discriminator_recall" and
+        "discriminator_auc".
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.losses = [
             keras.metrics.Mean(name) for name in ("loss", "generator_loss", "discriminator_loss")
         ]
@@ -326,11 +342,13 @@ class ElectraMetrics:
         output: ElectraOutput,
         part: Part,
     ) -> None:
-        """Adds a batch, or a part of it; call it in a replica's context.
+        """Adds a batch, or a part of it, and returns nothing; call it in a replica's context.
 
         Args:
-          batch, masked, part: see `Electra.call`.
-          output: the output of `Electra` for them.
+          batch: int32 [B, L] each, by name; `input_mask` is read.
+          masked: the batch with masked tokens; its `ids` and `weights`, [B, N], are read.
+          part: which examples these are; its `shares` is read.
+          output: the `ElectraOutput` for them.
         """
         for metric in self.losses:
             metric.update_state(getattr(output, metric.name) * part.shares)
@@ -350,16 +368,15 @@ def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     It is the word at which the cumulated probability passes a uniform number. That takes one random
     number where Gumbel's trick takes V, compiles under XLA, which
     `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
-
     Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
     took an eighth of a small model's step on a CPU.
 
     Args:
-      logits: float32 [B, N, V].
+      logits: float32 [B, N, V], of static shape.
       draw: float32 [B, N], uniform in [0, 1).
 
     Returns:
-      int32 [B, N].
+      int32 [B, N], the numbers of the words.
     """
     batch, count, words = logits.shape
     rows = batch * count

@@ -26,8 +26,8 @@ def with_output_weights(
       variables: the variables to differentiate with respect to; with `table`, or without.
 
     Returns:
-      The other result of `forward`, and a gradient for each variable; None where the loss does not
-      depend on it.
+      The other result of `forward`, and a list of a gradient for each variable: of its shape and
+      dtype, or a `tf.IndexedSlices` of it; None where the loss does not depend on it.
     """
     # What flows back to the output weights ends here, and is added below.
     output_weights = tf.stop_gradient(table)
@@ -41,7 +41,14 @@ def with_output_weights(
 
 
 def add(one: Gradient, other: Gradient) -> Gradient:
-    """Adds two gradients of one variable; None counts as 0."""
+    """Adds two gradients of one variable; None counts as 0.
+
+    Args:
+      one, other: a tensor of the variable's shape, a `tf.IndexedSlices` of it, or None.
+
+    Returns:
+      The sum, a tensor of that shape and dtype; the other one unchanged if one is None.
+    """
     if one is None or other is None:
         return other if one is None else one
     if isinstance(one, tf.IndexedSlices):

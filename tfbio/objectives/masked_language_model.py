@@ -21,7 +21,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 
 
 class MaskedLanguageModelOutput(NamedTuple):
-    """Holds the results of a forward pass; B examples, N masked tokens, V words.
+    """The results of a forward pass; B examples, N masked tokens, V words.
 
     Attributes:
       loss: float32 [], these examples' share of the mean over all masked tokens.
@@ -33,10 +33,16 @@ class MaskedLanguageModelOutput(NamedTuple):
 
 
 class MaskedLanguageModel(keras.layers.Layer):
-    """Has an encoder, and a head whose output weights are the encoder's token embeddings.
+    """An encoder, and a head whose output weights are the encoder's token embeddings.
 
     Args:
       config: all settings.
+
+    Attributes:
+      config: all settings.
+      encoder: the `Encoder`.
+      head: the `MaskedLanguageModelHead`.
+      sentence_pair_head: a `SentencePairHead` if `config.sentence_pair_head` is set; None without.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -60,9 +66,18 @@ class MaskedLanguageModel(keras.layers.Layer):
         """Computes the loss on a batch.
 
         Args:
-          batch, masked, training, part: as for `Electra`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
+            several documents, also `document_ids` and `position_ids`.
+          masked: the batch with masked tokens: `input_ids`, int32 [B, L], `positions` and `ids`,
+            int32 [B, N], and `weights`, float32 [B, N].
           seed: int32 [2], keys the dropout.
+          training: True for dropout.
+          part: which of the replica's examples these are; None: all.
           output_weights: [V, embedding_size]; None: the token embeddings.
+
+        Returns:
+          A `MaskedLanguageModelOutput`: `loss`, float32 [], these examples' share of the mean over
+          the global batch's masked tokens, and `logits`, float32 [B, N, V].
         """
         part = part or accumulation.whole(batch, masked)
         context = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -85,10 +100,16 @@ class MaskedLanguageModel(keras.layers.Layer):
 
         Args:
           variables: the variables to differentiate with respect to.
-          batch, masked, seed, part: see `call`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
+            several documents, also `document_ids` and `position_ids`.
+          masked: the batch with masked tokens, int32 [B, L] and [B, N] and float32 [B, N].
+          seed: int32 [2], keys the dropout.
+          part: which of the replica's examples these are; None: all.
 
         Returns:
-          The output, and a gradient for each variable; None where the loss does not depend on it.
+          A pair of the output (`loss`, float32 [], and `logits`, float32 [B, N, V]) and a list of a
+          gradient for each variable, of its shape and dtype; None where the loss does not depend on
+          it.
         """
 
         def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
@@ -99,22 +120,24 @@ class MaskedLanguageModel(keras.layers.Layer):
         return gradients.with_output_weights(forward, table, variables)
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Starts the output biases at the words' log frequencies.
+        """Sets the output biases to the words' log frequencies; returns nothing.
 
         Args:
-          counts: int [V], how often each word occurs.
+          counts: int [V], how often each word occurs; each counts once more.
         """
         self.head.set_frequency_biases(counts)
 
 
 class MaskedLanguageModelMetrics:
-    """Averages the figures that are logged, in training and on held-out text.
+    """Averages of the figures that are logged, in training and on held-out text.
 
     Attributes:
-      all: every metric, by whose names the figures are logged.
+      loss: the mean of the loss, named "loss".
+      accuracy: the share of masked tokens that are predicted, named "accuracy".
+      all: the list of both; each is a Keras metric whose result is float32 [].
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.loss = keras.metrics.Mean("loss")
         self.accuracy = keras.metrics.Mean("accuracy")
         self.all = [self.loss, self.accuracy]
@@ -126,11 +149,15 @@ class MaskedLanguageModelMetrics:
         output: MaskedLanguageModelOutput,
         part: Part,
     ) -> None:
-        """Adds a batch, or a part of it; call it in a replica's context.
+        """Adds a batch, or a part of it, and returns nothing; call it in a replica's context.
 
         Args:
-          batch, masked, part: see `MaskedLanguageModel.call`.
-          output: the output of `MaskedLanguageModel` for them.
+          batch: int32 [B, L] each, by name.
+          masked: the batch with masked tokens; its `ids`, int32 [B, N], and `weights`, float32
+            [B, N], are read.
+          part: which of the replica's examples these are; its `shares` is read.
+          output: the output of `MaskedLanguageModel` for them: `loss`, float32 [], and `logits`,
+            float32 [B, N, V].
         """
         self.loss.update_state(output.loss * part.shares)
         predicted = most_likely(output.logits)
@@ -138,10 +165,16 @@ class MaskedLanguageModelMetrics:
 
 
 class MaskedLanguageModelHead(keras.layers.Layer):
-    """Scores every word of the vocabulary at the masked positions, and only there.
+    """A layer that scores every word of the vocabulary at the masked positions, and only there.
 
     Args:
       config: the settings of the encoder whose output the head sees.
+
+    Attributes:
+      dense: a `Dense` from hidden_size to embedding_size.
+      activation: the function after it.
+      layer_norm: a `LayerNorm` of embedding_size.
+      output_bias: the variable [vocab_size], 0 at first.
     """
 
     def __init__(self, config: EncoderConfig):
@@ -166,8 +199,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         """Computes the logits of all words at the masked positions.
 
         Args:
-          hidden: [B, L, hidden_size], the encoder's output.
-          positions: int32 [B, N].
+          hidden: [B, L, hidden_size], the encoder's output, any float dtype.
+          positions: int32 [B, N], of static shape.
           word_embeddings: [V, embedding_size], the output weights.
 
         Returns:
@@ -181,7 +214,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         return tf.reshape(logits, [batch, count, -1])
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Starts the output biases at the words' log frequencies.
+        """Sets the output biases to the words' log frequencies; returns nothing.
 
         Args:
           counts: int [V], how often each word occurs; each counts once more.
@@ -191,12 +224,16 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
 
 class SentencePairHead(keras.layers.Layer):
-    """Has BERT's pooler and its classifier of pairs: next sentence, or ALBERT's sentence order.
+    """BERT's pooler and its classifier of pairs: next sentence, or ALBERT's sentence order.
 
     No objective here trains it: its weights, which are not trainable, go out as they came in.
 
     Args:
       config: the settings of the encoder whose output the head sees.
+
+    Attributes:
+      pooler: a `Dense` from hidden_size to hidden_size.
+      classifier: a `Dense` from hidden_size to 2.
     """
 
     def __init__(self, config: EncoderConfig):
@@ -211,7 +248,7 @@ class SentencePairHead(keras.layers.Layer):
 
 
 def most_likely(logits: tf.Tensor) -> tf.Tensor:
-    """Returns the word with the highest score; float32 [B, N, V] -> int32 [B, N]."""
+    """Returns the number of the word with the highest score; float32 [B, N, V] -> int32 [B, N]."""
     # In the shape that the product has: another would be a copy on a TPU.
     rows = tf.reshape(logits, [-1, logits.shape[-1]])
     return tf.reshape(tf.argmax(rows, axis=-1, output_type=tf.int32), logits.shape[:-1])
@@ -222,8 +259,9 @@ def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor
 
     Args:
       logits: float32 [B, N, V].
-      masked: the batch with masked tokens.
-      part: which examples these are.
+      masked: the batch with masked tokens; its `ids`, int32, and `weights`, float32, [B, N] each,
+        are read.
+      part: which examples these are; its `masked`, float32 [], is read.
 
     Returns:
       float32 [].
@@ -243,6 +281,6 @@ def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf
       total: float32 [], the sum of the weights over the global batch.
 
     Returns:
-      float32 [].
+      float32 [], the sum of values * weights, over the total and 1e-6 (no division by 0).
     """
     return tf.reduce_sum(values * weights) / (total + 1e-6)

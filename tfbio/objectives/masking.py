@@ -20,7 +20,7 @@ LONGEST_SPAN = 10
 
 
 class MaskedBatch(NamedTuple):
-    """Holds a batch with masked tokens; B examples, L tokens each, at most N of them masked.
+    """A batch with masked tokens; B examples, L tokens each, at most N of them masked.
 
     Attributes:
       input_ids: int32 [B, L], with [MASK] at (most of) the masked positions.
@@ -48,7 +48,8 @@ class Masking:
       random_token_prob: the share that becomes any word of the vocabulary; the others stay as they
         are. ELECTRA: 0; BERT: 0.1 (the same places).
       vocab_size: V, the words of the vocabulary; for `random_token_prob`.
-      unit: what is masked together, see `pretraining_config.MASK_UNITS`.
+      unit: what is masked together: "token", "word" (a token with all that continue its word) or
+        "span" (some words in a row).
       begins_word: bool [V], True for the tokens that begin a word; for the units "word" and "span".
       with_replacement: draw positions as the original ELECTRA code does (`mask` of
         pretrain/pretrain_helpers.py), which draws some twice and so masks fewer in all. Its paper
@@ -111,7 +112,9 @@ def mask_tokens(
         part, so the masks do not depend on the number of replicas.
 
     Returns:
-      The batch with its masked positions.
+      A `MaskedBatch`: `input_ids`, int32 [B, L], masked; the masked `positions` and the `ids` that
+      stood there, int32 [B, N] each; and `weights`, float32 [B, N], 1, or 0 where an example has
+      fewer than N masked positions.
     """
     position_seed, token_seed, word_seed = randomness.split(seed, 3)
     maskable = tf.cast(input_mask, tf.bool)

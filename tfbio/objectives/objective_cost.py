@@ -22,13 +22,13 @@ from tfbio.training.devices import HAVE_BFLOAT16
 
 
 class Parameters(NamedTuple):
-    """Counts the numbers that are learnt.
+    """The number of parameters that are learnt.
 
     Attributes:
-      encoder: those of the encoder, which is kept.
-      generator: those of the generator alone, with its head; only the head's where the encoder
-        itself is the generator, and 0 where there is none.
-      all: all of them.
+      encoder: the parameters of the encoder, which is kept.
+      generator: the parameters of the generator alone, with its head; only the head's where the
+        encoder itself is the generator, and 0 where there is none.
+      all: all parameters.
     """
 
     encoder: int
@@ -37,7 +37,15 @@ class Parameters(NamedTuple):
 
 
 def parameters(config: PretrainingConfig) -> Parameters:
-    """Counts the parameters, as `pretraining.count_parameters` does, without making a model."""
+    """Counts the parameters, as `pretraining.count_parameters` does, without making a model.
+
+    Args:
+      config: all settings.
+
+    Returns:
+      A `Parameters`: the counts of the `encoder`, of the `generator` alone with its head (0 for
+      "mlm"), and of `all`.
+    """
     shape = config.encoder
     encoder = encoder_parameters(shape)
     if config.objective == "mlm":
@@ -56,7 +64,7 @@ def parameters(config: PretrainingConfig) -> Parameters:
 def example_flops(
     config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
 ) -> int:
-    """Counts the FLOPs of training on one example, forward and backward.
+    """Returns the number of FLOPs of training on one example, forward and backward.
 
     Args:
       config: all settings.
@@ -80,12 +88,12 @@ def example_flops(
 
 
 def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | None = None) -> int:
-    """Counts the FLOPs of steps.
+    """Returns the number of FLOPs of steps, each on a global batch, over all phases.
 
     Args:
       config: all settings.
-      first_step: the first of them.
-      last_step: the first one after them; None: to the end of the run.
+      first_step: the number of the first step, from 0.
+      last_step: the number of the first step after them; None: to the end of the run.
     """
     last_step = config.num_train_steps if last_step is None else last_step
     flops = phase_start = 0
@@ -102,14 +110,14 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
 
 
 def precision_on(config: PretrainingConfig, name: str) -> str:
-    """Returns the precision of a run on a named device; see `distribution.set_precision`.
+    """Returns the precision of a run on a named device.
 
     Args:
       config: all settings.
-      name: one of `devices.DEVICES`.
+      name: one of `devices.DEVICES`, such as "tpu-v3-8".
 
     Returns:
-      "bfloat16" or "float32".
+      "bfloat16" or "float32"; for the setting "auto" bfloat16 on devices that multiply it as such.
     """
     if config.run.precision != "auto":
         return config.run.precision

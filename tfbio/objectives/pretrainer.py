@@ -28,21 +28,28 @@ TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
 class Pretrainer:
-    """Holds a model with the steps that pretrain and evaluate it, under any strategy.
+    """A model with the steps that pretrain and evaluate it, under any strategy.
 
     All random numbers of a step are keyed by the seed and the number of the step.
 
     Args:
-      config: all settings.
+      config: all settings; also an attribute, like `strategy`.
       tokenizer: knows the special tokens and where words begin.
       strategy: where to compute; the batch must divide by its replicas.
 
     Attributes:
       model: an `Electra` or a `MaskedLanguageModel`.
-      optimizer: the optimizer of all its variables.
+      optimizer: the optimizer of all its variables, an `Adam` or a `Lamb`.
       masking: the settings of `masking.mask_tokens`.
-      train_dataset: batches of int32 [B, L] each, see `Electra`.
-      eval_dataset: the batches of an evaluation, of the same form.
+      train_dataset: batches of int32 [B, L] each, by name (`input_ids`, `input_mask`,
+        `segment_ids`; `document_ids` and `position_ids` of packed examples). Set it before `train`.
+      eval_dataset: the batches of an evaluation, of the same form. Set it before `evaluate`.
+      train_metrics, eval_metrics: the model's metrics in training and in evaluation.
+      tokens, gradient_norm: further Keras metrics of training.
+      logged: the list of all metrics of training.
+      skipped_steps, last_skipped_step: the number of skipped steps since the start, and the last of
+        them; int64 [] variables.
+      eval_batches: the number of batches in the current evaluation, an int64 [] variable.
       loops: the graphs that `make_loop` has made, by their argument.
       eval_step: the graph that `make_eval_step` has made.
 
@@ -105,7 +112,7 @@ class Pretrainer:
 
     @property
     def step(self) -> tf.Variable:
-        """Returns the steps done so far, int64 []."""
+        """The steps done so far, an int64 [] variable."""
         return self.optimizer.iterations
 
     @property
@@ -115,7 +122,7 @@ class Pretrainer:
 
     @property
     def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns the batches of training, from the current step on; see `train`."""
+        """The batches of training, from the current step on: int32 [B, L] each, by name."""
         return self._train_dataset
 
     @train_dataset.setter
@@ -129,8 +136,12 @@ class Pretrainer:
           num_steps: how many steps, int32 [].
 
         Returns:
-          By name the metrics over these steps, the learning rate of the next one, and how many
-          steps were skipped since the start; float32 [], `skipped_steps` int64 [].
+          A dict of the metrics over these steps ("loss" and the others of the model, "tokens" and
+          "gradient_norm") and of the "learning_rate" of the next step, float32 [] each; and
+          "skipped_steps", int64 [], the number of steps that were skipped since the start.
+
+        Raises:
+          tf.errors.OutOfRangeError: `train_dataset` has too few batches.
         """
         for metric in self.logged:
             metric.reset_state()
@@ -145,14 +156,15 @@ class Pretrainer:
             "skipped_steps": tf.identity(self.skipped_steps),
         }
 
-    def make_loop(self, generator_alone: bool) -> Callable:
+    def make_loop(self, generator_alone: bool) -> Callable[[tf.data.Iterator, tf.Tensor], None]:
         """Makes a loop of steps.
 
         Args:
           generator_alone: True for the steps of `generator_warmup_steps`.
 
         Returns:
-          A function of an iterator of batches and the number of steps, int32 [].
+          A `tf.function` of an iterator of batches and the number of steps, int32 []. It takes the
+          steps, updates variables and metrics, and returns nothing.
         """
 
         @tf.autograph.experimental.do_not_convert
@@ -177,10 +189,11 @@ class Pretrainer:
     def replica_train_step(
         self, batch: dict[str, tf.Tensor], generator_alone: bool = False
     ) -> None:
-        """Takes a step on a replica's share of a batch.
+        """Takes a step on a replica's share of a batch; returns nothing, and updates the metrics.
 
         Args:
-          batch: int32 [B, L] each, see `Electra`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
+            also `document_ids` and `position_ids`.
           generator_alone: True if the generator alone learns.
         """
         step = tf.identity(self.step)  # which the optimizer counts on
@@ -215,7 +228,11 @@ class Pretrainer:
         self.last_skipped_step.assign(tf.where(skipped, step, self.last_skipped_step))
 
     def evaluate(self) -> dict[str, tf.Tensor]:
-        """Returns the metrics over all batches of `eval_dataset` by name, float32 [] each."""
+        """Evaluates all batches of `eval_dataset`.
+
+        Returns:
+          A dict of the model's metrics by name, "loss" and others, float32 [] each.
+        """
         for metric in self.eval_metrics.all:
             metric.reset_state()
         self.eval_batches.assign(0)
@@ -229,8 +246,13 @@ class Pretrainer:
             tf.experimental.async_clear_error()
         return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
-    def make_eval_step(self) -> Callable:
-        """Returns a function of an iterator of batches that evaluates the next one."""
+    def make_eval_step(self) -> Callable[[tf.data.Iterator], None]:
+        """Makes a `tf.function` of an iterator of batches that evaluates the next one.
+
+        Returns:
+          The function; it updates the metrics of evaluation and returns nothing. It raises
+          StopIteration or tf.errors.OutOfRangeError after the last batch.
+        """
 
         @tf.function
         def evaluate_next(batches: tf.data.Iterator) -> None:
@@ -243,7 +265,12 @@ class Pretrainer:
 
     @tf.autograph.experimental.do_not_convert
     def replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
-        """Adds a replica's share of a batch to the metrics of evaluation."""
+        """Adds a replica's share of a batch to the metrics of evaluation; returns nothing.
+
+        Args:
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
+            also `document_ids` and `position_ids`.
+        """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
         mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
         # And as many at every evaluation, however many a schedule masks by then.
@@ -259,7 +286,9 @@ class Pretrainer:
         accumulation.sum_over_parts(update, batch, masked, [], self._parts)
 
     def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
-        """Returns the seed of a batch's masks, and that of its samples and dropout; int32 [2] each.
+        """Returns two seeds, int32 [2] each: that of a batch's masks, and that of all other draws.
+
+        The others are the generator's samples and the dropout.
 
         Args:
           stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.
@@ -273,9 +302,15 @@ class Pretrainer:
         """Masks tokens of the global batch, or of a replica's share of it.
 
         Args:
-          batch: int32 [B, L] each, see `Electra`.
-          seed: int32 [2], see `seeds`.
-          step: int64 [], see `masking.scheduled_prob`; None in evaluation, for its highest share.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
+            also `document_ids` and `position_ids`.
+          seed: int32 [2], the first of `seeds`.
+          step: int64 [], the steps done, which a growing share depends on; None in evaluation, for
+            its highest share.
+
+        Returns:
+          A `MaskedBatch`: `input_ids`, int32 [B, L], masked; `positions` and original `ids`, int32
+          [B, N]; `weights`, float32 [B, N], 1 for masked positions, 0 for none.
         """
         config = self.config
         return masking.mask_tokens(

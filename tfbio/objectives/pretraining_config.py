@@ -12,7 +12,25 @@ MASK_UNITS = ("token", "word", "span")
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRun(BaseSettings):
-    """How a pretraining run goes and what is kept of it; nothing here changes what is learnt."""
+    """Settings of a run that affect speed and bookkeeping, not results.
+
+    Attributes:
+      group: "run.", the start of the names of the settings.
+      precision: "float32" or "bfloat16" for the model's computations; "auto": bfloat16 on a TPU and
+        on a GPU that has it.
+      optimize_for: the form of the step, "cpu" or "tpu"; "auto": "tpu" on a TPU.
+      jit_compile: True to compile the training step with XLA.
+      gradient_accumulation_steps: parts of a device's examples, one after the other.
+      parallel_parts: parts of a device's examples at the same time.
+      steps_per_loop: steps in one call of the device.
+      save_checkpoints_steps, eval_every_steps: steps between two checkpoints, two evaluations.
+      keep_checkpoint_max: the number of checkpoints that are kept.
+      max_skipped_steps: skipped steps after which a run ends.
+      num_eval_batches: batches of an evaluation.
+
+    Raises:
+      ConfigError: a value is out of its range.
+    """
 
     group = "run."
 
@@ -66,7 +84,44 @@ class PretrainingRun(BaseSettings):
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig(BaseSettings):
-    """Pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6)."""
+    """Settings of pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6).
+
+    Attributes:
+      comment: free text.
+      objective: "electra" or "mlm".
+      encoder: the encoder that is kept.
+      generator_hidden_fraction, generator_layers_fraction: the generator's hidden size and number
+        of layers, as shares of the encoder's.
+      untied_generator, untied_generator_embeddings: True if the generator has its own layers, and
+        its own embeddings.
+      generator_intermediate_size, generator_num_attention_heads, generator_embedding_size: further
+        sizes of the generator; 0: the original code's.
+      uniform_generator: True to draw replacements from the whole vocabulary, without a generator.
+      temperature: the number that the generator's scores are divided by before it draws samples.
+      disallow_correct: True if a sample is never the original token.
+      sentence_pair_head: True if an "mlm" model carries BERT's classifier of pairs.
+      generator_weight, discriminator_weight: the weights of the two losses.
+      generator_warmup_steps: the first steps, in which the generator learns alone.
+      frequency_biases: True to start the output biases at log frequencies.
+      mask_prob, final_mask_prob, mask_prob_stages: the share of tokens to mask, the share that it
+        grows to (0: none), and the number of equal stages.
+      mask_token_prob, random_token_prob: the shares of them that become [MASK], and a random token.
+      mask_unit: "token", "word" or "span".
+      mask_with_replacement: True to draw masked tokens as the original code does, some twice.
+      sequence_length, final_sequence_length: tokens of an example, and those of the last phase (0:
+        no such phase).
+      final_phase_fraction: the share of the steps in the last phase.
+      train_batch_size, num_train_steps: examples of a step over all devices, and steps of the run.
+      optimizer: "adamw" or "lamb", with `learning_rate`, `num_warmup_steps`, `weight_decay_rate`,
+        `adam_beta_1`, `adam_beta_2` and `adam_epsilon`.
+      max_gradient_norm, gradient_clip_groups: the norm that gradients are clipped to, and the
+        number of groups of examples that are clipped by themselves.
+      seed: the number that keys all that is random.
+      run: the settings that affect speed and bookkeeping.
+
+    Raises:
+      ConfigError: a value is out of its range, or two do not go together.
+    """
 
     comment: str = setting("", "Free text: where the values come from.")
     objective: str = setting(
@@ -214,6 +269,11 @@ class PretrainingConfig(BaseSettings):
     run: PretrainingRun = PretrainingRun()
 
     def check_together(self) -> None:
+        """Checks what holds for several settings together, and returns nothing.
+
+        Raises:
+          ConfigError: masks, generator, groups or sequence lengths do not go together.
+        """
         self._check_masking()
         self._check_generator()
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
@@ -276,7 +336,7 @@ class PretrainingConfig(BaseSettings):
         )
 
     def turns(self, devices: int) -> int:
-        """Returns in how many parts, one after the other, a device works on its examples of a step.
+        """Returns the number of parts that a device works on one after the other in a step.
 
         Args:
           devices: how many there are.
@@ -285,12 +345,16 @@ class PretrainingConfig(BaseSettings):
 
     @property
     def has_generator(self) -> bool:
-        """Returns whether the model fills in tokens for the discriminator."""
+        """Returns True if a generator fills in tokens for the discriminator."""
         return self.objective == "electra" and not self.uniform_generator
 
     @property
     def generator(self) -> EncoderConfig:
-        """Returns the generator's encoder, with the original code's rounding."""
+        """The generator's `EncoderConfig`, with the original code's rounding.
+
+        It is the encoder's if `untied_generator` is false. It raises a ConfigError if the sizes
+        that come out do not go together.
+        """
         if not self.untied_generator:
             return self.encoder
         hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
@@ -310,18 +374,21 @@ class PretrainingConfig(BaseSettings):
 
     @property
     def most_masked(self) -> float:
-        """Returns the largest share of tokens that a step hides."""
+        """The largest share of tokens that a step masks, a float."""
         return max(self.mask_prob, self.final_mask_prob)
 
     def max_predictions(self, sequence_length: int) -> int:
-        """Returns the most tokens of an example that a step hides, so the places that are scored.
+        """Returns the most tokens of an example that a step masks and scores, an int.
 
-        As the original ELECTRA code computes `max_predictions_per_seq`.
+        The original ELECTRA code computes `max_predictions_per_seq` so.
+
+        Args:
+          sequence_length: tokens of the example.
         """
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 
     def phases(self) -> list[tuple[int, int]]:
-        """Returns (sequence length, step at which the phase ends) for each phase, in order."""
+        """Returns a list of (sequence length, step at its end) of each phase, in order."""
         if not self.final_sequence_length:
             return [(self.sequence_length, self.num_train_steps)]
         switch = round(self.num_train_steps * (1 - self.final_phase_fraction))

@@ -17,17 +17,23 @@ CONFIG = "config.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingSettings(PretrainingConfig):
-    """All settings of a run, and what its checkpoints need to be used.
+    """All settings of a run, and the facts that its checkpoints need to be used.
+
+    It has the fields of `PretrainingConfig`, and these.
 
     Attributes:
       lower_case: True if the examples are of text in lower case.
       vocab_sha256: a hash of the vocabulary.
       init_checkpoint: what the run started from, or a model from elsewhere was converted from; None
         for random weights.
-      data: for each sequence length the counts of its examples, and `documents_sha256`, a hash of
-        the documents that they are made of; for the model card. Empty for a converted model.
-      family: the family of `transformers` that a converted model came in as; "" for one that was
-        made here, see `checkpoint_settings.family_of`.
+      data: for each sequence length, as text, the counts of its examples, and `documents_sha256`, a
+        hash of the documents that they are made of; for the model card. Empty for a converted
+        model.
+      family: the family of `transformers` that a converted model came in as, one of
+        `encoder_config.FAMILIES`; "" for one that was made here.
+
+    Raises:
+      ConfigError: a setting is out of its range, two do not go together, or `family` is not known.
     """
 
     lower_case: bool

@@ -15,11 +15,11 @@ class BestWeights:
     run's checkpoints with `state`, so a run that goes on keeps the same weights.
 
     Args:
-      model: the model.
+      model: the model, whose variables must all exist.
       patience: after how many evaluations in a row that were no better to give up; 0: never.
 
     Attributes:
-      state: to be saved, see `Checkpointer`.
+      state: a `tf.train.Checkpoint` of the kept weights and the evaluations, for `Checkpointer`.
     """
 
     def __init__(self, model: keras.layers.Layer, patience: int = 0):
@@ -35,12 +35,12 @@ class BestWeights:
 
     @property
     def evaluations(self) -> list[dict]:
-        """The `step` and the figures of each evaluation so far."""
+        """The evaluations so far, in order: dicts of `step` (an int) and the figures (floats)."""
         return self._evaluations.all
 
     @property
     def step(self) -> int:
-        """The step whose weights are kept.
+        """The step whose weights are kept, an int.
 
         Raises:
           IndexError: there was no evaluation.
@@ -49,19 +49,28 @@ class BestWeights:
 
     @property
     def gave_up(self) -> bool:
-        """Returns whether as many evaluations in a row as `patience` says were no better."""
+        """Returns True if the last `patience` evaluations or more were no better than the best one.
+
+        It is False if `patience` is 0 or there was no evaluation.
+        """
         not_better = len(self.evaluations) - 1 - self._best()
         return 0 < self._patience <= not_better
 
     def update(self, step: int, figures: Mapping[str, float]) -> None:
-        """Notes an evaluation, and keeps the current weights if it is the best."""
+        """Notes an evaluation, and keeps the current weights if it is the best; returns nothing.
+
+        Args:
+          step: the steps done so far.
+          figures: the figures by name, at least one. The first decides, and the higher is the
+            better.
+        """
         self.evaluations.append({"step": step, **figures})
         if self._best() == len(self.evaluations) - 1:
             for kept, weights in zip(self._weights, self._model.get_weights(), strict=True):
                 kept.assign(weights)
 
     def restore(self) -> None:
-        """Gives the model the weights that are kept."""
+        """Gives the model the kept weights (zeros if there was no evaluation); returns nothing."""
         self._model.set_weights([weights.numpy() for weights in self._weights])
 
     def _best(self) -> int:

@@ -8,7 +8,7 @@ from tfbio.base.cli import UserError
 
 
 class NotFiniteError(UserError):
-    """A weight is not a number any more."""
+    """An infinite weight, or one that is not a number; nothing is saved."""
 
 
 class Checkpointer:
@@ -20,8 +20,8 @@ class Checkpointer:
         must be there.
       folder: where the checkpoints are.
       keep: how many of the newest are kept.
-      writes: whether this process writes; of several workers one does.
-      others: what else of the run is saved, by name.
+      writes: True if this process writes; of several workers one does.
+      others: further state of the run to save and restore, by name.
     """
 
     def __init__(
@@ -42,14 +42,31 @@ class Checkpointer:
             self._manager = tf.train.CheckpointManager(self._checkpoint, folder, keep)
 
     def restore(self, path: str) -> None:
-        """Restores what was saved at `path`; call it in the scope of the strategy."""
+        """Sets the model, the optimizer and the other state to a checkpoint's; returns nothing.
+
+        Call it in the scope of the strategy.
+
+        Args:
+          path: the prefix of the checkpoint's files, such as "FOLDER/ckpt-1000".
+
+        Raises:
+          tf.errors.OpError: there is no checkpoint, or it cannot be read (NotFoundError and
+            others).
+          IndexError: a file of it is too short.
+          AssertionError: it lacks a variable.
+          ValueError: a variable has another shape in it.
+        """
         self._checkpoint.restore(path).assert_existing_objects_matched()
 
     def save(self) -> None:
-        """Saves the current step, unless it is saved already.
+        """Writes the checkpoint of the current step, unless it is there already; returns nothing.
+
+        It deletes the oldest checkpoints beyond `keep`. A process that does not write only checks
+        the weights.
 
         Raises:
-          NotFiniteError: a weight is not finite.
+          NotFiniteError: a trainable weight is not finite.
+          tf.errors.OpError: the folder cannot be written.
         """
         step = int(self._step.numpy())
         # Steps after an update that made them so are skipped, and no loss tells it.

@@ -18,7 +18,7 @@ BYTES_OF_PARAMETER = 4 * 4
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """Holds what hardware under one name can do; all figures but `count` are those of one device.
+    """The capabilities of hardware of one name; all figures but `count` are those of one device.
 
     Attributes:
       count: devices that each take a part of the batch.

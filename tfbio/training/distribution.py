@@ -45,6 +45,8 @@ def make_strategy(
 ) -> tf.distribute.Strategy:
     """Makes the strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
+    Without a GPU it first sets TensorFlow's threads and divides the CPU.
+
     Args:
       tpu: a TPU's name, its grpc:// address, or "local"; "" for none.
       strategy: "one_device": the first GPU, or the CPU; "mirrored": all GPUs of this machine (all
@@ -55,9 +57,14 @@ def make_strategy(
       tpu_zone: the zone of a named TPU; "": that of this machine.
       gcp_project: the project of a named TPU; "": that of this machine.
 
+    Returns:
+      A TPUStrategy, MultiWorkerMirroredStrategy, MirroredStrategy or OneDeviceStrategy.
+
     Raises:
-      UserError: the strategy's name is not one of these or does not go with the number of devices,
-        the TPU cannot be reached, or TF_CONFIG does not name the workers.
+      UsageError: the strategy's name is not one of these or does not go with the other flags, or
+        TF_CONFIG does not name the workers.
+      UserError: the TPU cannot be reached.
+      RuntimeError: TensorFlow has already started with other threads or devices of the CPU.
     """
     device_flags.check(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
     if tpu:
@@ -117,7 +124,7 @@ def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStra
 
 @contextlib.contextmanager
 def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Raises `Interrupted`, which says how to go on, where a TPU or another worker is lost.
+    """Raises `Interrupted`, which says how to go on, if its `with` block loses a TPU or worker.
 
     TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, while
     here a graph has a loop of steps, and it saves and ends in another way. On SIGTERM
@@ -126,8 +133,11 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
     Args:
       strategy: where the run computes.
 
+    Yields:
+      Nothing.
+
     Raises:
-      Interrupted: the TPU or another worker is lost.
+      Interrupted: the TPU or another worker is lost. All other errors of the block pass unchanged.
     """
     try:
         yield
@@ -182,7 +192,9 @@ def distribute_dataset(
         each global batch, in static shapes. The hosts of a TPU run it, without Python.
 
     Returns:
-      Batches for `strategy.run`; on one device, and on CPUs, a plain data set.
+      Batches for `strategy.run`, each of the structure and dtypes that `make_dataset` gives. On one
+      CPU device it is `make_dataset`'s data set, of shapes [rows, ...]; otherwise a
+      `tf.distribute.DistributedDataset`, of which each replica gets [rows / replicas, ...].
     """
     # For copies to devices TensorFlow starts a thread that tunes them, whatever the options of the
     # dataset say, and that does not always notice that it is to end: freeing the iterator then
@@ -225,7 +237,10 @@ def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
       strategy: where the run computes.
 
     Returns:
-      "float32" or "bfloat16".
+      The chosen precision, "float32" or "bfloat16".
+
+    Raises:
+      KeyError: `precision` is none of the three.
     """
     if precision == "auto":
         precision = "bfloat16" if _is_tpu(strategy) or _gpus_have_bfloat16() else "float32"
@@ -247,27 +262,28 @@ def _gpus_have_bfloat16() -> bool:
 
 
 def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
-    """Chooses the form of the steps that are traced from now on.
+    """Chooses the form of the steps that are traced from now on; returns nothing.
 
     Args:
-      device: "cpu", "tpu" or "auto", see `pretraining_config.PretrainingRun.optimize_for`.
+      device: "cpu" (also for GPUs), "tpu", or "auto" for "tpu" on a TPU and "cpu" elsewhere; see
+        `pretraining_config.PretrainingRun.optimize_for`.
       strategy: where the run computes.
     """
     target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))
 
 
 def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
-    """Returns the FLOP/s of matrix products that all devices of a strategy can do.
+    """Returns the FLOP/s of matrix products that all devices of a strategy can do together.
 
     GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
     Google sets on some machines; see `devices.DEVICES`. The peak of a CPU is measured.
 
     Args:
       strategy: where the run computes.
-      precision: "float32" or "bfloat16".
+      precision: "float32" or "bfloat16"; a CPU is measured in float32 in any case.
 
     Returns:
-      FLOP/s; None if the devices are not known.
+      FLOP/s; None if the devices are not known, and for CPUs of several machines.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
@@ -295,7 +311,7 @@ def measured_peak(seconds: float = 0.3) -> float:
       seconds: how long it tries, after a tenth of a second to get ready.
 
     Returns:
-      FLOP/s.
+      FLOP/s, a float.
     """
     size = 1024
     devices = tf.config.list_logical_devices("CPU")
@@ -322,13 +338,16 @@ def measured_peak(seconds: float = 0.3) -> float:
 def all_results(
     strategy: tf.distribute.Strategy, values: tf.Tensor | tf.distribute.DistributedValues
 ) -> list[tf.Tensor]:
-    """Returns what each replica computed, those of other workers too.
+    """Returns the values that each replica computed, those of other workers too.
 
     All workers must call it equally often.
 
     Args:
-      strategy: the strategy.
-      values: [n, ...] of each replica, of one shape.
+      strategy: where the run computes.
+      values: [n, ...] of each replica, of one shape and any dtype.
+
+    Returns:
+      A list of one tensor [n, ...] for each replica, in the order of the replicas.
     """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return tf.split(strategy.gather(values, axis=0), strategy.num_replicas_in_sync)
@@ -336,6 +355,6 @@ def all_results(
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Waits until every worker has come here; one alone goes on at once."""
+    """Waits until every worker has come here, and returns nothing; one alone goes on at once."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None).numpy()

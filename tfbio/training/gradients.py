@@ -17,13 +17,14 @@ def differentiate(
     """Differentiates a loss.
 
     Args:
-      forward: computes the loss, float32 [], and whatever else the caller wants to know.
-      sources: what to differentiate with respect to.
-      watched: those of the sources that are tensors and not variables.
+      forward: computes the loss, float32 [], and any further result for the caller.
+      sources: what to differentiate with respect to, n variables or tensors.
+      watched: the sources that are tensors and not variables.
 
     Returns:
-      What else `forward` returned, and a gradient for each source; None where the loss does not
-      depend on it.
+      The further result of `forward`, and a list of n gradients. Each has the shape and dtype of
+      its source, or is a `tf.IndexedSlices` of it; None where the loss does not depend on the
+      source.
     """
     with tf.GradientTape() as tape:
         for tensor in watched:

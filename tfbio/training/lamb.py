@@ -11,7 +11,7 @@ from tfbio.training.optimization import NOT_DECAYED
 
 
 class Lamb(lamb.LAMB):
-    """Scales the updates of Adam, with bias correction, to the norm of each variable.
+    """A Keras optimizer that scales Adam's updates, with bias correction, to each variable's norm.
 
     You et al. (2020), "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
     algorithm 2: with m and v divided by 1 - beta^t,
@@ -21,7 +21,7 @@ class Lamb(lamb.LAMB):
     github.com/google-research/albert), which does not correct the bias of m and v, though.
 
     Args:
-      learning_rate: the rate of each step.
+      learning_rate: the rate of each step, a number or a schedule.
       beta_1, beta_2: the shares of m and of v that each step keeps.
       epsilon: added to sqrt(v).
       weight_decay_rate: the share of a parameter that is added to its update.

@@ -12,14 +12,14 @@ NOT_DECAYED = re.compile("LayerNorm|bias")
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Multiplies a linear decay to 0 over `num_steps` with a linear warm-up from 0.
+    """A schedule: a linear decay to 0 over `num_steps`, times a linear warm-up from 0.
 
     So does the original ELECTRA code, and the rate peaks a little below `peak`. That code reads the
     step after it has counted it, so the first update has the rate of step 1, not of step 0
     (recorded from that code, see tests/tfbio/objectives/test_electra.py).
 
     Args:
-      peak: the highest rate.
+      peak: the highest rate; also an attribute, like the other two.
       num_steps: the steps until the rate is 0.
       num_warmup_steps: the steps of the warm-up.
     """
@@ -34,12 +34,12 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
 
     def get_config(self) -> dict:
-        """Returns the arguments by name, for Keras."""
+        """Returns `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
         return dict(vars(self))
 
 
 class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """Computes the rates of a run of ELECTRA whose generator learns alone at first.
+    """The schedule of a run of ELECTRA whose generator learns alone at first.
 
     While it does, the rate rises like that of `both` to its peak, and stays there. Then `both`
     begins, with its warm-up from 0, as if the run began: for the discriminator it does. Adam's
@@ -47,7 +47,7 @@ class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
     would undo the training that its weights come from.
 
     Args:
-      num_steps: the steps in which the generator learns alone.
+      num_steps: the steps in which the generator learns alone; also an attribute, like `both`.
       both: the rates of all later steps.
     """
 
@@ -61,12 +61,12 @@ class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
         return tf.where(step < self.num_steps, alone, self.both(step - self.num_steps))
 
     def get_config(self) -> dict:
-        """Returns the arguments by name, for Keras."""
+        """Returns `num_steps` and `both` by name, for Keras."""
         return dict(vars(self))
 
 
 class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises linearly from `peak` / 32 to `peak`, then falls back (Howard & Ruder, 2018).
+    """A schedule: a linear rise from `peak` / 32 to `peak`, then a fall (Howard & Ruder, 2018).
 
     Equation 3 of ULMFiT, section 3.2, where `num_warmup_steps` is `cut`, the tenth of the steps by
     `cut_frac` = 0.1. There the fall takes `cut * (1 / cut_frac - 1)` steps, which are all that are
@@ -74,9 +74,12 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
     `WarmupLinearDecay`, the first update has the rate of step 1.
 
     Args:
-      peak: the highest rate.
+      peak: the highest rate; also an attribute, like the other two.
       num_steps: all steps.
       num_warmup_steps: the steps of the rise.
+
+    Attributes:
+      RATIO: 32, the highest rate over the lowest.
     """
 
     RATIO = 32  # the highest rate over the lowest
@@ -93,7 +96,7 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * (1.0 + share * (self.RATIO - 1)) / self.RATIO
 
     def get_config(self) -> dict:
-        """Returns the arguments by name, for Keras."""
+        """Returns `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
         return dict(vars(self))
 
 
@@ -101,7 +104,7 @@ SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangula
 
 
 def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
-    """The share of the learning rate that an encoder's variable gets; the head gets all of it.
+    """Returns an encoder variable's share of the learning rate; the head gets all of it.
 
     With n layers, the original ELECTRA code (model/optimization.py, `_get_layer_lrs`) gives layer
     i, 0 the lowest, decay^(n+1-i), and the embeddings decay^(n+2). BioELECTRA's fork shifts the
@@ -112,6 +115,12 @@ def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -
       num_layers: layers of the encoder.
       decay: in (0, 1].
       exponent: "electra" or "bioelectra".
+
+    Returns:
+      The factor of the rate, a float in (0, 1].
+
+    Raises:
+      KeyError: `exponent` is neither.
     """
     return decay ** (num_layers + {"electra": 2, "bioelectra": 1}[exponent] - depth)
 
@@ -126,7 +135,7 @@ def _rounded_share(beta: float) -> float:
 
 
 class Adam(keras.optimizers.legacy.Optimizer):
-    """Updates by Adam with decoupled weight decay, by default without bias correction.
+    """A Keras optimizer: Adam with decoupled weight decay, by default without bias correction.
 
     It is that of BERT and ELECTRA: m and v start at 0 and are used as they are, and
     `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. With `bias_correction` m and
@@ -134,16 +143,17 @@ class Adam(keras.optimizers.legacy.Optimizer):
     step t is then (1 - beta_1^t) / sqrt(1 - beta_2^t) times smaller.
 
     Args:
-      learning_rate: the rate of each step.
+      learning_rate: the rate of each step, a number or a schedule.
       beta_1, beta_2: the shares of m and of v that each step keeps.
       epsilon: added to sqrt(v).
-      weight_decay_rate: the share of a parameter that is added to its update; see `NOT_DECAYED`.
+      weight_decay_rate: the share of a parameter that is added to its update; parameters whose
+        names have "LayerNorm" or "bias" (`NOT_DECAYED`) do not decay.
       lr_multiplier: returns a variable's share of the learning rate (layer-wise decay).
       bias_correction: True to divide m and v by 1 - beta^t.
 
     Attributes:
       applies: bool []. Where it is false, an update changes nothing, not even m and v; see
-        `apply_clipped`.
+        `apply_clipped`. The arguments but `learning_rate` are attributes, too.
     """
 
     def __init__(
@@ -228,11 +238,12 @@ def apply_clipped(
 ) -> tf.Tensor:
     """Sums the gradients over the replicas, clips their global norm, applies them if it is finite.
 
-    Call it in a replica's context.
+    Call it in a replica's context. Where the norm is not finite the step is counted, and no
+    variable changes.
 
     Args:
       optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
-      gradients: those of this replica, each of its variable's shape and dtype.
+      gradients: the gradients of this replica, each of its variable's shape and dtype.
       variables: the variables to update.
       max_norm: the largest global norm that gradients keep.
 

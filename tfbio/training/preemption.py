@@ -16,14 +16,15 @@ class Preemption:
     So the run of a preempted machine, or one that a user ends, can be saved where it is, after the
     current loop of steps. A loop should take less than the machine is given to end, usually 30
     seconds: see `run.steps_per_loop`. A second Ctrl-C ends the process at once. Of several workers,
-    all end where one was sent a signal, in the same place.
+    all end where one was sent a signal, in the same place. The block yields this object. In any
+    thread but the main one, entering it raises a ValueError.
 
     Args:
-      strategy: of the run.
-      saved: tells what is saved, for the second Ctrl-C.
+      strategy: the strategy of the run.
+      saved: returns a line on what is saved, which the second Ctrl-C prints.
 
     Attributes:
-      signal: what was sent last; SIGTERM if nothing was.
+      signal: the `signal.Signals` that was sent last; SIGTERM if nothing was.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, saved: Callable[[], str]):
@@ -52,7 +53,10 @@ class Preemption:
 
     @property
     def sent(self) -> bool:
-        """Returns whether this process or any worker is to end; workers must ask equally often."""
+        """Returns True if this process or another worker was sent a signal.
+
+        All workers must ask equally often.
+        """
         if self._several:
             # Asked anew each time: a signal that comes while the others answer counts then.
             return bool(self._over_workers(tf.constant(float(self._sent))))

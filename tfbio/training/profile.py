@@ -11,6 +11,10 @@ class Profile:
     Args:
       folder: where TensorBoard looks for logs.
       steps: the first and the last, counted from 1; None: no trace.
+
+    Attributes:
+      borders: the steps done before the trace and at its end, (first - 1, last); () without a
+        trace.
     """
 
     def __init__(self, folder: str, steps: tuple[int, int] | None):
@@ -18,18 +22,25 @@ class Profile:
         self.borders = (steps[0] - 1, steps[1]) if steps else ()
 
     def start_at(self, step: int) -> None:
-        """Starts the trace after `step` if that is where it begins."""
+        """Starts the trace after `step` if that is where it begins; returns nothing.
+
+        Args:
+          step: the steps done so far.
+
+        Raises:
+          tf.errors.AlreadyExistsError: TensorFlow traces already.
+        """
         if step == min(self.borders, default=None):
             tf.profiler.experimental.start(self._folder)
             self._running = True
 
     def stop_at(self, step: int) -> None:
-        """Writes the trace after `step` if that is where it ends."""
+        """Writes the trace after `step` if that is where it ends; returns nothing."""
         if step == max(self.borders, default=None):
             self.close()
 
     def close(self) -> None:
-        """Writes what was traced, if a run ends before the last step of its trace."""
+        """Writes the trace if a run ends before its last step; returns nothing."""
         if self._running:
             tf.profiler.experimental.stop()
             self._running = False

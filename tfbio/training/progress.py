@@ -13,14 +13,17 @@ SHOW_EVERY = 10.0
 class Count:
     """Shows how far something has come: a bar on a terminal, else a line every ten seconds.
 
+    It is used as `with Count(...) as count:`, and the end of the block closes the bar.
+
     Args:
-      name: of what is done.
-      total: when it is done; None: nothing is shown.
-      unit: of what is counted, in the plural.
+      name: the name of the work, shown first; also an attribute, like `total` and `unit`.
+      total: the number at which it is done; None: nothing is shown.
+      unit: the unit of the numbers, in the plural, such as "texts".
       first: how many were done before.
 
     Attributes:
       done: how many are done.
+      bar: the bar of tqdm, on stderr; None where there is none.
     """
 
     def __init__(self, name: str, total: int | None, unit: str, first: int = 0):
@@ -39,7 +42,12 @@ class Count:
             self.bar.close()
 
     def at(self, done: int, figures: str = "") -> None:
-        """Shows that `done` are done, if it is time to, with further figures."""
+        """Sets `done`, and shows it if it is time to; returns nothing.
+
+        Args:
+          done: how many are done, those before the start included.
+          figures: further text to show beside it.
+        """
         self.done, now = done, time.monotonic()
         if self.bar is not None:
             if figures:

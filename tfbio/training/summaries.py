@@ -10,6 +10,9 @@ class Summaries:
 
     Args:
       folder: where TensorBoard looks for logs; "": nothing is written.
+
+    Raises:
+      tf.errors.OpError: the folder cannot be written.
     """
 
     def __init__(self, folder: str):
@@ -17,12 +20,17 @@ class Summaries:
         self._writer = make(folder) if folder else make()
 
     def write(self, step: int, figures: Mapping[str, float | tf.Tensor]) -> None:
-        """Writes figures by name for a step, and flushes them."""
+        """Writes figures for a step to the file of events, and flushes it; returns nothing.
+
+        Args:
+          step: the step.
+          figures: by name a number or a tensor [].
+        """
         with self._writer.as_default(step):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file of events; returns nothing."""
         self._writer.close()

@@ -23,11 +23,11 @@ class Trainer:
       steps_per_loop: steps in one call of the device, after which figures are logged.
       eval_every: steps between two evaluations.
       save_every: steps between two checkpoints.
-      checkpointer: saves.
+      checkpointer: saves the checkpoints.
       preemption: says when the process is to end.
       profile: traces some of the steps.
-      curves: takes the figures of training.
-      eval_curves: takes the figures of evaluations.
+      curves: writes the figures of training.
+      eval_curves: writes the figures of evaluations.
       on_trained: called with the figures of each loop of steps before they are written; may change
         them, or raise.
       on_evaluated: called with the figures of each evaluation before they are written.
@@ -62,12 +62,16 @@ class Trainer:
         Args:
           step: the steps done so far.
           until: the last step; evaluated in any case.
-          train: takes so many steps, and returns their figures.
+          train: takes so many steps, and returns their figures: by name a number or a tensor [].
           evaluate: returns the figures of the current weights; None: nothing is evaluated.
           stops: steps at which a loop must end.
 
         Returns:
-          The steps done.
+          The steps done, an int.
+
+        Raises:
+          NotFiniteError: a weight is not finite when a checkpoint is due. Errors of `train`,
+            `evaluate`, `on_trained` and `on_evaluated` pass unchanged.
         """
         while step < until and not self.preemption.sent:
             if self.best and self.best.gave_up:
