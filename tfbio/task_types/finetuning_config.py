@@ -16,7 +16,19 @@ PROTOCOLS = Path(__file__).resolve().parents[2] / "hparams" / "finetuning"
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningRun(BaseSettings):
-    """How a fine-tuning run goes; nothing here changes what is learnt."""
+    """Settings of a run that do not change what is learnt, the group `run`.
+
+    Attributes:
+      precision, optimize_for: what the encoder computes in, and the form of the training step.
+      eval_batch_size: windows of a batch in prediction.
+      pack, fixed_shapes: whether rows hold several texts, and batches have one of a few shapes.
+      steps_per_loop, save_checkpoints_steps: steps between log lines, and between checkpoints.
+      gradient_accumulation_steps: parts of a device's examples, one after the other.
+      predict_train: True to predict the training set, too.
+
+    Raises:
+      ConfigError: a value is out of its limits.
+    """
 
     group = "run."
 
@@ -67,7 +79,28 @@ class FinetuningRun(BaseSettings):
 
 @dataclasses.dataclass(frozen=True)
 class CommonSettings(BaseSettings):
-    """Fine-tuning of any type; the defaults are BioELECTRA's (its paper, section 4.3, Table 6)."""
+    """The settings of fine-tuning of any type, with BioELECTRA's defaults (section 4.3, Table 6).
+
+    The values are validated when the object is made; `--help` describes each.
+
+    Attributes:
+      comment: free text, where the values come from.
+      sequence_length: the most tokens of a window.
+      train_batch_size, num_train_epochs, count_whole_batches: the length of a training.
+      max_train_examples, max_dev_examples, max_test_examples: how many are used; 0 for all.
+      learning_rate, schedule, warmup_proportion: the learning rate over the steps.
+      eval_every_steps, early_stopping_patience: which weights are kept; 0 for the last.
+      layerwise_lr_decay, layerwise_lr_exponent: the learning rates of the layers.
+      weight_decay_rate, adam_beta_1, adam_beta_2, adam_epsilon, adam_bias_correction: of Adam.
+      max_gradient_norm, gradient_clip_groups: the clipping of gradients.
+      loss_reduction: "mean" or "sum", over the examples or words of a batch.
+      hidden_dropout_prob, attention_probs_dropout_prob: dropout.
+      num_trials, seed: the runs that differ in their seed alone, and the first seed.
+      run: settings that do not change what is learnt.
+
+    Raises:
+      ConfigError: a value is out of its limits, or does not go with the others.
+    """
 
     comment: str = setting("", "Free text: where the values come from.")
     sequence_length: int = setting(128, "The most tokens of a window.", at_least=8)
@@ -152,6 +185,12 @@ class CommonSettings(BaseSettings):
     run: FinetuningRun = FinetuningRun()
 
     def check_together(self) -> None:
+        """Checks the settings against each other; returns nothing.
+
+        Raises:
+          ConfigError: clip groups do not divide the batch, or go with neither `loss_reduction`
+            "sum" nor one part of a batch; or early stopping is set without evaluations.
+        """
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
             batch_size % groups == 0,

@@ -82,6 +82,9 @@ class RunScores:
       mean: the mean of the metric on the test set over the trials.
       std: its standard deviation (of the sample, n - 1); None for a single trial.
       median: its median.
+
+    Raises:
+      ConfigError: `examples` is of other splits or lengths, or a trial lacks the test metric.
     """
 
     task: str
@@ -106,7 +109,7 @@ class RunScores:
 
 
 def read_config(folder: str | os.PathLike) -> dict[str, Any]:
-    """Reads the `config.json` of a run, whose values are not checked.
+    """Reads the `config.json` of a run, name -> value; the values are not checked.
 
     Raises:
       SchemaError: there is none, or it is not of a fine-tuning run.
@@ -119,7 +122,7 @@ def read_config(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def read_trained_on(folder: str | os.PathLike) -> TrainedOn:
-    """Reads what a run's models know of their task.
+    """Reads what a run's models know of their task, from its `config.json`.
 
     Raises:
       SchemaError: there is no `config.json`, or it is not as a fine-tuning run writes it.
