@@ -50,10 +50,7 @@ THRESHOLD = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class LabelledSentence(TaggedSentence):
-    """The words of a sentence, and as the tag of each its labels between bars, or O.
-
-    It has the attributes of `TaggedSentence`: id, words, tags, document and where.
-    """
+    """A `TaggedSentence` in which the tag of each word is its labels between bars, or O."""
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
         """Yields the number of the word, and the label, for each label of each word."""
@@ -165,10 +162,7 @@ def score_entities(
 
 
 class ServedLabels(ServedWords):
-    """A model that gives the words of a sentence, the `text`, any number of labels.
-
-    It has the attributes of `ServedTask`.
-    """
+    """A model that gives words any number of labels; it has the attributes of `ServedTask`."""
 
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
         """Returns the probabilities of the labels, their names, and the entities.
