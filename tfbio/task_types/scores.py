@@ -18,7 +18,7 @@ RIGHT, PREDICTED, TRUE = range(3)
 
 
 class ScoreError(UserError):
-    """Truth or predictions that cannot be scored."""
+    """The `UserError` for truth or predictions that cannot be scored."""
 
 
 # From what was counted of each unit, float64 [n, ...], and how often each was drawn, float64 [n].

@@ -23,7 +23,7 @@ SPLITS = ("train", "dev", "test")
 
 
 class TaskError(UserError):
-    """Data that make no task: their labels are too few, or it is not clear which is negative."""
+    """The `UserError` for data that make no task: too few labels, or no clear negative label."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
