@@ -34,8 +34,8 @@ class Answers(NamedTuple):
     """The best answers in a context.
 
     Attributes:
-      texts: parts of the context, all distinct, the best first; none where there is no answer.
-      probabilities: of each, among these.
+      texts: parts of the context, strings, all distinct, the best first; none for no answer.
+      probabilities: floats, that of each text among these texts, whose sum is 1.
       null_odds: by how much no answer scores higher than the best one, in logits; of ELECTRA's
         head the logit of "no answer".
     """
@@ -69,14 +69,17 @@ DEFAULT = Rules()
 
 
 def best_answers(context: str, windows: Sequence[Window], rules: Rules = DEFAULT) -> Answers:
-    """Returns the best answers to a question, at most `rules.n_best`.
+    """Returns the best `Answers` to a question, at most `rules.n_best`.
 
     They have no texts if no window has a span that `rules` allow.
 
     Args:
       context: of the question, whole.
-      windows: all that show it, at least one.
+      windows: all that show it.
       rules: which spans may be answers, and how many.
+
+    Raises:
+      ValueError: there is no window.
     """
     found = [_spans(window, rules) for window in windows]
     scores, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))

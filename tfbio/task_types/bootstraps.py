@@ -24,7 +24,7 @@ def bootstrap(
       confidence: the share of draws whose scores the interval holds.
 
     Returns:
-      Its lower and upper end.
+      The lower and the upper end of the interval, two floats.
     """
     scores = [score(rows) for rows in _resamples(size, seed, samples)]
     tail = (1 - confidence) / 2

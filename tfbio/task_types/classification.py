@@ -30,11 +30,16 @@ def _score_relations(labels: tuple[str, ...]) -> Score:
 
 
 class Classification(TextType):
-    """A task type that gives each text one of several classes; see `TaskType` for its attributes.
+    """A task type that gives each text one of several classes.
 
     Args:
       labels: all classes, in the order of the model's outputs.
       settings: a `Classification.Settings`; None for its defaults.
+
+    Attributes:
+      labels: the classes, a tuple.
+      settings: the settings in use.
+      num_outputs: logits of a text, one for each class.
     """
 
     name = "classification"

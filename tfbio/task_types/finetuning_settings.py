@@ -65,7 +65,7 @@ class FinetuningSettings(FinetuningConfig):
 
 
 def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
-    """Reads the `config.json` of a run.
+    """Reads the `config.json` of a run as `FinetuningSettings`.
 
     Raises:
       SchemaError: there is none, or it is not as a fine-tuning run writes it.
@@ -74,7 +74,7 @@ def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
 
 
 def parse(content: dict[str, Any], path: str | os.PathLike, remedy: str) -> FinetuningSettings:
-    """Returns the settings in the content of a `config.json`; other types' are at their defaults.
+    """Returns the `FinetuningSettings` in a `config.json`; other types' are at their defaults.
 
     Args:
       content: the JSON object.

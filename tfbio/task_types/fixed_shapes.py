@@ -58,8 +58,8 @@ def deal(lengths: Sequence[int], rows: int) -> Places:
       rows: how many there are.
 
     Returns:
-      The row and first token of each text, int64 [texts] each; `row_length` is that of the longest
-      row.
+      `Places`: the row and first token of each text, int64 [texts] each; `row_length` is that of
+      the longest row.
     """
     row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
     loads = [(0, number) for number in range(rows)]
@@ -197,7 +197,7 @@ class Packer:
           chosen: int64 [n], the windows.
 
         Returns:
-          The row and first token of each window, int64 [n] each; and the number of the shape.
+          `Places`, the row and first token of each window, int64 [n]; and the number of the shape.
 
         Raises:
           ValueError: no shape holds them.
@@ -316,7 +316,7 @@ def fill_rows(lengths: np.ndarray, row_length: int, most: int) -> Places:
       most: texts of a row at most.
 
     Returns:
-      The row and first token of each text, int64 [texts] each, and the number of rows.
+      `Places`: the row and first token of each text, int64 [texts] each, and the number of rows.
     """
     row, start = np.zeros_like(lengths), np.zeros_like(lengths)
     with_room: list[list[int]] = [[] for _ in range(row_length + 1)]  # the rows, by their room

@@ -272,6 +272,7 @@ def hoc_scores(
 
     Raises:
       ScoreError: a label is unknown, the lengths differ, or there is no sentence.
+      ValueError: `document_ids` has another length.
     """
     check_lengths(truth, predicted)
     true_sets, predicted_sets = (

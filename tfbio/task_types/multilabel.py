@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 
 class MultiLabel(TextType):
-    """A task type that gives each text any number of labels; see `TaskType` for its attributes.
+    """A task type that gives each text any number of labels.
+
+    With `absent_outputs` each label has two outputs, of its absence and its presence, both learnt
+    by themselves; predictions look at the second.
 
     Args:
       labels: all labels, in the order of the model's outputs.
-      settings: a `MultiLabel.Settings`; None for its defaults. With `absent_outputs` each label has
-        two outputs, of its absence and its presence, both learnt by themselves; predictions look at
-        the second.
+      settings: a `MultiLabel.Settings`; None for its defaults.
+
+    Attributes:
+      labels: the labels, a tuple.
+      settings: the settings in use.
+      num_outputs: logits of a text, one or with `absent_outputs` two for each label.
     """
 
     name = "multilabel"

@@ -92,7 +92,8 @@ def place(lengths: Sequence[int] | np.ndarray, row_length: int) -> Places:
       row_length: the tokens of a row, as many as the longest window at least.
 
     Returns:
-      The row and the first token of each window, int64 [windows] each, and the number of rows.
+      `Places`: the row and the first token of each window, int64 [windows] each, and the number of
+      rows.
     """
     row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
     used: list[int] = []

@@ -158,7 +158,7 @@ def write_entities(
 
 
 def read_entities(path: str) -> list[EntitiesLine]:
-    """Reads the lines of the `SPLIT_entities.jsonl` that `write_entities` wrote.
+    """Reads the `SPLIT_entities.jsonl` that `write_entities` wrote, an `EntitiesLine` a line.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.

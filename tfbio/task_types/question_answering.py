@@ -47,6 +47,7 @@ class QuestionFeatures(Features):
     """Features, and what leads from their tokens to the context.
 
     Attributes:
+      input_ids, segment_ids, example, per_token, per_window, positions: see `packing.Features`.
       offsets: for each window int32 [context tokens, 2], the characters [start, end) of each.
       own: for each window bool [context tokens], see `answers.Window`.
     """

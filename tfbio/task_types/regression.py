@@ -25,11 +25,16 @@ if TYPE_CHECKING:
 
 
 class Regression(TextType):
-    """A task type that gives each text a score; see `TaskType` for its attributes.
+    """A task type that gives each text a score, a float.
 
     Args:
-      labels: none.
+      labels: ignored; there are none.
       settings: a `Regression.Settings`; None for its defaults.
+
+    Attributes:
+      labels: ().
+      settings: the settings in use.
+      num_outputs: logits of a text, 1.
     """
 
     name = "regression"

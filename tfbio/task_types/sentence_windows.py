@@ -23,6 +23,7 @@ class WordFeatures(Features):
     """Features, and what leads from their tokens to the words of sentences.
 
     Attributes:
+      input_ids, segment_ids, example, per_token, per_window, positions: see `packing.Features`.
       words: int64 [words] for each window, the first tokens of the words that have targets in it.
     """
 

@@ -64,7 +64,7 @@ class Task:
         """Finds the file of each split in a folder.
 
         Returns:
-          split ("train", "dev", "test") -> path; no "dev" if `hold_out` makes it.
+          split ("train", "dev", "test") -> path; without "dev" if that must be held out.
 
         Raises:
           TaskFileError: a split's file is missing, or there are several for it.
@@ -185,7 +185,7 @@ def _labels(examples: Sequence[LabelledText]) -> list:
 def score_entities(
     sentences: Sequence[TaggedSentence], predicted: Sequence, types: Sequence[str] = ()
 ) -> Scores:
-    """Scores entities with "f1", "precision", "recall", and the same as "strict_f1", ....
+    """Returns the `Scores` "f1", "precision" and "recall" of entities, and "strict_f1", ....
 
     Args:
       sentences: with their BIO tags.
@@ -199,11 +199,14 @@ def score_entities(
 
 
 def score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> Scores:
-    """Scores EBM-PICO's tags with "macro_f1", "f1_PAR", "f1_INT", "f1_OUT" and "accuracy" of words.
+    """Returns the `Scores` of EBM-PICO's tags.
 
     Args:
       sentences: with their tags, O or I-ELEMENT.
       predicted: tags of each sentence's words.
+
+    Returns:
+      "macro_f1", "f1_PAR", "f1_INT" and "f1_OUT", and "accuracy" of words.
 
     Raises:
       ScoreError: an element is unknown, the lengths differ, or there is no sentence.
@@ -217,12 +220,12 @@ def score_relations(
     negative: str,
     types: Sequence[str] = (),
 ) -> Scores:
-    """Scores classes with "f1", "precision", "recall" and "macro_f1" of all but the negative one.
+    """Returns the `Scores` "f1", "precision", "recall" and "macro_f1" of all classes but one.
 
     Args:
       examples: with their classes.
       predicted: the class of each.
-      negative: the class that says that there is no relation.
+      negative: the class left out, which says that there is no relation.
       types: classes that also have "f1_LABEL", "precision_LABEL" and "recall_LABEL".
 
     Raises:
@@ -232,7 +235,7 @@ def score_relations(
 
 
 def score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> Scores:
-    """Scores the predicted class of each example with "accuracy" and "macro_f1".
+    """Returns the `Scores` "accuracy" and "macro_f1" of the predicted class of each example.
 
     Raises:
       ScoreError: the lengths differ, or there is no example.
@@ -241,7 +244,7 @@ def score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) ->
 
 
 def score_similarity(examples: Sequence[LabelledText], predicted: Sequence[float]) -> Scores:
-    """Scores the predicted number of each example with "pearson" and "spearman", in [-1, 1].
+    """Returns the `Scores` "pearson" and "spearman", in [-1, 1], of a number for each example.
 
     Raises:
       ScoreError: a number is NaN or infinite, the lengths differ, or there is no example.
@@ -252,7 +255,7 @@ def score_similarity(examples: Sequence[LabelledText], predicted: Sequence[float
 def score_label_sets(
     examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> Scores:
-    """Scores label sets with "f1", "precision", "recall" over examples x labels, and "macro_f1".
+    """Returns the `Scores` "f1", "precision" and "recall" over examples x labels, and "macro_f1".
 
     Args:
       examples: with their labels.
@@ -266,14 +269,15 @@ def score_label_sets(
 
 
 def score_hallmarks(examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]]) -> Scores:
-    """Scores HoC's sentences by document, see `metrics.hoc_scores` for the definitions.
+    """Returns the `Scores` of HoC's sentences, by document.
 
     Args:
       examples: sentences with their `HALLMARKS` and their document.
       predicted: the hallmarks of each.
 
     Returns:
-      "micro_f1", "macro_f1", "blue_f1", "bioelectra_f1" and "bioelectra_code_f1".
+      "micro_f1", "macro_f1", "blue_f1", "bioelectra_f1" and "bioelectra_code_f1", which
+      `metrics.hoc_scores` defines.
 
     Raises:
       ScoreError: a label is no hallmark, the lengths differ, or there is no sentence.
@@ -283,7 +287,7 @@ def score_hallmarks(examples: Sequence[LabelledText], predicted: Sequence[Sequen
 
 
 def score_answers(questions: Sequence[Question], predicted: Sequence[answers.Answers]) -> Scores:
-    """Scores the best answer to each question with SQuAD's "f1" and "exact_match".
+    """Returns SQuAD's `Scores` "f1" and "exact_match" of the best answer to each question.
 
     Where some questions have no answer, also "has_answer_..." and "no_answer_..." of both.
 
@@ -294,7 +298,7 @@ def score_answers(questions: Sequence[Question], predicted: Sequence[answers.Ans
 
 
 def score_factoids(questions: Sequence[Question], predicted: Sequence[answers.Answers]) -> Scores:
-    """Scores the answers to BioASQ's questions, merged over the contexts of each question.
+    """Returns the `Scores` of BioASQ's answers, merged over the contexts of each question.
 
     Args:
       questions: one for each context, with `question_id`.

@@ -79,7 +79,7 @@ class TaskType(TransformersForm):
 
     @classmethod
     def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
-        """Returns the type of a task, with its labels and its group of the settings.
+        """Returns a `TaskType` of this class for a task.
 
         Args:
           labels: all labels, in the order of the model's outputs.

@@ -50,7 +50,11 @@ THRESHOLD = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class LabelledSentence(TaggedSentence):
-    """A `TaggedSentence` in which the tag of each word is its labels between bars, or O."""
+    """A `TaggedSentence` in which the tag of each word is its labels between bars, or O.
+
+    Attributes:
+      id, words, tags, document, where: as in `TaggedSentence`.
+    """
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
         """Yields the number of the word, and the label, for each label of each word."""
@@ -127,7 +131,7 @@ def runs(has: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def entities_of(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """Returns the label, the first and the last word of each entity of a sentence.
+    """Returns the set of (label, first word, last word) of the entities of a sentence.
 
     Args:
       tags: of each word, its labels between bars, or O.

@@ -19,7 +19,11 @@ from tfbio.text.in_graph import words as graph_words
 
 
 class ServedQuestions(ServedTask):
-    """A model that answers a `question` from a `context`, with the attributes of `ServedTask`."""
+    """A model that answers a `question` from a `context`.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
+    """
 
     def functions(self) -> dict[str, Function]:
         """Returns "serving_default" alone, which takes strings `question` and `context`, [batch].

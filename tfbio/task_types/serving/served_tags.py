@@ -9,7 +9,11 @@ from tfbio.task_types.serving.served_words import SeenWords, ServedWords
 
 
 class ServedTags(ServedWords):
-    """A model that tags the words of a sentence, the `text`; it has `ServedTask`'s attributes."""
+    """A model that tags the words of a sentence, the `text`.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
+    """
 
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
         """Returns `tags` and the entities that they make.

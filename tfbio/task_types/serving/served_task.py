@@ -34,7 +34,7 @@ Function = Callable[..., "dict[str, tf.Tensor]"]
 
 
 class SavedModelError(UserError):
-    """A model that cannot be written as a SavedModel."""
+    """The `UserError` for a model that cannot be written as a SavedModel."""
 
 
 class SpecialTokens(Protocol):
@@ -115,7 +115,7 @@ class ServedTask(abc.ABC):
         return self.task_type.outputs(self.model(batch), batch)
 
     def tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts texts into tokens as fine-tuning does: string [texts] -> int32 [texts, (tokens)]."""
+        """Cuts texts, string [texts], into tokens as fine-tuning does: int32 [texts, (tokens)]."""
         return self.tokenizer.with_places(texts)[0]
 
     def expected(self, examples: list) -> tuple[list, list]:

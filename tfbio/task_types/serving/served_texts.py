@@ -20,10 +20,13 @@ from tfbio.task_types.serving.served_task import (
 
 
 class ServedTexts(ServedTask):
-    """A model that labels texts, with the attributes of `ServedTask`.
+    """A model that labels texts.
 
-    The graph takes `text`, of pairs also `text_pair`. Of a model from elsewhere it is not known
-    whether it takes pairs: it has a second signature for them.
+    The graph takes `text`, of pairs also `text_pair`. If it is not known of a model from elsewhere
+    that it takes pairs, it has a second signature for them.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
     """
 
     def functions(self) -> dict[str, Function]:

@@ -81,7 +81,11 @@ class SeenWords(NamedTuple):
 
 
 class ServedWords(ServedTask):
-    """A model that labels the words of a sentence, the `text`; it has `ServedTask`'s attributes."""
+    """A model that labels the words of a sentence, the `text`.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
+    """
 
     def functions(self) -> dict[str, Function]:
         """Returns "serving_default" alone, from strings `text` [batch] to tensors by name.
