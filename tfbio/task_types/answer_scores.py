@@ -16,19 +16,23 @@ FACTOID_ANSWERS = 5
 
 
 def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> Scores:
-    """Scores of extractive question answering by SQuAD's official script (v2.0).
+    """Computes the scores of extractive question answering by SQuAD's official script (v2.0).
 
     Texts are compared without case, ASCII punctuation, articles and runs of whitespace; the best of
     a question's answers counts. The script of v1.1 differs only in answers of which that leaves
     nothing ("The"): v2.0 ignores them.
 
     Args:
-      answers: those of each question; none where it has no answer.
+      answers: the accepted answers to each question; none where it has no answer.
       predicted: the answer to each question; "" for none.
 
     Returns:
-      "f1" of the words and "exact_match", each a mean over the questions. Where some have no
-      answer, also over those that have ("has_answer_f1", ...) and have not ("no_answer_f1", ...).
+      `Scores` with "f1" of the words and "exact_match", each a mean over the questions, in [0, 1].
+      Where some have no answer, also over those that have ("has_answer_f1",
+      "has_answer_exact_match") and have not ("no_answer_f1", "no_answer_exact_match"), if any.
+
+    Raises:
+      ScoreError: the lengths differ, or there is no question.
     """
     check_lengths(answers, predicted)
     scores = np.array([_answer_scores(*pair) for pair in zip(answers, predicted, strict=True)])
@@ -50,7 +54,7 @@ def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> 
 def bioasq_factoid_scores(
     synonyms: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> Scores:
-    """Scores of BioASQ's factoid questions, as its `EvaluatorTask1b` (version 5) has them.
+    """Computes the scores of BioASQ's factoid questions as its `EvaluatorTask1b` (version 5) does.
 
     An answer is right if it equals a synonym but for case: nothing else is normalised.
 
@@ -59,9 +63,12 @@ def bioasq_factoid_scores(
       predicted: the answers to each question, the best first; those after the fifth do not count.
 
     Returns:
-      "mrr", the mean over questions of 1 / rank of the first right answer (0 without one),
-      "strict_accuracy", the share with a right first answer, and "lenient_accuracy", the share with
-      any right answer (BioMegatron, Table 2, has the three; BioM reports "mrr").
+      `Scores` with "mrr", the mean over questions of 1 / rank of the first right answer (0 without
+      one), "strict_accuracy", the share with a right first answer, and "lenient_accuracy", the
+      share with any right answer (BioMegatron, Table 2, has the three; BioM reports "mrr").
+
+    Raises:
+      ScoreError: the lengths differ, or there is no question.
     """
     check_lengths(synonyms, predicted)
     reciprocal_ranks = np.zeros(len(predicted))

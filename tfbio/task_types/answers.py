@@ -16,11 +16,11 @@ from tfbio.task_types import answer_scores
 
 
 class Rules(NamedTuple):
-    """Which spans may be answers; the defaults are those of `run_squad.py`.
+    """The limits on the spans that may be answers; the defaults are those of `run_squad.py`.
 
     Attributes:
-      n_best: answers of a question, and of BERT's head starts and ends of a window.
-      max_tokens: of an answer.
+      n_best: the most answers of a question, and of BERT's head the starts and ends of a window.
+      max_tokens: the most tokens of an answer.
       beam_size: 0: the logits are those of BERT's head. Else they are ELECTRA's (see `SpanHead`),
         and so many starts of a window are followed, with so many ends each.
     """
@@ -34,8 +34,8 @@ class Answers(NamedTuple):
     """The best answers in a context.
 
     Attributes:
-      texts: parts of the context, all distinct, the best first; none where there is no answer.
-      probabilities: of each, among these.
+      texts: parts of the context, strings, all distinct, the best first; none for no answer.
+      probabilities: floats, that of each text among these texts, whose sum is 1.
       null_odds: by how much no answer scores higher than the best one, in logits; of ELECTRA's
         head the logit of "no answer".
     """
@@ -46,17 +46,18 @@ class Answers(NamedTuple):
 
     @property
     def best(self) -> str:
+        """The best answer; "" for no answer."""
         return self.texts[0] if self.texts else ""
 
 
 class Window(NamedTuple):
-    """What the model says of [CLS] question [SEP] context [SEP], where the context may be a part.
+    """The model's outputs for [CLS] question [SEP] context [SEP], where the context may be a part.
 
     Attributes:
       logits: float32 [tokens, 2], for the start and the end of the answer; of ELECTRA's head
-        [tokens, 2 + beam_size], see `SpanHead`.
+        [tokens, 2 + beam_size]: for the start, for "no answer", and for the end after each start.
       offsets: int32 [context tokens, 2], the first character of each and the one after its last.
-      own: bool [context tokens], whether no other window has more context around the token.
+      own: bool [context tokens], True if no other window has more context around the token.
     """
 
     logits: np.ndarray
@@ -68,12 +69,17 @@ DEFAULT = Rules()
 
 
 def best_answers(context: str, windows: Sequence[Window], rules: Rules = DEFAULT) -> Answers:
-    """The best answers.
+    """Returns the best `Answers` to a question, at most `rules.n_best`.
+
+    They have no texts if no window has a span that `rules` allow.
 
     Args:
       context: of the question, whole.
       windows: all that show it.
-      rules: which there may be, and how many.
+      rules: which spans may be answers, and how many.
+
+    Raises:
+      ValueError: there is no window.
     """
     found = [_spans(window, rules) for window in windows]
     scores, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -146,7 +152,7 @@ def _cut(context: str, start: int, end: int) -> str:
 def null_threshold(
     questions: Sequence[Question], predicted: Sequence[Answers], figure: str = "f1"
 ) -> float | None:
-    """The null odds above which to give no answer, by the best score on these questions.
+    """Computes the null odds above which to give no answer, by the best score on these questions.
 
     The rule of `find_best_thresh` in SQuAD's official `evaluate-v2.0.py`; but where no answer at
     all is best, the threshold is below all odds (there 0, as for probabilities).
@@ -157,8 +163,8 @@ def null_threshold(
       figure: the score, of `answer_scores.squad_scores`.
 
     Returns:
-      The threshold; None where an answer is always given: every question has one, or they are
-      BioASQ's.
+      The threshold, in logits; None where an answer is always given: every question has one, or
+      they are BioASQ's.
     """
     if all(question.answers or question.question_id for question in questions):
         return None
@@ -179,7 +185,12 @@ def null_threshold(
 
 
 def with_threshold(predicted: Sequence[Answers], threshold: float | None) -> list[Answers]:
-    """The answers, without texts where their null odds are above the threshold."""
+    """Returns the answers, without texts where their `null_odds` are above the threshold.
+
+    Args:
+      predicted: the answers to each question.
+      threshold: in logits; None to change nothing.
+    """
     return [
         answers
         if threshold is None or answers.null_odds <= threshold
@@ -194,7 +205,7 @@ def with_threshold(predicted: Sequence[Answers], threshold: float | None) -> lis
 def merged(
     questions: Sequence[Question], predicted: Sequence[Answers]
 ) -> dict[str, tuple[str, ...]]:
-    """The best answers to a question in all its contexts, at most `answer_scores.FACTOID_ANSWERS`.
+    """Merges the answers to each question in all its contexts.
 
     By the rules of BioBERT (`transform_n2b_factoid.py` of dmis-lab/bioasq-biobert): the
     probabilities of an answer add up, in capitals or not; one of more than 100 characters, or with
@@ -205,7 +216,10 @@ def merged(
       predicted: for each.
 
     Returns:
-      `question_id` -> answers, the best first.
+      `question_id` -> answers, the best first, at most `answer_scores.FACTOID_ANSWERS` (5).
+
+    Raises:
+      ValueError: the lengths differ.
     """
     found: dict[str, list[tuple[float, str]]] = {}
     for question, answers in zip(questions, predicted, strict=True):

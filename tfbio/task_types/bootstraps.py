@@ -14,17 +14,17 @@ def bootstrap(
     samples: int = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """The percentile interval of a score (Efron and Tibshirani 1993, chapter 13).
+    """Computes the percentile interval of a score (Efron and Tibshirani 1993, chapter 13).
 
     Args:
-      score: the score of the examples of these indices, int64 [size], drawn with replacement.
-      size: examples there are.
+      score: the indices of examples, int64 [size], drawn with replacement -> their score.
+      size: the number of examples.
       seed: of the draws.
-      samples: draws.
+      samples: the number of draws.
       confidence: the share of draws whose scores the interval holds.
 
     Returns:
-      Its lower and upper end.
+      The lower and the upper end of the interval, two floats.
     """
     scores = [score(rows) for rows in _resamples(size, seed, samples)]
     tail = (1 - confidence) / 2
@@ -39,19 +39,22 @@ def paired_bootstrap(
     seed: int,
     samples: int = 10_000,
 ) -> float:
-    """The p-value of a difference: how probable so large a one is if none is real.
+    """Computes the p-value of a difference: how probable so large a one is if none is real.
 
     The test of Berg-Kirkpatrick et al. (2012, Figure 1): both systems are scored on the same draws
-    of examples. Their differences lie around the one that was found, not around 0, so those count
-    that are at least twice as large. It is one-sided (score > baseline), and never 0: what was
-    found counts as one more draw (Davison and Hinkley 1997, section 4.2).
+    of examples. Their differences lie around the observed one, not around 0, so those count that
+    are at least twice as large. It is one-sided (score > baseline), and never 0: the observed one
+    counts as one more draw (Davison and Hinkley 1997, section 4.2).
 
     Args:
-      score: the score of the examples of these indices, int64 [size], drawn with replacement.
+      score: the indices of examples, int64 [size], drawn with replacement -> their score.
       baseline: the same of the system it is compared with.
-      size: examples there are.
+      size: the number of examples.
       seed: of the draws.
-      samples: draws.
+      samples: the number of draws.
+
+    Returns:
+      The p-value, in (0, 1].
     """
     found = score(np.arange(size)) - baseline(np.arange(size))
     differences = [score(rows) - baseline(rows) for rows in _resamples(size, seed, samples)]

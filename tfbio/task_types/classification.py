@@ -30,11 +30,16 @@ def _score_relations(labels: tuple[str, ...]) -> Score:
 
 
 class Classification(TextType):
-    """Gives each text one of several classes.
+    """A task type that gives each text one of several classes.
 
     Args:
       labels: all classes, in the order of the model's outputs.
-      settings: see `Classification.Settings`.
+      settings: a `Classification.Settings`; None for its defaults.
+
+    Attributes:
+      labels: the classes, a tuple.
+      settings: the settings in use.
+      num_outputs: logits of a text, one for each class.
     """
 
     name = "classification"
@@ -49,7 +54,16 @@ class Classification(TextType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(TextSettings):
-        """Settings of classification."""
+        """Settings of classification.
+
+        Attributes:
+          pooling: "first", "mean", "mention" or "entity_start", the vector of a text.
+          text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+          entity_markers: True to see relations that have markers with them.
+
+        Raises:
+          ConfigError: a value is out of its limits, or does not go with `pooling`.
+        """
 
         group = "classification."
 
@@ -65,6 +79,11 @@ class Classification(TextType):
         )
 
         def check_together(self) -> None:
+            """Checks the settings against each other; returns nothing.
+
+            Raises:
+              ConfigError: `pooling` does not go with `text_head`, or needs `entity_markers`.
+            """
             super().check_together()
             require(
                 self.entity_markers or self.pooling != "entity_start",
@@ -80,13 +99,23 @@ class Classification(TextType):
 
     @property
     def placeholder(self) -> str:
+        """The first class, a string."""
         return self.labels[0]
 
     def new_tokens(self, known: TrainedOn) -> tuple[str, ...]:
+        """Returns the four markers of entities if the model sees texts with them, else none."""
         return relations.MARKERS if self.settings.entity_markers and known.markers else ()
 
     def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
-        """One for each example; the target is the number of its class."""
+        """Encodes each example as one window; its target is the number of its class, int32 [].
+
+        With pooling "mention" or "entity_start" also `positions["entities"]`, int64 [2, most
+        tokens] for each window, the tokens of both entities.
+
+        Raises:
+          TaskFileError: a text lacks the markers or dummies that the settings need.
+          KeyError: an example has another class.
+        """
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
         pooling, with_markers = self.settings.pooling, self.settings.entity_markers
@@ -111,38 +140,53 @@ class Classification(TextType):
         return dataclasses.replace(features, positions={"entities": padded})
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the cross-entropy; logits float32 [texts, classes]."""
+        """Computes the cross-entropy, and weights of 1, float32 [texts] each.
+
+        Args:
+          logits: float32 [texts, classes].
+          batch: with `targets`, int32 [texts].
+        """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes probabilities, float32 [texts, classes]."""
+        """Computes the probabilities of the classes, float32 [texts, classes]."""
         return tf.nn.softmax(logits)
 
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[LabelledText]
     ) -> list[str]:
-        """Returns the most probable class of each example; outputs float32 [classes] of each."""
+        """Returns the most probable class of each example, from its outputs, float32 [classes]."""
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns those of `TextType`, and `label`, the most probable class, strings [texts]."""
         best = tf.gather(tf.constant(self.labels), tf.argmax(outputs, axis=-1))
         return {**super().served_outputs(outputs), "label": best}
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        """Returns "CLASS for every text", the best class on dev, and its scores on the test set.
+
+        Raises:
+          ValueError: there are no development examples.
+        """
         labels = [example.label for example in dev]
         best = trivial.best_label(labels, lambda label: score(dev, [label] * len(dev)))
         return f"{best} for every text", score(test, [best] * len(test))
 
     @classmethod
     def learnt_from(cls, examples: Sequence[LabelledText], entity_type: str) -> dict[str, Any]:
+        """Returns "pairs", True if texts are pairs, and "markers", True if entities have them."""
         markers = relations.are_marked(examples)
         return {**super().learnt_from(examples, entity_type), "markers": markers}
 
     @classmethod
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
-        """Takes several labels for classes where nothing is said, as `transformers` does."""
+        """Returns True for the `problem_type` of classes; without one, for more than one label.
+
+        `transformers` does so, too.
+        """
         if said.get("problem_type") is None:
             return len(labels) > 1
         return super().fits_hugging_face(said, labels)

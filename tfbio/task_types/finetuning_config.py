@@ -16,7 +16,22 @@ PROTOCOLS = Path(__file__).resolve().parents[2] / "hparams" / "finetuning"
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningRun(BaseSettings):
-    """How a fine-tuning run goes; nothing here changes what is learnt."""
+    """Settings of a run that do not change what is learnt, the group `run`.
+
+    Attributes:
+      precision: "auto", "float32" or "bfloat16", what the encoder computes in.
+      optimize_for: "auto", "cpu" or "tpu", the form of the training step.
+      eval_batch_size: windows of a batch in prediction.
+      pack: True to put several texts into a row, False to pad each to sequence_length.
+      fixed_shapes: "auto", "always" or "never", whether all batches have one of a few shapes.
+      steps_per_loop: steps between two log lines.
+      save_checkpoints_steps: steps between two checkpoints.
+      gradient_accumulation_steps: parts of a device's examples, worked on one after the other.
+      predict_train: True to predict the training set, too.
+
+    Raises:
+      ConfigError: a value is out of its limits.
+    """
 
     group = "run."
 
@@ -67,7 +82,39 @@ class FinetuningRun(BaseSettings):
 
 @dataclasses.dataclass(frozen=True)
 class CommonSettings(BaseSettings):
-    """Fine-tuning of any type; the defaults are BioELECTRA's (its paper, section 4.3, Table 6)."""
+    """The settings of fine-tuning of any type, with BioELECTRA's defaults (section 4.3, Table 6).
+
+    `--help` describes each of them in full.
+
+    Attributes:
+      comment: free text, where the values come from.
+      sequence_length: the most tokens of a window.
+      train_batch_size: examples of a step, over all devices.
+      num_train_epochs: how often a trial sees the training examples.
+      count_whole_batches: True to count the steps as if an epoch had whole batches.
+      max_train_examples, max_dev_examples, max_test_examples: the examples in use; 0 for all.
+      learning_rate: the highest one, of the head.
+      schedule: "linear" or "slanted_triangular".
+      warmup_proportion: the share of the steps over which the learning rate grows.
+      eval_every_steps: steps between evaluations, of which the best one's weights are kept; 0 to
+        keep the last weights.
+      early_stopping_patience: evaluations in a row without a better one that end a trial; 0 for
+        none.
+      layerwise_lr_decay: the factor between the learning rates of a layer and of the one above it.
+      layerwise_lr_exponent: "bioelectra" or "electra", the power of it for the top layer: 1 or 2.
+      weight_decay_rate, adam_beta_1, adam_beta_2, adam_epsilon: of Adam.
+      adam_bias_correction: True to correct the bias of Adam's averages.
+      max_gradient_norm: the global norm to which gradients are scaled down.
+      gradient_clip_groups: the groups of a batch whose gradients are clipped by themselves.
+      loss_reduction: "mean" or "sum", over the examples of a batch, or of tagging over its words.
+      hidden_dropout_prob, attention_probs_dropout_prob: the probabilities of dropout.
+      num_trials: runs that differ in nothing but their seed.
+      seed: the seed of the first trial.
+      run: a `FinetuningRun`.
+
+    Raises:
+      ConfigError: a value is out of its limits, or does not go with the others.
+    """
 
     comment: str = setting("", "Free text: where the values come from.")
     sequence_length: int = setting(128, "The most tokens of a window.", at_least=8)
@@ -152,6 +199,13 @@ class CommonSettings(BaseSettings):
     run: FinetuningRun = FinetuningRun()
 
     def check_together(self) -> None:
+        """Checks the settings against each other; returns nothing.
+
+        Raises:
+          ConfigError: `gradient_clip_groups` does not divide `train_batch_size`, or is above 1
+            without `loss_reduction` "sum" or with `run.gradient_accumulation_steps` above 1; or
+            `early_stopping_patience` is above 0 without `eval_every_steps`.
+        """
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
             batch_size % groups == 0,
@@ -173,14 +227,14 @@ class CommonSettings(BaseSettings):
 
 
 def find_protocol(hparams: str, task: str) -> str:
-    """Finds the settings that a protocol, such as "authors", has for a task.
+    """Returns the path of the settings that a protocol, such as "authors", has for a task.
 
     Args:
       hparams: a protocol, which is a folder of `PROTOCOLS`; or what `load` takes.
       task: the task's name.
 
     Returns:
-      The path of the settings; `hparams` itself if it is no name.
+      The path of the settings; `hparams` itself if it is no name, or is a file.
 
     Raises:
       ConfigError: there is no such protocol, or it has no settings for the task.

@@ -20,16 +20,17 @@ REMEDY = "give the --output_dir of a finished run_finetuning.py run, or run it a
 
 @dataclasses.dataclass(frozen=True)
 class TrainedOn:
-    """What a model must know of its task when the task's files are not at hand.
+    """The facts about its task that a model needs when the task's files are not at hand.
 
     Attributes:
-      task_type: the name of the task type, see `types.TYPES`.
+      task_type: the name of the task type, one of `types.TYPES`.
       labels: all labels, in the order of the model's outputs.
-      new_text: what the model takes in prediction, see `TaskType.new_text`.
+      new_text: what the model takes in prediction, "documents", "texts" or "questions".
       markers: True if the texts have markers about the entities of a relation.
       pairs: True if the examples are pairs of texts; None if that is not known.
-      entity_type: what tags without a type stand for; "" if that is not known.
-      words: the rule by which a text is cut into words, see `words`; "" if words do not matter.
+      entity_type: the type of entities whose tags name none; "" if that is not known.
+      words: the rule by which a text is cut into words, "punctuation" or "blanks"; "" if words do
+        not matter.
     """
 
     task_type: str
@@ -82,6 +83,9 @@ class RunScores:
       mean: the mean of the metric on the test set over the trials.
       std: its standard deviation (of the sample, n - 1); None for a single trial.
       median: its median.
+
+    Raises:
+      ConfigError: `examples` is of other splits or lengths, or a trial lacks the test metric.
     """
 
     task: str
@@ -106,7 +110,7 @@ class RunScores:
 
 
 def read_config(folder: str | os.PathLike) -> dict[str, Any]:
-    """Reads the `config.json` of a run, whose values are not checked.
+    """Reads the `config.json` of a run, name -> value; the values are not checked.
 
     Raises:
       SchemaError: there is none, or it is not of a fine-tuning run.
@@ -119,7 +123,7 @@ def read_config(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def read_trained_on(folder: str | os.PathLike) -> TrainedOn:
-    """Reads what a run's models know of their task.
+    """Reads what a run's models know of their task, a `TrainedOn`, from its `config.json`.
 
     Raises:
       SchemaError: there is no `config.json`, or it is not as a fine-tuning run writes it.
@@ -129,7 +133,7 @@ def read_trained_on(folder: str | os.PathLike) -> TrainedOn:
 
 
 def read_trial(folder: str | os.PathLike) -> TrialScores:
-    """Reads the `scores.json` of a trial.
+    """Reads the `scores.json` of a trial as `TrialScores`.
 
     Raises:
       SchemaError: there is none, or it is not as a fine-tuning run writes it.
@@ -138,7 +142,7 @@ def read_trial(folder: str | os.PathLike) -> TrialScores:
 
 
 def read_scores(folder: str | os.PathLike) -> RunScores:
-    """Reads the `scores.json` of a run.
+    """Reads the `scores.json` of a run as `RunScores`.
 
     Raises:
       SchemaError: there is none, or it is not as a fine-tuning run writes it.

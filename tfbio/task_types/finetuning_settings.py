@@ -39,6 +39,9 @@ class FinetuningSettings(FinetuningConfig):
       from_scratch: True if fine-tuning started from random weights.
       weights_sha256: a hash of the weights in `init_checkpoint`; "" with `from_scratch`.
       vocab_sha256: a hash of the vocabulary.
+
+    Raises:
+      ConfigError: a setting is out of its limits, or the family is unknown.
     """
 
     init_checkpoint: str
@@ -62,7 +65,7 @@ class FinetuningSettings(FinetuningConfig):
 
 
 def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
-    """Reads the `config.json` of a run.
+    """Reads the `config.json` of a run as `FinetuningSettings`.
 
     Raises:
       SchemaError: there is none, or it is not as a fine-tuning run writes it.
@@ -71,7 +74,7 @@ def read_settings(folder: str | os.PathLike) -> FinetuningSettings:
 
 
 def parse(content: dict[str, Any], path: str | os.PathLike, remedy: str) -> FinetuningSettings:
-    """Makes the settings of the content of a `config.json`; other types' are at their defaults.
+    """Returns the `FinetuningSettings` in a `config.json`; other types' are at their defaults.
 
     Args:
       content: the JSON object.
@@ -90,7 +93,12 @@ def parse(content: dict[str, Any], path: str | os.PathLike, remedy: str) -> Fine
 
 
 def write(path: str | os.PathLike, settings: FinetuningSettings) -> None:
-    """Writes `config.json`, with the settings of the run's own task type alone."""
+    """Writes a run's `config.json`, with the settings of its own task type alone.
+
+    Args:
+      path: of the file.
+      settings: all settings of the run.
+    """
     own = settings.trained_on.task_type
     content = {
         name: value

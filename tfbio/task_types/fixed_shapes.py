@@ -37,7 +37,12 @@ Item = TypeVar("Item")
 
 
 class Shape(NamedTuple):
-    """The shape of a batch: its rows, those of all replicas together, and their tokens."""
+    """The shape of a batch.
+
+    Attributes:
+      rows: the rows of all replicas together.
+      row_length: the tokens of a row.
+    """
 
     rows: int
     row_length: int
@@ -53,7 +58,8 @@ def deal(lengths: Sequence[int], rows: int) -> Places:
       rows: how many there are.
 
     Returns:
-      Where each text lies; `row_length` is that of the longest row.
+      `Places`: the row and first token of each text, int64 [texts] each; `row_length` is that of
+      the longest row.
     """
     row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
     loads = [(0, number) for number in range(rows)]
@@ -73,6 +79,10 @@ def training_shapes(lengths: np.ndarray, config: CommonSettings, replicas: int) 
       lengths: int64 [windows], the tokens of each.
       config: all settings.
       replicas: devices that share a batch.
+
+    Returns:
+      `NUM_SHAPES` shapes or fewer, the shortest first; without `run.pack` one of train_batch_size
+      rows of sequence_length tokens.
     """
     size = config.train_batch_size
     if not config.run.pack:
@@ -125,16 +135,16 @@ def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shap
 
 
 def rounded(length: float) -> int:
-    """Returns the next multiple of `ROW_UNIT`."""
+    """Returns a length rounded up to a multiple of `ROW_UNIT` (16)."""
     return math.ceil(length / ROW_UNIT) * ROW_UNIT
 
 
 class Batch(NamedTuple):
-    """A batch: the number of its shape, its arrays, [replicas, ...], and where its texts lie.
+    """A batch, and the places of its texts.
 
     Attributes:
       shape: the number of its shape.
-      arrays: see `Packer`.
+      arrays: name -> array [replicas, ...], see `Packer`.
       texts: int64 [texts], which windows it has.
       replica: int64 [texts], the replica of each.
       first: int64 [texts], the place of its first token among those of its replica.
@@ -167,6 +177,8 @@ class Packer:
       count: the most windows of a replica.
 
     Attributes:
+      features, shapes, replicas, pad_id, count: as given, the shapes as a tuple.
+      lengths: int64 [windows], the tokens of each.
       token_arrays: names of the arrays that have elements for each token.
     """
 
@@ -179,10 +191,16 @@ class Packer:
         self.token_arrays = (*OF_TOKENS, *features.per_token, *map(of_tokens, features.positions))
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
-        """Places the windows `chosen`, int64 [n], and gives the shortest shape that holds them.
+        """Places windows in rows, and chooses the shortest shape that holds them.
+
+        Args:
+          chosen: int64 [n], the windows.
+
+        Returns:
+          `Places`, the row and first token of each window, int64 [n]; and the number of the shape.
 
         Raises:
-          ValueError: no shape does.
+          ValueError: no shape holds them.
         """
         places = deal(self.lengths[chosen], self.shapes[0].rows)
         for number, shape in enumerate(self.shapes):
@@ -191,11 +209,15 @@ class Packer:
         raise ValueError(f"no shape holds a row of {places.row_length} tokens")
 
     def train_batch(self, chosen: np.ndarray) -> Batch:
-        """Makes the batch of the windows `chosen`, int64 [n]; see `fit`."""
+        """Makes a `Batch` of the windows `chosen`, int64 [n], in the shortest shape for them.
+
+        Raises:
+          ValueError: no shape holds them.
+        """
         return self._batch(chosen, *self.fit(chosen))
 
     def predict_batches(self) -> Iterator[Batch]:
-        """Makes batches of all windows, of the only shape; of the last one rows may be empty."""
+        """Yields batches of all windows, in the first shape; of the last one rows may be empty."""
         rows, row_length = self.shapes[0]
         places = fill_rows(self.lengths, row_length, self.count * self.replicas // rows)
         by_row = np.argsort(places.row, kind="stable")
@@ -255,7 +277,7 @@ class Packer:
 
 
 def of_tokens(name: str) -> str:
-    """Returns the name of the array that stands in for positions; see `Packer`."""
+    """Returns "NAME_of_tokens", the name of the array in a batch that stands in for positions."""
     return f"{name}_of_tokens"
 
 
@@ -267,7 +289,16 @@ def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:
 def prediction_packer(
     features: Features, config: CommonSettings, replicas: int, pad_id: int
 ) -> Packer:
-    """Returns what makes batches to predict, whose shape depends on the settings alone."""
+    """Returns a `Packer` to predict, with one shape, which depends on the settings alone.
+
+    Its rows have sequence_length tokens, and all of a batch hold about `run.eval_batch_size` texts.
+
+    Args:
+      features: all windows, none longer than sequence_length.
+      config: all settings.
+      replicas: devices that share a batch.
+      pad_id: the id of [PAD].
+    """
     row_length, size, most = config.sequence_length, config.run.eval_batch_size, 1
     if config.run.pack:
         # Texts fill a quarter of sequence_length or so: a batch has about eval_batch_size of them.
@@ -283,6 +314,9 @@ def fill_rows(lengths: np.ndarray, row_length: int, most: int) -> Places:
       lengths: int64 [texts], tokens of each, at most `row_length`.
       row_length: tokens of a row.
       most: texts of a row at most.
+
+    Returns:
+      `Places`: the row and first token of each text, int64 [texts] each, and the number of rows.
     """
     row, start = np.zeros_like(lengths), np.zeros_like(lengths)
     with_room: list[list[int]] = [[] for _ in range(row_length + 1)]  # the rows, by their room
@@ -315,7 +349,7 @@ class Call(NamedTuple):
 
 
 def calls(batches: Iterable[Batch], sizes: Iterable[int], steps: int) -> Iterator[Call]:
-    """Groups batches into calls.
+    """Yields the batches in groups, a `Call` for each, with their arrays stacked.
 
     Args:
       batches: in their order.
@@ -336,7 +370,10 @@ def calls(batches: Iterable[Batch], sizes: Iterable[int], steps: int) -> Iterato
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yields the items, each of which is made while the one before it is worked on."""
+    """Yields the items, each of which is made while the one before it is worked on.
+
+    It ends at the first item that is None.
+    """
     items = iter(items)
     with futures.ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)

@@ -25,11 +25,11 @@ PREDICTED_AT_ONCE = 8
 def make_model(
     encoder_config: EncoderConfig, task_type: TaskType, config: CommonSettings
 ) -> TaskModel:
-    """Makes a model of a task, with random weights.
+    """Returns a `TaskModel` for a task, with random weights.
 
     Args:
-      encoder_config: of the encoder.
-      task_type: which head.
+      encoder_config: of the encoder, whose dropout that of `config` replaces.
+      task_type: the task's type, which has the shape of the head.
       config: all settings.
     """
     encoder_config = dataclasses.replace(
@@ -41,7 +41,12 @@ def make_model(
 
 
 def has_fixed_shapes(config: CommonSettings, strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether batches have a few shapes that are known beforehand."""
+    """Returns True if batches have a few shapes that are known beforehand.
+
+    Args:
+      config: all settings; `run.fixed_shapes` "auto" stands for a TPU alone.
+      strategy: where to compute.
+    """
     on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)
 
@@ -55,6 +60,10 @@ class Inference:
       task_type: the type of the task.
       pad_id: of [PAD].
       strategy: where to compute; the batches must divide by its replicas.
+
+    Attributes:
+      config, encoder_config, task_type, pad_id, strategy: as given.
+      model: the `TaskModel`, made under the strategy.
     """
 
     def __init__(
@@ -72,7 +81,7 @@ class Inference:
 
     @property
     def fixed_shapes(self) -> bool:
-        """Returns whether batches have a few shapes that are known beforehand."""
+        """True if batches have a few shapes that are known beforehand."""
         return has_fixed_shapes(self.config, self.strategy)
 
     def predict(
@@ -81,13 +90,16 @@ class Inference:
         with_probabilities: bool = False,
         done: Callable[[int], None] = lambda count: None,
     ) -> list[np.ndarray]:
-        """Computes the outputs of each window, see `TaskType.outputs`: [tokens, ...], or [outputs].
+        """Computes the outputs of each window, as `TaskType.outputs` does.
 
         Args:
-          features: see `TaskType.features`.
-          with_probabilities: with `TaskType.probabilities` beside them, float32 [tokens, 2], if
-            the type has these.
+          features: the windows, as `TaskType.features` returns them.
+          with_probabilities: with `TaskType.probabilities` beside them, if the type has these.
           done: called after each batch with the number of windows that are done.
+
+        Returns:
+          For each window, in the order of the features, an array [tokens, ...] or [outputs];
+          with probabilities float32 [tokens, 2], the output and its probability.
         """
         with_probabilities = with_probabilities and self.task_type.has_probabilities
         if self.fixed_shapes:

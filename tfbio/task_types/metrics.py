@@ -1,8 +1,6 @@
-"""The official scores of the benchmarks.
+"""The official scores of the benchmarks; those of questions are in `answer_scores`.
 
-Each score is a function of the truth and the predictions, example by example, that returns figures
-in [0, 1] (correlations in [-1, 1]) by name, the headline first, as `Scores`. Those of questions are
-in `answer_scores`.
+Each function returns `Scores`: figures in [0, 1] (correlations in [-1, 1]), the headline first.
 """
 
 from __future__ import annotations
@@ -58,12 +56,12 @@ def _pearson(units: np.ndarray, times: np.ndarray) -> float:
 def entity_scores(
     truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], types: Sequence[str] = ()
 ) -> Scores:
-    """Scores of named entity recognition: an entity is right if type, start and end are.
+    """Computes the scores of named entity recognition: type, start and end must be right.
 
     Args:
       truth: BIO tags of each sentence's words.
-      predicted: as many.
-      types: those to score, whether they occur or not.
+      predicted: predicted BIO tags of the same words.
+      types: entity types to score, whether they occur or not.
 
     Returns:
       "f1", "precision", "recall" over all entities by the rule of `conlleval`; the same as
@@ -73,7 +71,7 @@ def entity_scores(
       each by the first rule.
 
     Raises:
-      ScoreError: a tag is not of the BIO scheme, or the lengths differ.
+      ScoreError: a tag is not of the BIO scheme, the lengths differ, or there is no sentence.
     """
     _check_words(truth, predicted)
 
@@ -97,25 +95,24 @@ def entity_scores(
 def item_scores(
     truth: Sequence[Set[tuple]], predicted: Sequence[Set[tuple]], types: Sequence[str]
 ) -> Scores:
-    """Scores sets of items, such as spans that may overlap; the first value of each is its type.
+    """Computes the scores of sets of items, such as spans that may overlap.
 
     Args:
-      truth: the items of each example.
-      predicted: as many.
+      truth, predicted: the items of each example: tuples that begin with their type.
       types: all types.
 
     Returns:
       "f1", "precision", "recall" over all items; with several types also "f1_TYPE" of each.
 
     Raises:
-      ScoreError: a type is unknown, or the lengths differ.
+      ScoreError: a type is unknown, the lengths differ, or there is no example.
     """
     counts = count(truth, predicted, types)
     return Scores(_micro(counts), _f1_by_type(counts, types) if len(types) > 1 else {})
 
 
 def words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
-    """(element, number of the word) for each element of each word; see `word_scores`."""
+    """Returns pairs (element, number of the word from 0), of each word's tag or set of elements."""
     return {
         (element, word)
         for word, tag in enumerate(tags)
@@ -128,15 +125,14 @@ def word_scores(
     predicted: Sequence[Sequence[str | Collection[str]]],
     elements: Sequence[str] = PICO_ELEMENTS,
 ) -> Scores:
-    """Scores of EBM-PICO, word by word (BLURB, section 4.2 and Table 3).
+    """Computes the scores of EBM-PICO, word by word (BLURB, section 4.2 and Table 3).
 
     Each element is scored by itself over the words of all documents, as the corpus's own script
     does (`vanilla_tokens`), so that a word may be of several elements.
 
     Args:
-      truth: each sentence's words, each as a tag ("O", "I-PAR") or as a set of elements ({"PAR",
-        "INT"}, none for O).
-      predicted: as many.
+      truth, predicted: each sentence's words, each as a tag ("O", "I-PAR") or as a set of
+        elements ({"PAR", "INT"}, none for O).
       elements: their names.
 
     Returns:
@@ -145,7 +141,7 @@ def word_scores(
       `finetune/tagging/tagging_metrics.py:AccuracyScorer`).
 
     Raises:
-      ScoreError: an element is unknown, or the lengths differ.
+      ScoreError: an element is unknown, the lengths differ, or there is no sentence.
     """
     _check_words(truth, predicted)
     found, true = (
@@ -163,11 +159,10 @@ def relation_scores(
     negative: str | Collection[str],
     types: Sequence[str] = (),
 ) -> Scores:
-    """Scores of relation extraction: a pair with no relation is nothing to be found.
+    """Computes the scores of relation extraction, in which pairs without a relation do not count.
 
     Args:
-      truth: labels.
-      predicted: labels.
+      truth, predicted: the label of each example.
       negative: the label or labels that say that there is no relation.
       types: labels to score one by one, whether they occur or not.
 
@@ -175,6 +170,9 @@ def relation_scores(
       "f1", "precision", "recall" over all other labels together (BLURB, Table 3; for GAD, which
       has one such label, its F1), and "macro_f1", the mean over those of them that occur (bio-lm's
       ChemProt). With `types` also "f1_LABEL", "precision_LABEL" and "recall_LABEL" of each.
+
+    Raises:
+      ScoreError: the lengths differ, or there is no example.
     """
     negatives = {negative} if isinstance(negative, str) else set(negative)
     names = sorted((set(truth) | set(predicted)) - negatives)
@@ -195,16 +193,17 @@ def relation_scores(
 def accuracy_and_macro_f1(
     truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str] | None = None
 ) -> Scores:
-    """Scores of classification (MedNLI, PubMedQA, BioASQ yes/no).
+    """Computes the scores of classification (MedNLI, PubMedQA, BioASQ yes/no).
 
     Args:
-      truth: labels.
-      predicted: labels.
-      labels: those to average over; by default all that occur. BioASQ's own macro F1 is always
-        over yes and no.
+      truth, predicted: the label of each example.
+      labels: those to average over; by default all that occur (of BioASQ always yes and no).
 
     Returns:
       "accuracy", the share of right labels, and "macro_f1", the mean of the labels' F1.
+
+    Raises:
+      ScoreError: the lengths differ, or there is no example.
     """
     from sklearn import metrics
 
@@ -217,18 +216,17 @@ def accuracy_and_macro_f1(
 def label_scores(
     truth: Sequence[Collection[str]], predicted: Sequence[Collection[str]], labels: Sequence[str]
 ) -> Scores:
-    """Scores of multi-label classification.
+    """Computes the scores of multi-label classification.
 
     Args:
-      truth: the labels of each example.
-      predicted: as many.
+      truth, predicted: the labels of each example.
       labels: all labels.
 
     Returns:
       "f1", "precision", "recall" over examples x labels; "macro_f1", the mean of the labels' F1.
 
     Raises:
-      ScoreError: a label is unknown, or the lengths differ.
+      ScoreError: a label is unknown, the lengths differ, or there is no example.
     """
     counts = _label_counts(truth, predicted, labels)
     return Scores(_micro(counts) | {"macro_f1": (counts, _macro_f1)})
@@ -237,7 +235,11 @@ def label_scores(
 def by_document(
     document_ids: Sequence[str], label_sets: Sequence[Collection[str]]
 ) -> dict[str, set[str]]:
-    """The labels of each document: those of any of its sentences, in the order of first sight."""
+    """Returns document id -> the labels of any of its sentences, in the order of first sight.
+
+    Raises:
+      ValueError: the lengths differ.
+    """
     documents: dict[str, set[str]] = {}
     for document, labels in zip(document_ids, label_sets, strict=True):
         documents.setdefault(document, set()).update(labels)
@@ -250,12 +252,11 @@ def hoc_scores(
     predicted: Sequence[Collection[str]],
     labels: Sequence[str],
 ) -> Scores:
-    """Scores of Hallmarks of Cancer, by each of the definitions that papers use.
+    """Computes the scores of Hallmarks of Cancer, by each of the definitions that papers use.
 
     Args:
       document_ids: the document of each sentence.
-      truth: the labels of each sentence.
-      predicted: the labels of each sentence.
+      truth, predicted: the labels of each sentence.
       labels: all labels.
 
     Returns:
@@ -267,11 +268,11 @@ def hoc_scores(
         is predicted) and of recall. Documents without a true label are left out: BLUE's data has
         none, and its script would divide by 0.
       "bioelectra_f1": F of the mean over labels of precision and of recall, over documents.
-      "bioelectra_code_f1": that of BioELECTRA's published code, see `bioelectra_label_scores`.
-        Whether its 83.50 is that cannot be told.
+      "bioelectra_code_f1": that of BioELECTRA's code; whether its 83.50 is that cannot be told.
 
     Raises:
-      ScoreError: a label is unknown, or the lengths differ.
+      ScoreError: a label is unknown, the lengths differ, or there is no sentence.
+      ValueError: `document_ids` has another length.
     """
     check_lengths(truth, predicted)
     true_sets, predicted_sets = (
@@ -295,24 +296,22 @@ def bioelectra_label_scores(
     labels: Sequence[str],
     absent: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Scores of multi-label classification as BioELECTRA's published code has them (HoC).
+    """Computes the scores of multi-label classification as BioELECTRA's published code does (HoC).
 
     Each example counts by itself, and the absence of a label is a label of its own
     (`finetune/classification/classification_metrics.py:F1Scorer` of github.com/kamalkraj/electra).
 
     Args:
-      truth: the labels of each example.
-      predicted: as many.
+      truth, predicted: the labels of each example.
       labels: all labels.
       absent: bool [examples, labels], which labels are predicted to be absent; by default those
         that are not predicted. A model with an output of its own for absence may predict both.
 
     Returns:
-      "f1", the harmonic mean of "precision" and "recall", which are means over presence and
-      absence of all labels.
+      "f1", the harmonic mean of "precision" and "recall": means over labels and their absence.
 
     Raises:
-      ScoreError: a label is unknown, or the lengths differ.
+      ScoreError: a label is unknown, the lengths differ, or there is no example.
     """
     present = _label_counts(truth, predicted, labels).sum(axis=0)
     if absent is None:
@@ -325,7 +324,7 @@ def bioelectra_label_scores(
 
 
 def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> Scores:
-    """Scores of sentence similarity (BIOSSES, ClinicalSTS).
+    """Computes the scores of sentence similarity (BIOSSES, ClinicalSTS).
 
     Where all predictions, or all true values, are the same, a correlation is undefined. It is then
     given as 0: such a model tells nothing, and the mean over seeds stays a number.
@@ -334,7 +333,7 @@ def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> Sc
       "pearson" and "spearman", in [-1, 1].
 
     Raises:
-      ScoreError: a value is NaN or infinite; the message names the first.
+      ScoreError: a value is NaN or infinite (the first is named), lengths differ, or no example.
     """
     from scipy import stats
 

@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 
 
 class MultiLabel(TextType):
-    """Gives each text any number of labels.
+    """A task type that gives each text any number of labels.
+
+    With `absent_outputs` each label has two outputs, of its absence and its presence, both learnt
+    by themselves; predictions look at the second.
 
     Args:
       labels: all labels, in the order of the model's outputs.
-      settings: see `MultiLabel.Settings`. With `absent_outputs` each label has two outputs, of its
-        absence and its presence, both learnt by themselves; predictions look at the second.
+      settings: a `MultiLabel.Settings`; None for its defaults.
+
+    Attributes:
+      labels: the labels, a tuple.
+      settings: the settings in use.
+      num_outputs: logits of a text, one or with `absent_outputs` two for each label.
     """
 
     name = "multilabel"
@@ -48,7 +55,13 @@ class MultiLabel(TextType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(TextSettings):
-        """Settings of any number of labels."""
+        """Settings of any number of labels.
+
+        Attributes:
+          pooling: "first" or "mean", the vector of a text.
+          text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+          absent_outputs: True to give the absence of a label an output of its own.
+        """
 
         group = "multilabel."
 
@@ -66,7 +79,7 @@ class MultiLabel(TextType):
         self.num_outputs = len(self.labels) * (2 if self.settings.absent_outputs else 1)
 
     def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
-        """One for each example; the target is 1 for the labels that it has, else 0."""
+        """Encodes each example as one window; targets: float32 [labels], 1 for its labels."""
         targets = [
             np.array([label in example.label for label in self.labels], np.float32)
             for example in examples
@@ -74,10 +87,14 @@ class MultiLabel(TextType):
         return encode(examples, targets, tokenizer, length)
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the cross-entropy of each output by itself; logits float32 [texts, outputs].
+        """Computes each output's cross-entropy, and weights of 1, float32 [texts] both.
 
         The sum over the labels; with outputs of absence the mean over all outputs
         (`finetune/classification/classification_tasks.py:HOC` of BioELECTRA's code).
+
+        Args:
+          logits: float32 [texts, outputs].
+          batch: with `targets`, float32 [texts, labels].
         """
         targets = tf.cast(batch["targets"], logits.dtype)
         if self.settings.absent_outputs:
@@ -93,11 +110,11 @@ class MultiLabel(TextType):
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes probabilities, float32 [texts, outputs]."""
+        """Computes the probability of each output, float32 [texts, outputs]."""
         return tf.sigmoid(logits)
 
     def present(self, outputs: np.ndarray | tf.Tensor) -> np.ndarray | tf.Tensor:
-        """Returns the probabilities of presence: [..., outputs] -> [..., labels]."""
+        """Returns the probabilities of presence, float32 [..., labels], from [..., outputs]."""
         return outputs[..., 1::2] if self.settings.absent_outputs else outputs
 
     def absent(self, outputs: np.ndarray) -> np.ndarray:
@@ -110,21 +127,30 @@ class MultiLabel(TextType):
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence
     ) -> list[tuple[str, ...]]:
-        """Returns each one's labels that are more probable than not; outputs float32 [outputs]."""
+        """Returns the labels of each example that are more probable than 0.5, as a tuple.
+
+        The `outputs` are float32 [outputs] for each example.
+        """
         return [
             tuple(label for label, p in zip(self.labels, self.present(row), strict=True) if p > 0.5)
             for row in outputs
         ]
 
     def record(self, label: tuple[str, ...], output: np.ndarray) -> dict[str, Any]:
+        """Returns "label", the labels, and "probabilities", label -> that of its presence."""
         return super().record(label, self.present(output))
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns those of `TextType`, of presence, and `predicted`, bool [texts, labels]."""
         present = self.present(outputs)
         return {**super().served_outputs(present), "predicted": present > 0.5}
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        """Returns "LABEL for every text", the best on dev, and its scores on the test set.
+
+        If dev has no label, it is "no label".
+        """
         labels = [label for example in dev for label in example.label]
         if not labels:
             return "no label", score(test, [()] * len(test))
@@ -139,7 +165,10 @@ class MultiLabel(TextType):
         features: Features,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Scores outputs of absence by themselves, see `metrics.bioelectra_label_scores`."""
+        """Returns "f1", "precision" and "recall" with outputs of absence scored by themselves.
+
+        It returns no figures without `absent_outputs`. See `metrics.bioelectra_label_scores`.
+        """
         if not self.settings.absent_outputs:
             return {}
         labels: list[Any] = [example.label for example in examples]
@@ -147,20 +176,24 @@ class MultiLabel(TextType):
         return metrics.bioelectra_label_scores(labels, predicted, self.labels, absent)
 
     def portable_settings(self) -> Settings:
+        """Returns the settings without outputs of absence."""
         return dataclasses.replace(self.settings, absent_outputs=False)
 
     def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
-        """Leaves out the outputs of absence."""
+        """Gives the portable model the weights of the last layer, without those of absence."""
         portable.head.set_weights([self.present(x) for x in model.head.get_weights()])
 
     @classmethod
     def cell(cls, label: Sequence[str]) -> str:
+        """Returns the labels with bars between them, `a|b`; "" for none."""
         return "|".join(label)
 
     @classmethod
     def label_in(cls, cell: str) -> tuple[str, ...]:
+        """Returns the labels between the bars of a cell; () for an empty one."""
         return labels_between_bars(cell)
 
     @classmethod
     def names_of(cls, label: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the labels as they are."""
         return label

@@ -24,13 +24,16 @@ _NEGATIVE = re.compile(
 
 
 def of_own_data(name: str, data_dir: str, negative: str = "") -> Task:
-    """Makes a task of files whose form is known; its labels are those of the training file.
+    """Makes a `Task` of files whose form is known; its labels are those of the training file.
 
     Args:
-      name: one of `OWN`.
+      name: one of `OWN`, the names that `--task` has for the user's own data.
       data_dir: folder with the files.
       negative: the label that says that there is none of the others, such as no relation; "" for
         one with a usual name.
+
+    Returns:
+      The task, with the score and settings of its `OwnTask`; a negative label is the first.
 
     Raises:
       TaskFileError: the training file is missing, or cannot be read.
@@ -79,10 +82,15 @@ def _negative_of(labels: Sequence[str], wanted: str, path: str) -> str:
 
 
 def own_score(name: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], Scores]:
-    """Returns `Task.score` for data of the user's own, which need not be at hand.
+    """Returns `Task.score`, (examples, predictions) -> `Scores`, for data of the user's own.
+
+    The data need not be at hand.
 
     Args:
       name: one of `OWN`.
       labels: all labels, as `Task.labels` has them.
+
+    Raises:
+      KeyError: the name is not one of `OWN`.
     """
     return OWN[name][1].score(tuple(labels))

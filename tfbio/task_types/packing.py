@@ -22,10 +22,10 @@ NUM_SHAPES = 8
 
 
 class PerToken(NamedTuple):
-    """Holds an array that has a value, or several, for each token.
+    """An array that has a value, or several, for each token.
 
     Attributes:
-      values: [tokens, ...] for each window.
+      values: for each window an array [tokens, ...].
       padding: the value where there is no token.
     """
 
@@ -35,7 +35,7 @@ class PerToken(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Holds the windows that the encoder reads of the examples; a long example may have several.
+    """The windows that the encoder reads of the examples; a long example may have several.
 
     A task type names the arrays that its head and its loss take from a batch. Lists of arrays have
     one array for each window. Whatever else leads from the outputs back to the examples is in a
@@ -45,10 +45,10 @@ class Features:
       input_ids: int32 [tokens] for each window.
       segment_ids: int32 [tokens] for each window.
       example: int64 [windows], the number of the example that each window is of.
-      per_token: arrays with values for each token.
-      per_window: [...] for each window. The losses are then for each window, too.
-      positions: int [groups, most tokens] for each window: the tokens of some groups, counted from
-        the start of the window; a group with fewer tokens has some of them again.
+      per_token: name -> an array with values for each token.
+      per_window: name -> [...] for each window. The losses are then for each window, too.
+      positions: name -> int [groups, most tokens] for each window: the tokens of some groups,
+        counted from the start of the window; a group with fewer tokens has some of them again.
     """
 
     input_ids: list[np.ndarray]
@@ -60,13 +60,20 @@ class Features:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Returns the number of tokens of each window, int64 [windows]."""
+        """The number of tokens of each window, int64 [windows]."""
         return np.array([len(ids) for ids in self.input_ids], np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Tells where the windows of a batch lie: row and first token, int64 [windows] each."""
+    """The places of the windows of a batch in its rows.
+
+    Attributes:
+      row: int64 [windows], the row of each.
+      start: int64 [windows], the place of its first token in the row.
+      rows: the number of rows.
+      row_length: the tokens of a row.
+    """
 
     row: np.ndarray
     start: np.ndarray
@@ -79,6 +86,14 @@ def place(lengths: Sequence[int] | np.ndarray, row_length: int) -> Places:
 
     That is first-fit decreasing, which takes at most 11/9 of the fewest rows, and one more (Yue,
     1991).
+
+    Args:
+      lengths: the tokens of each window.
+      row_length: the tokens of a row, as many as the longest window at least.
+
+    Returns:
+      `Places`: the row and the first token of each window, int64 [windows] each, and the number of
+      rows.
     """
     row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
     used: list[int] = []
@@ -106,11 +121,11 @@ def fill(
       pad_id: of [PAD].
 
     Returns:
-      int32 `input_ids`, `segment_ids`, `position_ids` and `document_ids` (the window's number in
-      the batch, from 1; 0 for padding), [rows, row_length] each; `first`, int32 [n], the place of
-      each window's first token when the rows are laid end to end; and by their names the arrays of
-      `per_token`, [rows, row_length, ...], of `per_window`, [n, ...], and of `positions`, int32 [n,
-      groups, most tokens], which are such places, too.
+      By name: int32 `input_ids`, `segment_ids`, `position_ids` and `document_ids` (the window's
+      number in the batch, from 1; 0 for padding), [rows, row_length] each; `first`, int32 [n], the
+      place of each window's first token when the rows are laid end to end; and by their names the
+      arrays of `per_token`, [rows, row_length, ...], of `per_window`, [n, ...], and of `positions`,
+      int32 [n, groups, most tokens], which are such places, too.
     """
     shape = [rows, places.row_length]
     batch = {
@@ -143,7 +158,12 @@ def fill(
 
 
 class Part(NamedTuple):
-    """Holds a replica's share of a batch: its arrays (see `fill`) and windows, int64 [n]."""
+    """A replica's share of a batch.
+
+    Attributes:
+      arrays: name -> array, as `fill` returns them.
+      windows: int64 [n], the windows that it has.
+    """
 
     arrays: dict[str, np.ndarray]
     windows: np.ndarray
@@ -158,6 +178,11 @@ class Packer:
       replicas: devices that share it, of which each packs its own.
       pad_id: of [PAD].
       padded_length: 0; or give each window a row of its own, of so many tokens.
+
+    Attributes:
+      features, replicas, pad_id, padded_length: as given.
+      lengths: int64 [windows], the tokens of each.
+      usual_tokens: the mean number of tokens of a replica's share of a batch.
     """
 
     def __init__(
@@ -173,7 +198,17 @@ class Packer:
         self.usual_tokens = self.lengths.mean() * batch_size / replicas
 
     def batch(self, chosen: np.ndarray) -> list[Part]:
-        """Makes each replica's part of the batch of the windows `chosen`, int64 [n]."""
+        """Makes a batch.
+
+        Args:
+          chosen: int64 [n], its windows, of which each replica takes n / replicas in a row.
+
+        Returns:
+          A `Part` for each replica, all with arrays of one shape.
+
+        Raises:
+          ValueError: the replicas do not divide n.
+        """
         shares = np.split(chosen, self.replicas)
         if self.padded_length:
             row_length = self.padded_length

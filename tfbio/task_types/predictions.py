@@ -35,8 +35,8 @@ class EntitiesLine:
       id: the number of the sentence's first line in the task's file.
       document: the id of its document; "" where the task's files do not say it.
       text: its words, joined by blanks.
-      gold: the true entities, see `Entity.as_dict`.
-      predicted: the predicted entities.
+      gold: the true entities, each {"type", "start", "end"}, in characters of the text.
+      predicted: the predicted entities, in the same form.
     """
 
     id: str
@@ -64,12 +64,12 @@ class AnswersLine:
     """A line of `SPLIT_answers.jsonl`: a question on a context.
 
     Attributes:
-      id: see `Question`.
-      question_id: see `Question`.
+      id: the id of the example.
+      question_id: the id of the question where it has several contexts (BioASQ), else "".
       question: the question.
       gold: the accepted answers; none if the context has no answer.
       predicted: the best answers; none if the model says that there is no answer.
-      null_odds: by how much "no answer" scores higher than the best answer.
+      null_odds: by how much "no answer" scores higher than the best answer, in logits.
     """
 
     id: str
@@ -89,10 +89,14 @@ def entities(
     """Returns the entities of a sentence by the rule of `tag_schemes.entities`, in order.
 
     Args:
-      tags: of each word.
+      tags: the BIO tag of each word.
       spans: the first character of each word in a text, and the one behind its last.
-      entity_type: what tags without a type stand for.
-      probabilities: of the tags; without them entities have no score.
+      entity_type: the type of entities whose tags name none.
+      probabilities: of each word's tag, of which an entity's score is the product, rounded to 6
+        digits; without them entities have no score.
+
+    Raises:
+      ScoreError: a tag is not of the BIO scheme.
     """
 
     def score(first: int, last: int) -> float | None:
@@ -113,7 +117,7 @@ def entities(
 
 
 def listed(counts: Counter[str]) -> str:
-    """Says how often each name is there, the most frequent first."""
+    """Returns "120 false, 9 '1'": how often each name is there, the most frequent first."""
     # GAD's labels are 0 and 1, and "293 1" would be read as one number.
     names = {name: f"'{name}'" if name[:1].isdigit() else name for name in counts}
     return ", ".join(f"{count:,} {names[name]}" for name, count in counts.most_common())
@@ -153,7 +157,7 @@ def write_entities(
 
 
 def read_entities(path: str) -> list[EntitiesLine]:
-    """Reads the `SPLIT_entities.jsonl` that `write_entities` wrote.
+    """Reads the `SPLIT_entities.jsonl` that `write_entities` wrote, an `EntitiesLine` a line.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -186,7 +190,10 @@ def write_words(
 
 
 def read_words(path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
-    """Reads the file of `write_words`; sentences have the number of their first line as their id.
+    """Reads the file of `write_words`.
+
+    Returns:
+      The sentences, with the number of their first line as their id, and each one's predicted tags.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -233,11 +240,14 @@ def write_texts(
 
 
 def read_texts(path: str, label_in: Callable[[str], Any]) -> tuple[list[LabelledText], list]:
-    """Reads the file of `write_texts`; texts have the number of their line as their id.
+    """Reads the file of `write_texts`.
 
     Args:
       path: of the file.
       label_in: reads what `cell` of `write_texts` wrote, or raises ValueError.
+
+    Returns:
+      The texts, with the number of their line as their id, and the predicted label of each.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -259,7 +269,7 @@ def read_texts(path: str, label_in: Callable[[str], Any]) -> tuple[list[Labelled
 def write_hallmarks(
     path: str, sentences: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
 ) -> None:
-    """Writes the predicted hallmarks in the form of HoC's own files, for `read_hoc`."""
+    """Writes the predicted hallmarks to `path` in the form of HoC's own files, for `read_hoc`."""
     rows = [(hoc_labels(own), x.text, x.id) for x, own in zip(sentences, predicted, strict=True)]
     storage.write_text(path, "".join("\t".join(row) + "\n" for row in (HOC_HEADER, *rows)))
 
@@ -319,15 +329,7 @@ def _write_lines(path: str, lines: Iterable[Any]) -> None:
 
 
 def _read_lines(path: str, line_type: type[Line]) -> list[Line]:
-    """Reads what `_write_lines` wrote.
-
-    Args:
-      path: the file.
-      line_type: the dataclass of its lines.
-
-    Raises:
-      TaskFileError: it cannot be read, or a line is not so.
-    """
+    """Reads what `_write_lines` wrote, or raises a TaskFileError; `line_type` is a dataclass."""
     read = []
     for number, line in enumerate(_lines(path)):
         with _naming(path, number, line):
@@ -341,7 +343,10 @@ def _write_json(folder: str, name: str, content: dict) -> None:
 
 
 def read_answers(path: str) -> tuple[list[Question], list[answers.Answers]]:
-    """Reads the `SPLIT_answers.jsonl` that `write_answers` wrote; questions have no context.
+    """Reads the `SPLIT_answers.jsonl` that `write_answers` wrote.
+
+    Returns:
+      The questions, with "" as their context, and the predicted answers to each.
 
     Raises:
       TaskFileError: it cannot be read, or a line is not so.
@@ -370,7 +375,11 @@ def _naming(path: str, number: int, line: str) -> Iterator[None]:
 
 
 def read_ids(path: str) -> list[str]:
-    """Reads the ids of the texts in a file that `write_texts` wrote."""
+    """Returns the ids of the texts in a file that `write_texts` wrote, in its order.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
     rows = Path(path).read_bytes().decode().split("\n")[1:-1]
     return [row.partition("\t")[0] for row in rows]
 

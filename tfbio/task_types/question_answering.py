@@ -44,11 +44,12 @@ NO_ANSWER_WEIGHT = 0.5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionFeatures(Features):
-    """Holds features, and what leads from their tokens to the context.
+    """Features, and what leads from their tokens to the context.
 
     Attributes:
-      offsets: for each window int32 [context tokens, 2], see `answers.Window`.
-      own: for each window bool [context tokens].
+      input_ids, segment_ids, example, per_token, per_window, positions: see `packing.Features`.
+      offsets: for each window int32 [context tokens, 2], the characters [start, end) of each.
+      own: for each window bool [context tokens], see `answers.Window`.
     """
 
     offsets: list[np.ndarray]
@@ -85,7 +86,7 @@ def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | 
 
     Args:
       question: with its answers.
-      offsets: of the tokens of the context, int32 [tokens, 2].
+      offsets: int32 [tokens, 2], the characters [start, end) of the context's tokens.
     """
     for text, start in zip(question.answers, question.answer_starts, strict=True):
         inside = (offsets[:, 1] > start) & (offsets[:, 0] < start + len(text))
@@ -96,11 +97,15 @@ def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | 
 
 
 class QuestionAnswering(TaskType):
-    """Finds the start and the end of an answer in a context.
+    """A task type that finds an answer's start and end in a context; see `TaskType` for attributes.
 
     Args:
       labels: none.
-      settings: see `QuestionAnswering.Settings`.
+      settings: a `QuestionAnswering.Settings`; None for its defaults.
+
+    Attributes:
+      beam_size: the setting with ELECTRA's head, else 0.
+      rules: `answers.Rules`, the limits on answers.
     """
 
     name = "question_answering"
@@ -123,7 +128,13 @@ class QuestionAnswering(TaskType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
-        """Settings of question answering."""
+        """Settings of question answering.
+
+        Attributes:
+          head: "bert" or "electra"; `beam_size` is the starts, and ends of each, of the latter.
+          max_query_length, doc_stride: of the windows, in tokens; 0 as in BERT's `run_squad.py`.
+          n_best_size, max_answer_length: the most answers of a question, and tokens of an answer.
+        """
 
         group = "question_answering."
 
@@ -151,6 +162,7 @@ class QuestionAnswering(TaskType):
         max_answer_length: int = setting(30, "The most tokens of an answer.", at_least=1)
 
         def check_together(self) -> None:
+            """Raises a ConfigError if `beam_size` is changed, and the head is not "electra"."""
             require(
                 self.head == "electra" or self.beam_size == type(self).beam_size,
                 "question_answering.beam_size goes with question_answering.head = electra; of head "
@@ -167,6 +179,7 @@ class QuestionAnswering(TaskType):
 
     @classmethod
     def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
+        """Returns the type; raises a ConfigError if questions leave no room for a context."""
         made = super().from_settings(labels, config)
         longest = config.sequence_length - 5
         require(
@@ -177,6 +190,7 @@ class QuestionAnswering(TaskType):
         return made
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
+        """Returns the shape of a head with two outputs for each token, and `beam_size`."""
         return HeadConfig(
             self.num_outputs, of_tokens=True, dropout_prob=dropout_prob, beam_size=self.beam_size
         )
@@ -197,10 +211,10 @@ class QuestionAnswering(TaskType):
         """Returns the windows of each question.
 
         Targets are int32 [2], the tokens of the answer, or 0 and 0; for ELECTRA's head [3], with 1
-        where the question has no answer in any window.
+        where the question has no answer.
 
         Raises:
-          ConfigError: ELECTRA's head is wanted, and the encoder does not tell question and context
+          ConfigError: the head is ELECTRA's, and the encoder does not tell question and context
             apart.
         """
         texts = list({text for x in questions for text in (x.question, x.context)})
@@ -247,7 +261,7 @@ class QuestionAnswering(TaskType):
 
         Args:
           logits: float32 [tokens, 2]; or those of ELECTRA's head.
-          batch: see `packing.fill`.
+          batch: the arrays of `packing.fill`, with `targets`, int32 [windows, 2] or [windows, 3].
 
         Returns:
           The losses and their weights, 1; float32 [windows] each.
@@ -291,7 +305,7 @@ class QuestionAnswering(TaskType):
         features: QuestionFeatures,
         questions: Sequence[Question],
     ) -> list[answers.Answers]:
-        """Returns the best answers of each question; see `outputs`, for each window."""
+        """Returns the best answers of each question; `outputs` are the logits of each window."""
         seen: list[list[answers.Window]] = [[] for _ in questions]
         for logits, offsets, own, number in zip(
             outputs, features.offsets, features.own, features.example, strict=True
@@ -305,25 +319,28 @@ class QuestionAnswering(TaskType):
     def calibrate(
         self, examples: Sequence[Question], predicted: Sequence[answers.Answers]
     ) -> float | None:
-        """Learns the null odds above which a question has no answer."""
+        """Returns the null odds above which a question has no answer; None if all have one."""
         return answers.null_threshold(examples, predicted)
 
     def calibrated(
         self, predicted: Sequence[answers.Answers], calibration: float | None
     ) -> list[answers.Answers]:
+        """Returns the answers, without texts where the null odds are above `calibration`."""
         return answers.with_threshold(predicted, calibration)
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        """Returns "no answer" and its scores on the test set."""
         return "no answer", score(test, [answers.Answers((), (), 0.0)] * len(test))
 
     @classmethod
     def content(cls, example: Question) -> tuple[list[str], list[str]]:
-        """Returns the question and its accepted answers."""
+        """Returns the question, and its accepted answers, sorted."""
         return [example.question], sorted(example.answers)
 
     @classmethod
     def describe(cls, examples: Sequence[Question], predicted: Sequence[answers.Answers]) -> str:
+        """Returns "N questions, M with an answer, P predicted to have one"."""
         true = sum(bool(question.answers) for question in examples)
         found = sum(bool(own.best) for own in predicted)
         count = f"{len(examples):,}"
@@ -338,14 +355,16 @@ class QuestionAnswering(TaskType):
 
     @classmethod
     def predictions_file(cls, split: str) -> str:
+        """Returns "SPLIT_answers.jsonl"."""
         return f"{split}_answers.jsonl"
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[Question], list[answers.Answers]]:
+        """Reads questions and predicted answers; raises a TaskFileError if it cannot."""
         return predictions.read_answers(path)
 
     def continues_head(self, before: dict[str, Any]) -> bool:
-        """Returns whether the head before is of answers, too, and of the same form.
+        """Returns True if the head before is of answers, too, and of the same form.
 
         One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers).
         """
@@ -360,13 +379,15 @@ class QuestionAnswering(TaskType):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns no labels, and "pairs" as False; and no settings."""
         return {"labels": [], "pairs": False}, {}
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
-        """Returns the threshold, by default that of BERT's `run_squad.py`.
+        """Returns `null_threshold`, by default 0.0, that of BERT's `run_squad.py`; or None.
 
-        There is no answer where that scores higher than the best one.
+        There is no answer where that scores higher than the best one. Raises a UserError if the
+        file has neither a number nor null.
         """
         threshold = said.get(cls.calibration_name, 0.0)
         if threshold is not None and type(threshold) not in (int, float):

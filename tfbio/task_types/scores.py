@@ -18,7 +18,7 @@ RIGHT, PREDICTED, TRUE = range(3)
 
 
 class ScoreError(UserError):
-    """Truth or predictions that cannot be scored."""
+    """The `UserError` for truth or predictions that cannot be scored."""
 
 
 # From what was counted of each unit, float64 [n, ...], and how often each was drawn, float64 [n].
@@ -26,18 +26,18 @@ Figure = Callable[[np.ndarray, np.ndarray], float]
 
 
 class Scores(dict[str, float]):
-    """Figures by name, the first sums up; some of them again for any draw of what was scored.
+    """Figures by name (a dict of floats), the first sums up; some can be given again for any draw.
 
     What is drawn are examples; documents or questions, where the score is over these.
 
     Args:
       drawable: name -> what was counted of each unit, float64 or int64 [n, ...], and the figure as
-        a function of it. All have the same units.
+        a function of it, (units [n, ...], times [n]) -> float. All have the same units.
       others: further figures.
 
     Attributes:
-      size: units there are.
-      drawable: the names of the figures that can be drawn.
+      size: the number of units, n.
+      drawable: the names of the figures that can be drawn, a frozenset.
     """
 
     def __init__(
@@ -53,7 +53,15 @@ class Scores(dict[str, float]):
         self.update(others or {})
 
     def drawn(self, name: str, times: np.ndarray) -> float:
-        """A figure of a draw, of which float64 [size] says how often each unit is in it."""
+        """Computes a figure, a float, of a draw of the units.
+
+        Args:
+          name: one of `drawable`.
+          times: float64 [size], how often each unit is in the draw.
+
+        Raises:
+          KeyError: the figure cannot be drawn.
+        """
         units, figure = self._parts[name]
         return figure(units, times)
 
@@ -72,7 +80,7 @@ def count(
       int64 [N, T, 3]: how many items are right, predicted and true.
 
     Raises:
-      ScoreError: an item is of none of the types, or the lengths differ.
+      ScoreError: an item is of none of the types, the lengths differ, or there is no example.
     """
     check_lengths(truth, predicted)
     column = {name: index for index, name in enumerate(types)}
@@ -90,11 +98,21 @@ def count(
 
 
 def mean(units: np.ndarray, times: np.ndarray) -> float:
-    """The mean of a value of each unit, [N]."""
+    """Computes the mean of a value of each unit over a draw, a float.
+
+    Args:
+      units: float64 [n], the value of each unit.
+      times: float64 [n], how often each unit is in the draw.
+    """
     return float(times @ units / times.sum())
 
 
 def check_lengths(truth: Sequence, predicted: Sequence) -> None:
+    """Checks that there is an example, and a prediction for each; returns nothing.
+
+    Raises:
+      ScoreError: the lengths of `truth` and `predicted` differ, or both are 0.
+    """
     if len(truth) != len(predicted):
         raise ScoreError(f"there are {len(truth)} examples and {len(predicted)} predictions.")
     if len(truth) == 0:

@@ -20,9 +20,10 @@ from tfbio.text.tokenization import Tokenizer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WordFeatures(Features):
-    """Holds features, and what leads from their tokens to the words of sentences.
+    """Features, and what leads from their tokens to the words of sentences.
 
     Attributes:
+      input_ids, segment_ids, example, per_token, per_window, positions: see `packing.Features`.
       words: int64 [words] for each window, the first tokens of the words that have targets in it.
     """
 
@@ -30,7 +31,12 @@ class WordFeatures(Features):
 
 
 class Window(NamedTuple):
-    """Words `first` to `end` of a sentence, of which those from `own` to `own_end` have targets."""
+    """A window of words `first` to `end` of a sentence, `end` exclusive.
+
+    Attributes:
+      first, end: its first word and the one behind its last.
+      own, own_end: the first word that has its target in it, and the one behind the last.
+    """
 
     first: int
     end: int
@@ -44,6 +50,9 @@ def windows(counts: Sequence[int], room: int) -> list[Window]:
     Args:
       counts: the tokens of each word, at least 1 and at most `room`.
       room: tokens that a window holds.
+
+    Returns:
+      The windows in order, together with all words; each word has its target in one of them.
     """
     ends = np.cumsum(counts)  # tokens up to and with each word
 
@@ -72,7 +81,7 @@ def windows(counts: Sequence[int], room: int) -> list[Window]:
 
 
 def kept_by_electra(counts: Sequence[int], length: int) -> int:
-    """Counts the words of a sentence that the original ELECTRA code keeps.
+    """Returns the number of words of a sentence that the original ELECTRA code keeps.
 
     It stops at the first word before which there are so many tokens that they, the number of all
     the sentence's words, [CLS] and [SEP] among them, and 1 are more than `length`
@@ -104,12 +113,13 @@ def encode(
       sentences: examples.
       targets_of: (sentence, the tokens of each word) -> the targets of its tokens, [tokens, ...].
       padding: the target of a token that has none.
-      tokenizer: see `tokenization.load_tokenizer`.
+      tokenizer: the tokenizer of the encoder.
       length: the most tokens of a window, with [CLS] and [SEP].
       choose: (the tokens of each word, room) -> the windows of a sentence.
 
     Returns:
-      Features with `targets` for each token.
+      Features with int32 [tokens] of ids and segments for each window, `targets` [tokens, ...] of
+      the dtype that `targets_of` gives them, and the first tokens of the words.
     """
     room = length - tokenizer.special_tokens(pair=False)
     words = list({word for sentence in sentences for word in sentence.words})
@@ -143,12 +153,15 @@ def encode(
 
 
 def at_words(outputs: Sequence[np.ndarray], features: WordFeatures, count: int) -> list[list]:
-    """Returns the outputs at the words of each sentence, one or a list for each word.
+    """Returns for each sentence the outputs at its words' first tokens.
 
     Args:
       outputs: [tokens, ...] for each window.
       features: of the sentences.
       count: how many sentences there are.
+
+    Returns:
+      A list for each sentence with a number, or for [tokens, n] a list of n, for each word.
     """
     words: list[list] = [[] for _ in range(count)]
     for own, places, number in zip(outputs, features.words, features.example, strict=True):

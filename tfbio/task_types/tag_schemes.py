@@ -11,7 +11,7 @@ from tfbio.task_types.scores import ScoreError
 
 
 def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, int]]:
-    """Finds the entities of one sentence.
+    """Returns the entities of one sentence.
 
     An I that continues no entity of its type starts one, which is the rule of `conlleval` (the
     script of CoNLL-2000 and 2003) and seqeval's default. The corpora have no such I; models predict
@@ -23,7 +23,8 @@ def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, i
       strict: leave out what does not start with B, which is seqeval's strict mode with IOB2.
 
     Returns:
-      (type, first word, last word) of each; the type of a bare tag is "_", as in seqeval.
+      (type, first word, last word) of each, with words counted from 0; the type of a bare tag is
+      "_", as in seqeval.
 
     Raises:
       ScoreError: a tag is not of the BIO scheme.
@@ -43,7 +44,12 @@ def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, i
 
 
 def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """Turns BIO tags into those of another scheme."""
+    """Returns the tags of a sentence in another scheme, one for each word.
+
+    Args:
+      tags: in BIO.
+      scheme: "IO", "BIOUL" or, for no change, "BIO".
+    """
     if scheme == "IO":
         return [tag if tag == "O" else f"I{tag[1:]}" for tag in tags]
     if scheme == "BIOUL":
@@ -56,10 +62,14 @@ def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def in_bio(tags: Sequence[str], scheme: str) -> list[str]:
-    """Turns tags of a scheme into BIO, whether they are valid or not.
+    """Returns the tags of a sentence in BIO, one for each word.
 
     BIOUL is turned tag by tag, U into B and L into I, and the score's rule for an I that continues
     nothing holds for those also. In IO an entity begins where its type does.
+
+    Args:
+      tags: in the scheme, whether they are a valid sequence or not.
+      scheme: "IO", "BIOUL" or, for no change, "BIO".
     """
     if scheme == "IO":
         pairs = zip(tags, ("O", *tags), strict=False)
@@ -98,8 +108,11 @@ def tags_and_scheme(labels: Sequence[str], folder: str) -> tuple[list[str], str]
       labels: its labels, in the order of its outputs.
       folder: of the model, for messages.
 
+    Returns:
+      All tags in BIO, and "BIO" or "BIOUL".
+
     Raises:
-      UserError: these are no tags.
+      UserError: the labels are no tags of BIO or BIOUL.
     """
     if "O" in labels and all(re.fullmatch(r"O|[BI](-.+)?", label) for label in labels):
         return list(labels), "BIO"

@@ -50,7 +50,7 @@ def _score_tags(labels: Sequence[str]) -> Score:
 
 
 class Tagging(TaskType):
-    """Gives each word of a sentence a tag.
+    """A task type that gives each word of a sentence a tag; see `TaskType` for its attributes.
 
     The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
     round. IO cannot part entities that touch: with the gold tags as predictions, F1 on the test
@@ -58,8 +58,8 @@ class Tagging(TaskType):
     0.983 (`tests/tfbio/task_types/test_tagging.py`).
 
     Args:
-      labels: all tags, in BIO.
-      settings: see `Tagging.Settings`.
+      labels: all tags, in BIO. The attribute `labels` has those of the settings' scheme.
+      settings: a `Tagging.Settings`; None for its defaults.
 
     Raises:
       ConfigError: the tags are not in BIO, and another scheme is wanted.
@@ -75,7 +75,16 @@ class Tagging(TaskType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
-        """Settings of tagging."""
+        """Settings of tagging.
+
+        Attributes:
+          head: "linear", "lstm" or "crf", the layers on the tokens.
+          scheme: "BIO", "IO" or "BIOUL", the tags that the model learns.
+          label_all_tokens: True to give all tokens of a word its tag, not the first one alone.
+          segment: the segment of every token.
+          dropout: False for no dropout before the last layer.
+          early_cut: True to cut sentences too early, as the original ELECTRA code does.
+        """
 
         group = "tagging."
 
@@ -112,6 +121,7 @@ class Tagging(TaskType):
         self.num_outputs = len(self.labels)
 
     def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
+        """Raises a ConfigError if the encoder does not have the segment of the settings."""
         segment, segments = self.settings.segment, encoder_config.type_vocab_size
         if segment >= segments:
             raise ConfigError(
@@ -120,6 +130,7 @@ class Tagging(TaskType):
             )
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
+        """Returns the shape of a head with `num_outputs` for each token."""
         return HeadConfig(
             self.num_outputs,
             of_tokens=True,
@@ -132,10 +143,15 @@ class Tagging(TaskType):
     ) -> WordFeatures:
         """Returns the windows of the sentences, in order, each as [CLS] tokens [SEP].
 
+        Their targets are int32 [tokens], the number of the tag, or NO_TARGET.
+
         Args:
           sentences: examples.
-          tokenizer: see `tokenization.load_tokenizer`.
+          tokenizer: the tokenizer of the encoder.
           length: the most tokens of a window, with [CLS] and [SEP].
+
+        Raises:
+          ValueError: a tag is not one of `labels`.
         """
 
         def cut_early(counts: Sequence[int], room: int) -> list[Window]:
@@ -177,11 +193,12 @@ class Tagging(TaskType):
         Both are summed up and divided by the number of targets: without transitions they are equal.
 
         Args:
-          logits: float32 [tokens, tags], and a CRF's transitions.
-          batch: see `packing.fill`.
+          logits: float32 [tokens, tags]; of a CRF with its transitions, float32 [tags, tags].
+          batch: the arrays of `packing.fill`, with `targets`, int32 [rows, row_length].
 
         Returns:
-          The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 or 1, float32 [tokens].
+          The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 or 1, float32 [tokens],
+          of a CRF [rows, row_length].
         """
         if self.settings.head == "crf":
             weights = tf.cast(tf.not_equal(batch["targets"], NO_TARGET), tf.float32)
@@ -217,7 +234,10 @@ class Tagging(TaskType):
         return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
 
     def kept(self, features: WordFeatures, count: int) -> np.ndarray:
-        """Counts the words with a tag in each of `count` sentences, int64: all, or to the cut."""
+        """Returns how many words of each of `count` sentences have a tag: all, or those to the cut.
+
+        They are int64 [count].
+        """
         words = [len(own) for own in features.words]
         return np.bincount(features.example, words, count).astype(np.int64)
 
@@ -252,7 +272,15 @@ class Tagging(TaskType):
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
-        """Finds the entities by their tags; the score is the product over the words."""
+        """Returns the entities that the tags make; the score is the product over the words.
+
+        Args:
+          outputs: float32 [tokens, 2] for each window, the tags and their probabilities.
+          features: of the sentences.
+          sentences: sentences without tags.
+          places: for each word of each sentence its first character, and the one behind its last.
+          entity_type: the type of entities whose tags name none.
+        """
         tags = self.predictions([own[:, 0].astype(int) for own in outputs], features, sentences)
         shares = sentence_windows.at_words([own[:, 1] for own in outputs], features, len(sentences))
         return [
@@ -262,6 +290,7 @@ class Tagging(TaskType):
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        """Returns "O for every word" and its scores on the test set."""
         return "O for every word", score(test, [("O",) * len(example.words) for example in test])
 
     def authors_scores(
@@ -272,7 +301,7 @@ class Tagging(TaskType):
         features: WordFeatures,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Scores without the words behind an early cut.
+        """Scores without the words behind an early cut, by name; no figures without `early_cut`.
 
         They do not count in `finetune/tagging/tagging_metrics.py:WordLevelScorer.update`.
         """
@@ -292,6 +321,7 @@ class Tagging(TaskType):
 
     @classmethod
     def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
+        """Returns "N sentences of M documents with E entities, P predicted"."""
         true, found = (
             sum(len(tag_schemes.entities(tags)) for tags in own)
             for own in ((sentence.tags for sentence in examples), predicted)
@@ -310,23 +340,26 @@ class Tagging(TaskType):
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
+        """Reads the sentences and their predicted tags; raises a TaskFileError if it cannot."""
         return predictions.read_words(path)
 
     @classmethod
     def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
+        """Returns "markers", False, "entity_type" as given, and "words", of `words.rule_of`."""
         rule = word_rules.rule_of(examples)
         return {"markers": False, "entity_type": entity_type, "words": rule}
 
     @classmethod
     def settings_for_new_text(cls, settings: Settings) -> Settings:
-        """Returns settings with which sentences are seen whole."""
+        """Returns the settings without an early cut, so that sentences are seen whole."""
         return dataclasses.replace(settings, early_cut=False)
 
     def portable_settings(self) -> Settings:
+        """Returns the settings with segment 0."""
         return dataclasses.replace(self.settings, segment=0)
 
     def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
-        """Also moves the segment that all tokens have to the first place."""
+        """Gives the portable model the head's weights, and moves the segment to place 0."""
         super().copy_head(model, portable)
         segments = model.encoder.embeddings.segment
         segments = tf.roll(segments, -self.settings.segment, axis=0)
@@ -336,7 +369,10 @@ class Tagging(TaskType):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Takes words as BERT's tokenizer sees them; tags without a type stay so."""
+        """Returns the tags in BIO as labels, words by punctuation, and the scheme as a setting.
+
+        Tags without a type stay so. Raises a UserError if the labels are no tags.
+        """
         tags, scheme = tag_schemes.tags_and_scheme(labels, folder)
         known = {"labels": tags, "entity_type": "", "words": "punctuation"}
         return known, {"scheme": scheme}

@@ -46,11 +46,13 @@ class TaskType(TransformersForm):
       settings: a `Settings` of the type; None for its defaults.
 
     Attributes:
+      labels: all labels, a tuple of strings in the order of the model's outputs.
+      settings: the `Settings` in use.
       name: the type's name in `config.json`, in messages, and as the group of its settings.
       Settings: the dataclass of the settings that this type alone has.
-      of_tokens: whether the model gives logits for each token, or for each text.
+      of_tokens: True if the model gives logits for each token, False if for each text.
       placeholder: the label of an example whose label is not known.
-      has_probabilities: whether `probabilities` says how probable each output is.
+      has_probabilities: True if `probabilities` says how probable each output is.
       num_outputs: logits of each token or text.
       calibration_name: the name in `scores.json` of what `calibrate` returns; "" for nothing.
       new_text: what the model takes in prediction, "documents", "texts" or "questions"; see
@@ -77,7 +79,7 @@ class TaskType(TransformersForm):
 
     @classmethod
     def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
-        """Makes the type of a task.
+        """Returns a `TaskType` of this class for a task.
 
         Args:
           labels: all labels, in the order of the model's outputs.
@@ -90,10 +92,10 @@ class TaskType(TransformersForm):
         return cls(labels, getattr(config, cls.name))
 
     def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
-        """Checks that an encoder has what the settings need.
+        """Checks that an encoder has what the settings need; returns nothing.
 
         Args:
-          encoder_config: of the encoder.
+          encoder_config: the shape of the encoder.
           folder: of the encoder, for messages.
 
         Raises:
@@ -102,7 +104,7 @@ class TaskType(TransformersForm):
         return
 
     def new_tokens(self, known: TrainedOn) -> tuple[str, ...]:
-        """Returns tokens that the vocabulary needs besides its own, such as markers of entities.
+        """Returns tokens that the vocabulary needs besides its own; by default none.
 
         Args:
           known: `trained_on` in `config.json`.
@@ -112,10 +114,10 @@ class TaskType(TransformersForm):
     # The model.
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
-        """Returns the shape of the head.
+        """Returns the shape of the head: its outputs, layers, pooling and dropout.
 
         Args:
-          dropout_prob: before its last layer.
+          dropout_prob: the probability of dropout before its last layer.
         """
         return HeadConfig(self.num_outputs, self.of_tokens, dropout_prob)
 
@@ -127,30 +129,50 @@ class TaskType(TransformersForm):
 
         Args:
           examples: of this type.
-          tokenizer: see `tokenization.load_tokenizer`.
+          tokenizer: the tokenizer of the encoder.
           length: the most tokens of a window, with the special ones.
+
+        Returns:
+          The windows, in the order of the examples: int32 [tokens] of ids and segments for each,
+          and its targets.
+
+        Raises:
+          TaskFileError: a text lacks the entities that a setting needs.
+          ConfigError: a setting does not go with the tokenizer.
         """
 
     @abc.abstractmethod
     def losses(self, logits: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the losses and their weights, float32 each.
+        """Computes the losses and their weights.
 
         The loss of a step is the sum of the losses, which `loss_reduction` "mean" divides by the
         sum of the weights.
 
         Args:
-          logits: see `TaskModel.call`.
-          batch: see `packing.fill`.
+          logits: float32 [tokens, outputs] or [texts, outputs], as `TaskModel.call` returns them.
+          batch: the arrays of `packing.fill`, with `targets`.
+
+        Returns:
+          The losses and the weights, float32 [tokens] or [windows] each.
         """
 
     # Prediction.
 
     @abc.abstractmethod
     def outputs(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes what leaves the device: [tokens, ...] or [texts, outputs]."""
+        """Computes what leaves the device: a tensor [tokens, ...] or [windows, outputs].
+
+        Args:
+          logits: float32 [tokens, outputs] or [windows, outputs], as `TaskModel.call` returns them.
+          batch: the arrays of `packing.fill`.
+        """
 
     def probabilities(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes how probable the outputs are, float32 [tokens]; see `has_probabilities`."""
+        """Computes how probable the outputs are, float32 [tokens], if `has_probabilities` is True.
+
+        Raises:
+          TypeError: the type has no probabilities.
+        """
         raise TypeError(f"{self.name} has no probabilities beside its outputs.")
 
     @abc.abstractmethod
@@ -161,16 +183,29 @@ class TaskType(TransformersForm):
 
         Args:
           outputs: for each window [tokens, ...] or [outputs].
-          features: of the examples.
+          features: of the examples, as `features` returns them.
           examples: the examples.
+
+        Returns:
+          One for each example, in the form of its label: a class, a number, labels, a tag for each
+          word, or `answers.Answers`.
         """
 
     def calibrate(self, examples: Sequence, predicted: Sequence) -> float | None:
-        """Learns from the development set what the weights do not hold; by default nothing."""
+        """Computes what predictions need beside the weights, such as a threshold; by default None.
+
+        Args:
+          predicted: the prediction for each of the examples, before calibration.
+        """
         return None
 
     def calibrated(self, predicted: Sequence, calibration: float | None) -> list[Any]:
-        """Applies what `calibrate` returned to predictions."""
+        """Returns the predictions as `calibrate` changes them; by default as they are.
+
+        Args:
+          predicted: the prediction for each example.
+          calibration: what `calibrate` returned.
+        """
         return list(predicted)
 
     # Scores.
@@ -181,12 +216,15 @@ class TaskType(TransformersForm):
         """Scores one answer to all test examples, which a model must exceed.
 
         Args:
-          score: see `Task.score`.
+          score: `Task.score`, (examples, predictions) -> `Scores`.
           dev: development examples, by which the answer is chosen.
           test: test examples.
 
         Returns:
           Which answer it is, such as "yes for every text", and its scores.
+
+        Raises:
+          ScoreError: there is no example, or it cannot be scored.
         """
 
     def authors_scores(
@@ -199,6 +237,10 @@ class TaskType(TransformersForm):
     ) -> dict[str, float]:
         """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
 
+        Args:
+          score: `Task.score`, (examples, predictions) -> `Scores`.
+          outputs: for each window [tokens, ...] or [outputs].
+
         Returns:
           Figures by name; none where there is no difference.
         """
@@ -207,7 +249,7 @@ class TaskType(TransformersForm):
     # Files.
 
     def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
-        """Says how many windows long texts are seen in.
+        """Describes how many windows long texts are seen in.
 
         Args:
           features: of each split.
@@ -240,21 +282,24 @@ class TaskType(TransformersForm):
     @classmethod
     @abc.abstractmethod
     def describe(cls, examples: Sequence, predicted: Sequence) -> str:
-        """Says how many examples there are, and what they have and are predicted to have."""
+        """Returns a line that counts the examples, their true labels and the predicted ones."""
 
     @classmethod
     @abc.abstractmethod
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
-        """Writes the predictions for a split, with what is true, into a trial's folder.
+        """Writes the predictions for a split, with the true labels, into a trial's folder.
+
+        It writes `predictions_file(split)`, which `read_predictions` reads, and may write other
+        files.
 
         Args:
           folder: where the files go.
           split: in their names.
           examples: with their labels.
           predicted: one for each.
-          entity_type: what tags without a type stand for.
+          entity_type: the type of entities whose tags name none.
         """
 
     @classmethod
@@ -267,6 +312,9 @@ class TaskType(TransformersForm):
     def read_predictions(cls, path: str) -> tuple[list[Any], list[Any]]:
         """Reads what `write_predictions` wrote.
 
+        Args:
+          path: of the file `predictions_file` in a trial's folder.
+
         Returns:
           The examples, without what the file does not hold, and the prediction for each.
 
@@ -278,21 +326,23 @@ class TaskType(TransformersForm):
 
     @classmethod
     def learnt_from(cls, examples: Sequence, entity_type: str) -> dict[str, Any]:
-        """Returns fields of `TrainedOn` that the training examples tell.
+        """Returns fields of `TrainedOn` that the training examples tell, name -> value.
+
+        By default these are "pairs", True if an example has a second text, and "markers", False.
 
         Args:
           examples: of the training set.
-          entity_type: see `Task.entity_type`.
+          entity_type: the type of entities whose tags name none.
         """
         return {"pairs": any(getattr(x, "pair", "") for x in examples), "markers": False}
 
     def continues_head(self, before: dict[str, Any]) -> bool:
-        """Returns whether the head of another task's model can start this one's.
+        """Returns True if the head of another task's model can start this one's.
 
         By default no: outputs stand for labels, which differ from task to task.
 
         Args:
-          before: the settings of the run that trained the head.
+          before: the settings of the run that trained the head, as `config.json` has them.
         """
         return False
 
@@ -300,7 +350,11 @@ class TaskType(TransformersForm):
 
     @classmethod
     def settings_for_new_text(cls, settings: Any) -> Any:
-        """Returns the settings with which new text is seen, from those of training."""
+        """Returns the `Settings` with which new text is seen; by default those of training.
+
+        Args:
+          settings: those of training.
+        """
         return settings
 
     def entities(
@@ -311,7 +365,7 @@ class TaskType(TransformersForm):
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
-        """Finds the entities of sentences of documents, each with its score.
+        """Returns the entities of each sentence, in their order, with their scores.
 
         Args:
           outputs: of the windows, with `probabilities` beside them where the type has these:
@@ -320,15 +374,21 @@ class TaskType(TransformersForm):
           sentences: sentences without tags.
           places: for each word of each sentence its first character in the document, and the one
             behind its last.
-          entity_type: what tags without a type stand for.
+          entity_type: the type of entities whose tags name none.
+
+        Raises:
+          TypeError: the type has no entities.
         """
         raise TypeError(f"{self.name} finds no entities.")
 
     def record(self, prediction: Any, output: np.ndarray) -> dict[str, Any]:
-        """Returns what is written of a text, beside its id.
+        """Returns the fields that `--mode=predict` writes of a text beside its id, name -> value.
 
         Args:
           prediction: for the text.
-          output: of the text, see `outputs`.
+          output: [outputs], the outputs for the text.
+
+        Raises:
+          TypeError: the type labels no texts.
         """
         raise TypeError(f"{self.name} labels no texts.")

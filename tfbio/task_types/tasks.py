@@ -279,16 +279,19 @@ TASKS = {
 
 
 def find(name: str, data_dir: str, negative: str = "") -> Task:
-    """The task of a name.
+    """Returns the `Task` of a name.
 
     Args:
-      name: one of `TASKS`, or of `OWN` for data of one's own.
-      data_dir: folder with its files; the labels of one's own data are found there.
-      negative: see `of_own_data`.
+      name: one of `TASKS`, or of `OWN` for data of the user's own.
+      data_dir: folder with its files; the labels of the user's own data are read there.
+      negative: for `--task=relation` the label that says that there is no relation; "" for one
+        with a usual name.
 
     Raises:
-      UsageError: there is none; the message names the nearest. Or it is one without a `negative`.
-      TaskFileError: see `of_own_data`.
+      UsageError: there is no such task, and the message names the nearest; or `negative` is given
+        for another task than "relation".
+      TaskFileError: the training file of the user's own data is missing, or cannot be read.
+      TaskError: it has too few labels, or it is not clear which is the negative one.
     """
     if negative and name != "relation":
         raise UsageError("--negative_label goes with --task=relation, for relations of your own.")

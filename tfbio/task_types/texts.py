@@ -37,8 +37,12 @@ def encode(
     Args:
       examples: texts, or pairs of them.
       targets: of each example.
-      tokenizer: see `tokenization.load_tokenizer`.
+      tokenizer: the tokenizer of the encoder.
       length: the most tokens of a window, with [CLS] and [SEP].
+
+    Returns:
+      Features with a window for each example: int32 [tokens] of ids and segments, and its target in
+      `per_window["targets"]`.
     """
     texts = [text for example in examples for text in (example.text, example.pair)]
     encoded = [e.ids for e in tokenizer.encode(texts)]
@@ -54,7 +58,14 @@ def encode(
 
 
 def own_table(*columns: str) -> Callable[[str, tuple[str, ...] | None], list[LabelledText]]:
-    """Returns what reads a table of the user's own; see `tables.read_own_table`, `OwnTask.read`."""
+    """Returns a function that reads a table of the user's own: (path, all labels) -> its texts.
+
+    With None for the labels it takes any. It raises a TaskFileError if the columns are not clear,
+    or a line is not as they say.
+
+    Args:
+      columns: those that the table must have, such as "text", "pair", "label", "score", "labels".
+    """
 
     def read(path: str, labels: tuple[str, ...] | None) -> list[LabelledText]:
         return read_own_table(path, columns, labels)
@@ -80,7 +91,16 @@ def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], lis
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings(BaseSettings):
-    """Settings that all types of texts have."""
+    """Settings that all types of texts have.
+
+    Attributes:
+      pooling: "first" or "mean", the vector of a text: the output for [CLS], or the mean over
+        tokens.
+      text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+
+    Raises:
+      ConfigError: a value is out of its limits, or `text_head` does not go with `pooling`.
+    """
 
     pooling: str = setting(
         "first",
@@ -97,6 +117,11 @@ class TextSettings(BaseSettings):
     )
 
     def check_together(self) -> None:
+        """Checks the settings against each other; returns nothing.
+
+        Raises:
+          ConfigError: `text_head` is not "linear", and `pooling` is not "first".
+        """
         require(
             self.text_head == "linear" or self.pooling == "first",
             f"{self.group}text_head {self.text_head} is for the output for [CLS]: it goes with "
@@ -105,7 +130,10 @@ class TextSettings(BaseSettings):
 
 
 class TextType(TaskType):
-    """Holds what the types of texts share: a label is one cell of a table of predictions."""
+    """The base of the types of texts, whose labels are one cell of a table of predictions.
+
+    It has the attributes of `TaskType`; its examples are `LabelledText`.
+    """
 
     Settings = TextSettings
     new_text = "texts"
@@ -116,6 +144,7 @@ class TextType(TaskType):
     settings: TextSettings
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
+        """Returns the shape of a head with `num_outputs` for a text, and the settings' pooling."""
         return HeadConfig(
             self.num_outputs,
             of_tokens=False,
@@ -126,12 +155,12 @@ class TextType(TaskType):
 
     @classmethod
     def cell(cls, label: Any) -> str:
-        """Writes a label, or a prediction, in a table of predictions."""
+        """Returns a label, or a prediction, as the text of a cell in a table of predictions."""
         return str(label)
 
     @classmethod
     def label_in(cls, cell: str) -> Any:
-        """Reads what `cell` wrote.
+        """Returns the label that `cell` wrote: a class, a number or a tuple of labels.
 
         Raises:
           ValueError: it did not write this.
@@ -148,22 +177,29 @@ class TextType(TaskType):
 
         Args:
           label: predicted.
-          output: float32 [outputs], see `outputs`.
+          output: float32 [labels], their probabilities.
+
+        Returns:
+          "label", and "probabilities", label -> probability, rounded to 6 digits.
         """
         pairs = zip(self.labels, output, strict=True)
         return {"label": label, "probabilities": {name: round(float(p), 6) for name, p in pairs}}
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns what a SavedModel gives for texts, by name.
+        """Returns the tensors that a SavedModel gives for texts, by name.
 
         Args:
-          outputs: float32 [texts, outputs], see `outputs`.
+          outputs: float32 [texts, labels], their probabilities.
+
+        Returns:
+          `probabilities`, float32 [texts, labels], and `labels`, their names, strings [texts,
+          labels].
         """
         labels = tf.tile(tf.constant(self.labels)[tf.newaxis], [tf.shape(outputs)[0], 1])
         return {"probabilities": outputs, "labels": labels}
 
     def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
-        """Says how many texts fill the window, and may be cut."""
+        """Returns a sentence on how many texts fill the window, and may be cut; "" for none."""
         full = sum(int((own.lengths == length).sum()) for own in features)
         if not full:
             return ""
@@ -171,13 +207,14 @@ class TextType(TaskType):
 
     @classmethod
     def content(cls, example: LabelledText) -> tuple[list[str], list[str]]:
-        """Returns text and pair, with dummies for the entities of a relation, and the labels."""
+        """Returns text and pair, with dummies for a relation's entities, and the sorted labels."""
         texts = (relations.with_dummies(text) for text in (example.text, example.pair))
         labels = sorted(cls.names_of(example.label))
         return [" ".join(text.split()) for text in texts], labels
 
     @classmethod
     def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
+        """Returns "N texts: " with the count of each true label, and of each predicted one."""
         true, found = (
             predictions.listed(Counter(name for label in labels for name in cls.names_of(label)))
             for labels in ([example.label for example in examples], predicted)
@@ -189,20 +226,26 @@ class TextType(TaskType):
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
-        """Writes `SPLIT_predictions.tsv`, a table with a line for each text."""
+        """Writes `SPLIT_predictions.tsv`, a table with a line for each text, into the folder."""
         predictions.write_texts(folder, split, examples, predicted, cls.cell)
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[LabelledText], list[Any]]:
+        """Reads the texts in `SPLIT_predictions.tsv`, and the predicted label of each.
+
+        Raises:
+          TaskFileError: the file cannot be read, or a line is not as it was written.
+        """
         return predictions.read_texts(path, cls.label_in)
 
     @classmethod
     def settings_of_family(cls, text_head: str) -> dict[str, Any]:
+        """Returns {"text_head": text_head}."""
         return {"text_head": text_head}
 
     @classmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Leaves open whether the model was trained on pairs."""
+        """Returns the labels, with None for "pairs", since that is not known; and no settings."""
         return {"labels": labels, "pairs": None}, {}

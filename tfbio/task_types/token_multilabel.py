@@ -50,7 +50,11 @@ THRESHOLD = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class LabelledSentence(TaggedSentence):
-    """The words of a sentence, and as the tag of each its labels between bars, or O."""
+    """A `TaggedSentence` in which the tag of each word is its labels between bars, or O.
+
+    Attributes:
+      id, words, tags, document, where: as in `TaggedSentence`.
+    """
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
         """Yields the number of the word, and the label, for each label of each word."""
@@ -59,7 +63,7 @@ class LabelledSentence(TaggedSentence):
 
 
 def labels_of_word(tag: str) -> tuple[str, ...]:
-    """Returns the labels in the tag of a word."""
+    """Returns the labels in the tag of a word, such as ("gene", "variant"); () for O."""
     return () if tag == NO_LABEL else labels_between_bars(tag)
 
 
@@ -74,7 +78,8 @@ def read_sentences(path: str, labels: Sequence[str] | None = None) -> list[Label
       The sentences, each with the number of its first line as its id.
 
     Raises:
-      TaskFileError: a line is not of this form, or has an unknown label.
+      TaskFileError: the file cannot be read or has no sentence, or a line is not of this form, or
+        has an unknown label.
     """
     sentences: list[LabelledSentence] = []
     rows: list[tuple[str, str]] = []
@@ -108,7 +113,7 @@ def _read_line(line: str, where: Where, labels: Sequence[str] | None) -> tuple[s
 
 
 def runs(has: np.ndarray) -> list[tuple[int, int, int]]:
-    """Finds words in a row that have one label.
+    """Returns the words in a row that have one label.
 
     Args:
       has: bool [words, labels].
@@ -126,7 +131,7 @@ def runs(has: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def entities_of(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """Returns the label, the first and the last word of each entity of a sentence.
+    """Returns the set of (label, first word, last word) of the entities of a sentence.
 
     Args:
       tags: of each word, its labels between bars, or O.
@@ -149,19 +154,26 @@ def score_entities(
       sentences: with their labels.
       predicted: the tags of each.
       labels: all labels.
+
+    Returns:
+      "f1", "precision" and "recall" over all entities; with several labels also "f1_LABEL" of each.
+
+    Raises:
+      ScoreError: a label is unknown, the lengths differ, or there is no sentence.
     """
     truth = [entities_of(sentence.tags) for sentence in sentences]
     return metrics.item_scores(truth, [entities_of(tags) for tags in predicted], labels)
 
 
 class ServedLabels(ServedWords):
-    """A model that gives the words of a sentence, the `text`, any number of labels."""
+    """A model that gives words any number of labels; it has the attributes of `ServedTask`."""
 
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
         """Returns the probabilities of the labels, their names, and the entities.
 
-        `probabilities` are float32 [batch, words, labels], 0 for words that are cut off and -1
-        for padding; `labels` are strings [batch, labels].
+        `probabilities` are float32 [batch, words, labels], 0 for words that are cut off and -1 for
+        padding; `labels` are strings [batch, labels]; `entity_start`, `entity_end`, `entity_type`
+        and `entity_text` are [batch, entities], and `entity_count` is int32 [batch].
         """
         names = tf.constant(self.task_type.labels)
         outputs = tf.gather(self.outputs(seen.batch), seen.places)
@@ -183,6 +195,7 @@ class ServedLabels(ServedWords):
         }
 
     def same(self, served: dict[str, tf.Tensor], row: int, example: TaggedSentence) -> bool:
+        """Returns True if the probabilities in a row are close to those without the graph."""
         features = self.task_type.features([example], self.encode, self.length)
         _, outputs = self.expected([example])
         (expected,) = sentence_windows.at_words(outputs, features, 1)
@@ -190,11 +203,11 @@ class ServedLabels(ServedWords):
 
 
 class TokenMultilabel(TaskType):
-    """Any number of labels for each word of a sentence.
+    """A task type for any number of labels for each word; see `TaskType` for its attributes.
 
     Args:
       labels: all labels, in the order of the model's outputs.
-      settings: see `TokenMultilabel.Settings`.
+      settings: a `TokenMultilabel.Settings`; None for its defaults.
     """
 
     name = "token_multilabel"
@@ -215,7 +228,11 @@ class TokenMultilabel(TaskType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
-        """Settings of several labels for each word."""
+        """Settings of several labels for each word.
+
+        Attributes:
+          positive_weight: the weight in the loss of a label that a word has.
+        """
 
         group = "token_multilabel."
 
@@ -255,7 +272,7 @@ class TokenMultilabel(TaskType):
 
         Args:
           logits: float32 [tokens, labels].
-          batch: see `packing.fill`.
+          batch: the arrays of `packing.fill`, with `targets`, int32 [rows, row_length, labels].
 
         Returns:
           The losses; and the weights, 1 where a token has targets, else 0; float32 [tokens] each.
@@ -301,7 +318,10 @@ class TokenMultilabel(TaskType):
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
-        """Finds the entities; the score is the product of the label's probabilities."""
+        """Returns the entities; the score is the product of the label's probabilities.
+
+        The `outputs` are float32 [tokens, labels] for each window.
+        """
         of_words = sentence_windows.at_words(outputs, features, len(sentences))
         return [
             self._entities_of(np.array(own), spans)
@@ -327,6 +347,7 @@ class TokenMultilabel(TaskType):
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
+        """Returns "O for every word" and its scores on the test set."""
         answer = [(NO_LABEL,) * len(example.words) for example in test]
         return f"{NO_LABEL} for every word", score(test, answer)
 
@@ -337,6 +358,7 @@ class TokenMultilabel(TaskType):
 
     @classmethod
     def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
+        """Returns "N sentences with E entities, P predicted"."""
         true, ours = (
             sum(len(entities_of(tags)) for tags in own)
             for own in ((sentence.tags for sentence in examples), predicted)
@@ -352,17 +374,23 @@ class TokenMultilabel(TaskType):
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
+        """Reads the sentences and their predicted tags; raises a TaskFileError if it cannot."""
         return predictions.read_words(path)
 
     @classmethod
     def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
+        """Returns "markers" (False), and "words", the rule of `words.rule_of`."""
         return {"markers": False, "words": word_rules.rule_of(examples)}
 
     @classmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Takes words as BERT's tokenizer sees them."""
+        """Returns the labels, and words by punctuation; and no settings.
+
+        Raises:
+          UserError: a label is O or has a bar.
+        """
         for label in labels:
             if label == NO_LABEL or "|" in label:
                 raise UserError(

@@ -16,10 +16,13 @@ class TransformersForm(abc.ABC):
     """The part of a task type that models from and for `transformers` need.
 
     Attributes:
-      hugging_face_class: what follows the family's name in the name of the `transformers` class.
+      hugging_face_class: the end of the name of the `transformers` class, behind the family's name,
+        such as "ForTokenClassification".
       hugging_face_head: the name of the head in that class where tokens have logits; "" where texts
         have, whose head each family names in its own way.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
+      labels: all labels, in the order of the model's outputs.
+      settings: the type's `Settings` in use.
     """
 
     hugging_face_class: ClassVar[str]
@@ -31,11 +34,14 @@ class TransformersForm(abc.ABC):
     settings: Any
 
     def portable_settings(self) -> Any:
-        """Returns the settings without those of inputs and outputs that other programs lack."""
+        """Returns the `Settings` without those of inputs and outputs that other programs lack.
+
+        By default these are `settings` as they are.
+        """
         return self.settings
 
     def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
-        """Gives the last layer of a model with `portable_settings` the weights of this type's.
+        """Gives the last layer of a model with `portable_settings` this type's weights, in place.
 
         Args:
           model: of this type, with its settings; its other weights are already in the other.
@@ -45,7 +51,7 @@ class TransformersForm(abc.ABC):
 
     @classmethod
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
-        """Returns whether a model of `hugging_face_class` is of this type.
+        """Returns True if a model of `hugging_face_class` is of this type.
 
         By default it is where its `problem_type` is this type's. A type without one takes all that
         are of no other type with the same class.
@@ -61,11 +67,15 @@ class TransformersForm(abc.ABC):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns fields of `TrainedOn` for a model from elsewhere, and the type's settings for it.
+        """Returns what a model from elsewhere knows of its task, and the type's settings for it.
 
         Args:
           folder: of the model, for messages.
           labels: its labels, in the order of the outputs.
+
+        Returns:
+          Fields of `TrainedOn` (such as "labels", "pairs", "words"), and settings of the type that
+          differ from the defaults, both by name.
 
         Raises:
           UserError: these cannot be labels of this type.
@@ -73,16 +83,16 @@ class TransformersForm(abc.ABC):
 
     @classmethod
     def settings_of_family(cls, text_head: str) -> dict[str, Any]:
-        """Returns the settings that the family of a model of `hugging_face_class` implies.
+        """Returns the settings, name -> value, that the family of a model implies; by default none.
 
         Args:
-          text_head: the family's layer on the vector of a text, see `FinetuningConfig.text_head`.
+          text_head: the family's layer on the vector of a text: "linear", "tanh" or "gelu".
         """
         return {}
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
-        """Returns what a model's `config.json` says in place of `calibrate`.
+        """Returns the calibration in a model's `config.json`; by default None, for nothing.
 
         Args:
           said: the content of that file.
@@ -94,7 +104,7 @@ class TransformersForm(abc.ABC):
         return None
 
     def hugging_face_labels(self, known: TrainedOn) -> list[str]:
-        """Returns the names of the outputs for `id2label`.
+        """Returns the names of the outputs for `id2label`, in their order; by default the labels.
 
         Args:
           known: `trained_on` in `config.json`.

@@ -14,12 +14,16 @@ MOST = 10
 def best_label(labels: Sequence[str], score: Callable[[str], Scores]) -> str:
     """Returns the label that scores highest as the answer to all development examples.
 
-    It is the most frequent one or, where one label says that there is no relation, the most
-    frequent of the others. So it is "1" for GAD, which makes every text positive.
+    Of the `MOST` (10) most frequent labels, it is the one with the highest first figure. So it is
+    the most frequent one or, where one label says that there is no relation, the most frequent of
+    the others: "1" for GAD, which makes every text positive.
 
     Args:
-      labels: those of the development examples, at least one.
+      labels: those of the development examples.
       score: label -> the scores of this answer to every development example.
+
+    Raises:
+      ValueError: there is no label.
     """
     often = (label for label, _ in Counter(labels).most_common(MOST))
     return max(often, key=lambda label: next(iter(score(label).values())))

@@ -40,7 +40,15 @@ TYPES: dict[str, type[TaskType]] = {name: _class_of(name) for name in NAMES}
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningConfig(CommonSettings):
-    """All settings of fine-tuning: those of every run, and a group for each task type."""
+    """All settings of fine-tuning: the fields of `CommonSettings`, and a group for each task type.
+
+    Attributes:
+      tagging, classification, regression, multilabel, question_answering, token_multilabel: the
+        `Settings` of the task type of that name.
+
+    Raises:
+      ConfigError: a setting is out of its limits, or does not go with the others.
+    """
 
     # As if there were `tagging: Tagging.Settings = Tagging.Settings()`, and so on.
     __annotations__ = {name: each.Settings for name, each in TYPES.items()}
@@ -48,7 +56,7 @@ class FinetuningConfig(CommonSettings):
 
 
 def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType:
-    """Makes the type of a task.
+    """Returns a `TaskType` for a task.
 
     Args:
       name: one of `TYPES`.
@@ -57,6 +65,7 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType
 
     Raises:
       ConfigError: a setting is for another type, or does not go with the labels or the others.
+      KeyError: there is no type of this name.
     """
     for other in TYPES:
         if other != name:
@@ -65,7 +74,9 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType
 
 
 def settings_of(name: str, config: FinetuningConfig) -> dict[str, Any]:
-    """Returns the settings of a run as JSON has them: the common ones, and those of its task type.
+    """Returns the settings of a run as JSON has them, name -> value, without those of other types.
+
+    The settings of its task type are a dictionary under the type's name.
 
     Args:
       name: of the task type, one of `TYPES`.

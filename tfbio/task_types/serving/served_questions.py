@@ -19,9 +19,19 @@ from tfbio.text.in_graph import words as graph_words
 
 
 class ServedQuestions(ServedTask):
-    """A model that answers a `question` from a `context`."""
+    """A model that answers a `question` from a `context`.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
+    """
 
     def functions(self) -> dict[str, Function]:
+        """Returns "serving_default" alone, which takes strings `question` and `context`, [batch].
+
+        Its outputs are [batch] each: `answer`, a string, "" for none; `start` and `end`, int32, its
+        first character in the context and the one behind its last, -1 for none; `score` and
+        `null_odds`, float32, in logits; `truncated`, bool, True if the context is cut.
+        """
         return {"serving_default": serving_function(self._answer, ["question", "context"])}
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -81,6 +91,7 @@ class ServedQuestions(ServedTask):
         }
 
     def compare(self, signature: Function) -> bool:
+        """Returns True if the answers to `TEXTS` are the model's, with null odds close to its."""
         found = signature(question=tf.constant([TEXTS[1]] * len(TEXTS)), context=TEXTS)
         same = True
         for row, context in enumerate(TEXTS):

@@ -9,9 +9,23 @@ from tfbio.task_types.serving.served_words import SeenWords, ServedWords
 
 
 class ServedTags(ServedWords):
-    """A model that tags the words of a sentence, the `text`."""
+    """A model that tags the words of a sentence, the `text`.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
+    """
 
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
+        """Returns `tags` and the entities that they make.
+
+        Args:
+          seen: the words of the texts, and their batch.
+
+        Returns:
+          `tags`, strings [batch, words], in BIO whichever scheme the model learnt; "" for words
+          that are cut off and for padding. `entity_start`, `entity_end`, `entity_type` and
+          `entity_text`, [batch, entities], and `entity_count`, int32 [batch].
+        """
         batch = {**seen.batch, "targets": self._targets(seen)}
         letters, types, names = self._bio()
         best = tf.gather(self.outputs(batch), seen.places)
@@ -60,6 +74,7 @@ class ServedTags(ServedWords):
         return tf.constant(letters), tf.constant(types), tf.constant(names)
 
     def same(self, served: dict[str, tf.Tensor], row: int, example: TaggedSentence) -> bool:
+        """Returns True if the `tags` in a row are those that the model predicts without a graph."""
         (expected,), _ = self.expected([example])
         tags = served["tags"][row, : len(example.words)].numpy()
         return [tag.decode() for tag in tags] == list(expected)

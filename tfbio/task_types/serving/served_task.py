@@ -34,11 +34,16 @@ Function = Callable[..., "dict[str, tf.Tensor]"]
 
 
 class SavedModelError(UserError):
-    """A model that cannot be written as a SavedModel."""
+    """The `UserError` for a model that cannot be written as a SavedModel."""
 
 
 class SpecialTokens(Protocol):
-    """Declares what `rows` needs of a tokenizer."""
+    """The part of a tokenizer that `rows` needs.
+
+    Attributes:
+      kind: the kind of the vocabulary, such as "byte_bpe".
+      cls_id, sep_id, pad_id: the ids of [CLS], [SEP] and [PAD].
+    """
 
     @property
     def kind(self) -> str: ...
@@ -61,14 +66,11 @@ class ServedTask(abc.ABC):
       task_type: a `TaskType`.
       model: with its weights.
       known: `trained_on` in the model's `config.json`.
-      calibration: see `TaskType.calibrate`.
-      tokenizer: see `text.in_graph.tokenization.load`.
+      calibration: what `TaskType.calibrate` returned; None for nothing.
+      tokenizer: in the graph, from `text.in_graph.tokenization.load`.
       encode: the same tokenizer outside of the graph.
       length: the most tokens of a text.
       folder: of the model, for messages.
-
-    Raises:
-      SavedModelError: the model sees texts in a way that the graph cannot.
     """
 
     task_type: Any
@@ -82,22 +84,50 @@ class ServedTask(abc.ABC):
 
     @abc.abstractmethod
     def functions(self) -> dict[str, Function]:
-        """Returns the signatures, "serving_default" first."""
+        """Returns the signatures, name -> graph, "serving_default" first.
+
+        Each takes strings [batch] by name and returns tensors by name.
+
+        Raises:
+          SavedModelError: the model sees texts in a way that the graph cannot.
+        """
 
     @abc.abstractmethod
     def compare(self, signature: Function) -> bool:
-        """Returns whether a signature gives what the model does, with the tokenizer outside."""
+        """Returns True if a signature gives for `TEXTS` what the model does without the graph.
+
+        Floats may differ by `TOLERANCE`.
+
+        Args:
+          signature: the "serving_default" of a model that was loaded.
+        """
 
     def outputs(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Runs the model on a batch, see `TaskType.outputs`."""
+        """Runs the model on a batch.
+
+        Args:
+          batch: the arrays that `rows` returns.
+
+        Returns:
+          The outputs of the task type, [batch * length, ...] of tokens or [batch, outputs] of
+          texts.
+        """
         return self.task_type.outputs(self.model(batch), batch)
 
     def tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts texts into tokens as fine-tuning does: string [texts] -> int32 [texts, (tokens)]."""
+        """Cuts texts, string [texts], into tokens as fine-tuning does: int32 [texts, (tokens)]."""
         return self.tokenizer.with_places(texts)[0]
 
     def expected(self, examples: list) -> tuple[list, list]:
-        """Returns predictions and the outputs of the windows, without the graph."""
+        """Computes predictions without the graph.
+
+        Args:
+          examples: of the task type.
+
+        Returns:
+          The prediction for each example, and for each window the outputs, [tokens, ...] or
+          [outputs].
+        """
         features = self.task_type.features(examples, self.encode, self.length)
         number = len(features.input_ids)
         packer = packing.Packer(features, number, 1, self.encode.pad_id, self.length)
@@ -111,7 +141,12 @@ class ServedTask(abc.ABC):
 
 
 def serving_function(function: Function, names: Sequence[str]) -> Function:
-    """Makes a graph that takes strings [batch] of these names."""
+    """Returns a graph that takes strings [batch] of these names.
+
+    Args:
+      function: takes a string tensor [batch] for each name and returns tensors by name.
+      names: of its arguments, in order.
+    """
     specs = [tf.TensorSpec([None], tf.string, name) for name in names]
     return tf.function(function, input_signature=specs, autograph=False)
 
@@ -124,7 +159,9 @@ def rows(encode: SpecialTokens, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]
       parts: int32 ragged [batch, tokens], one or two.
 
     Returns:
-      What `packing.fill` makes of such rows, but for targets.
+      By name, as `packing.fill` makes them: int32 `input_ids`, `segment_ids`, `position_ids` and
+      `document_ids` (the text's number from 1; 0 for padding), [batch, length] each, and `first`,
+      int32 [batch], the place of each [CLS] when the rows are laid end to end.
     """
     count = tf.cast(parts[0].nrows(), tf.int32)
 
@@ -153,7 +190,12 @@ def rows(encode: SpecialTokens, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]
 
 
 def cut(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the first tokens of each text, at most `lengths`, int64 [texts], of them."""
+    """Returns the first tokens of each text, ragged [texts, tokens].
+
+    Args:
+      tokens: ragged [texts, tokens].
+      lengths: int64 [texts], the most tokens of each.
+    """
     place = tf.ragged.range(tokens.row_lengths()).values
     kept = place < tf.gather(lengths, tokens.value_rowids())
     values = tf.boolean_mask(tokens.values, kept)
@@ -161,5 +203,8 @@ def cut(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
 
 
 def close(one: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether two arrays differ by no more than `TOLERANCE`."""
+    """Returns True if two arrays of one shape differ by no more than `TOLERANCE` (1e-5).
+
+    The tolerance is absolute and relative: 1e-5 + 1e-5 * |other|.
+    """
     return np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE)

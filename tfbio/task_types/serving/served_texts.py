@@ -22,12 +22,19 @@ from tfbio.task_types.serving.served_task import (
 class ServedTexts(ServedTask):
     """A model that labels texts.
 
-    The graph takes `text`, of pairs also `text_pair`. Of a model from elsewhere it is not known
-    whether it takes pairs: it has a second signature for them.
+    The graph takes `text`, of pairs also `text_pair`. If it is not known of a model from elsewhere
+    that it takes pairs, it has a second signature for them.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
     """
 
     def functions(self) -> dict[str, Function]:
-        """Returns the signatures.
+        """Returns "serving_default" and, if it is not known whether the model takes pairs, "pairs".
+
+        They take strings [batch] `text`, and of pairs `text_pair`. They return the tensors of
+        `TextType.served_outputs` ([batch, ...] by name), and `truncated`, bool [batch], True if a
+        text is cut.
 
         Raises:
           SavedModelError: the model finds relations by markers.
@@ -56,6 +63,7 @@ class ServedTexts(ServedTask):
         return {**self.task_type.served_outputs(outputs), "truncated": truncated}
 
     def compare(self, signature: Function) -> bool:
+        """Returns True if the float outputs for `TEXTS` are close to those without the graph."""
         pairs = [*TEXTS[1:], TEXTS[0]] if self.known.pairs else [""] * len(TEXTS)
         label = self.task_type.placeholder
         examples = [

@@ -19,16 +19,16 @@ from tfbio.text.in_graph import words as graph_words
 
 
 class SeenWords(NamedTuple):
-    """Holds the words of texts, and the batch that the model sees of them.
+    """The words of texts, and the batch that the model sees of them.
 
     Attributes:
       text: string [texts].
-      words: of the texts.
-      batch: see `served_task.rows`.
+      words: of the texts, one after the other, with their texts' numbers and their places.
+      batch: name -> array, from `served_task.rows`.
       places: int64 [words], the place of each word's first token when the rows of the batch are
         laid end to end; for a word that is cut off, of a token that is not its own.
       seen: bool [words], False for a word that is cut off.
-      truncated: bool [texts], whether words of a text are cut off.
+      truncated: bool [texts], True if words of a text are cut off.
     """
 
     text: tf.Tensor
@@ -39,10 +39,10 @@ class SeenWords(NamedTuple):
     truncated: tf.Tensor
 
     def listed(self, values: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Returns a list of values for each text, padded with "" or -1.
+        """Returns a list of values for each text, [texts, most values, ...], padded with "" or -1.
 
         Args:
-          values: [n], those of one text after those of another.
+          values: [n, ...], those of one text after those of another.
           texts: int64 [n], the number of the text that each is of.
         """
         count = tf.size(self.text, tf.int64)
@@ -50,7 +50,7 @@ class SeenWords(NamedTuple):
         return ragged.to_tensor("" if values.dtype == tf.string else -1)
 
     def counted(self, texts: tf.Tensor) -> tf.Tensor:
-        """Returns how often each text is among `texts`, int64 [n]; int32 [texts]."""
+        """Returns how often each text is among `texts`, int64 [n], as int32 [texts]."""
         return tf.math.bincount(tf.cast(texts, tf.int32), minlength=tf.size(self.text))
 
     def entities(
@@ -62,6 +62,11 @@ class SeenWords(NamedTuple):
           first: int64 [entities], the number of the first word of each, in their order.
           last: int64 [entities], the number of the last word.
           entity_types: string [entities].
+
+        Returns:
+          `entity_start` and `entity_end`, int32 [texts, most entities], the first character in the
+          text and the one behind the last, -1 for padding; `entity_type` and `entity_text`, strings
+          of that shape, "" for padding; and `entity_count`, int32 [texts].
         """
         texts = tf.gather(self.words.text, first)
         start, end = tf.gather(self.words.start, first), tf.gather(self.words.end, last)
@@ -76,18 +81,37 @@ class SeenWords(NamedTuple):
 
 
 class ServedWords(ServedTask):
-    """A model that labels the words of a sentence, the `text`."""
+    """A model that labels the words of a sentence, the `text`.
+
+    Attributes:
+      task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
+    """
 
     def functions(self) -> dict[str, Function]:
+        """Returns "serving_default" alone, from strings `text` [batch] to tensors by name.
+
+        These are what `labels` returns, `word_start` and `word_end`, int32 [batch, words] in
+        characters, -1 for padding, `word_count`, int32 [batch], and `truncated`, bool [batch].
+        """
         return {"serving_default": serving_function(self._label, ["text"])}
 
     @abc.abstractmethod
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
-        """Returns what the model says of the words, and the entities, by name."""
+        """Returns the labels of the words, and the entities, as tensors [batch, ...] by name.
+
+        Args:
+          seen: the words of the texts, and their batch.
+        """
 
     @abc.abstractmethod
     def same(self, served: dict[str, tf.Tensor], row: int, example: TaggedSentence) -> bool:
-        """Returns whether a row of what the graph gives is what is expected of an example."""
+        """Returns True if the graph gives an example what the model does without the graph.
+
+        Args:
+          served: the outputs of the graph, tensors [batch, ...] by name.
+          row: the number of the example's text in the batch.
+          example: its words, with O for each.
+        """
 
     def _label(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         seen = self._see(text)
@@ -117,6 +141,7 @@ class ServedWords(ServedTask):
         return SeenWords(text, found, batch, places, seen, tokens.row_lengths() > room)
 
     def compare(self, signature: Function) -> bool:
+        """Returns True if the words of `TEXTS` and the labels of uncut ones are the model's."""
         served = signature(text=tf.constant(TEXTS))
         same = True
         for row, text in enumerate(TEXTS):
