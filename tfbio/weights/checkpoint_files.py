@@ -20,7 +20,7 @@ TRIAL_WEIGHTS = "model"
 
 
 class CheckpointError(UserError):
-    """Says that a checkpoint is missing, damaged, or of another model; a `UserError`."""
+    """An error for a checkpoint that is missing, damaged, or of another model than asked for."""
 
 
 class Source(enum.Enum):

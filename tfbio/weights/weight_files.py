@@ -42,7 +42,7 @@ FIRST_SAFE_TORCH = (2, 6)
 
 
 class WeightFileError(UserError):
-    """Says that a file of weights is missing, damaged, or cannot be trusted; a `UserError`."""
+    """An error for a file of weights that is missing, damaged, or not to be trusted."""
 
 
 class Tensor(NamedTuple):
