@@ -49,7 +49,7 @@ def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: i
       vocab_size: the size of the vocabulary in the settings.
 
     Returns:
-      For each sequence length the folder, and its manifest.
+      Sequence length -> the folder and its manifest.
 
     Raises:
       DataError: a folder holds no complete examples, or examples of another vocabulary, or no
@@ -261,7 +261,7 @@ def held_out_dataset(
       folder, manifest, batch_size, context: see `training_dataset`.
 
     Returns:
-      A dataset like that of `training_dataset`.
+      A dataset of dicts like that of `training_dataset`, int32 [batch_size / hosts, length] each.
 
     Raises:
       DataError: there are fewer held-out examples than one batch.
