@@ -24,7 +24,7 @@ def pretraining_difference(
       other: a model of the same shape with the same heads.
 
     Returns:
-      The difference, 0.0 or more; NaN if a logit is.
+      The difference, 0.0 or more.
     """
     inputs = _random_inputs(other.config.encoder)
     pairs = zip(pretraining_logits(one, inputs), pretraining_logits(other, inputs), strict=True)

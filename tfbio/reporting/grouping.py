@@ -143,8 +143,10 @@ def _named(run: Run, titles: Mapping[str, str], names: dict[str, dict[str, int]]
 def by_model(runs: Sequence[Run]) -> Models:
     """Returns the runs by model and task: name of a model -> task -> its run.
 
+    Two arguments may name the same folder.
+
     Raises:
-      GroupingError: a model has two runs of one task.
+      GroupingError: a model has two runs of one task in different folders.
     """
     models: Models = {}
     for run in runs:
@@ -202,8 +204,10 @@ def trivial_runs(columns: Sequence[Column], models: Models) -> dict[Column, Run]
 def percent(column: Column, run: Run) -> float:
     """Returns the figure of a run that stands in a column, in percent.
 
-    It is the mean over the seeds, or where `column.of_others` is true the median of all folds but
-    the first.
+    Args:
+      column: of a table; where its `of_others` is true, the figure is the median over all folds but
+        the first, and otherwise the mean over the seeds.
+      run: a run of the column's task.
 
     Raises:
       KeyError: the run has no figure of the column's metric.

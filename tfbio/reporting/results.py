@@ -263,7 +263,7 @@ def find(argument: str) -> list[Run]:
       One run of a folder, or those of a pattern in the order of their paths.
 
     Raises:
-      UserError: there is no run, or a folder holds other results than it should; see `read`.
+      UserError: there is no run, or its files cannot be read or do not belong together.
     """
     name, pattern = "", argument
     if "=" in argument and not glob.glob(argument):

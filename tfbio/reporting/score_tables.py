@@ -74,11 +74,12 @@ def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
     Args:
       title: of the table.
       columns: data sets; those of which no run is are left out.
-      models: our runs; the mean over the seeds stands in the table.
+      models: our runs, name of a model -> task -> its run; the mean over the seeds stands in the
+        table.
 
     Returns:
-      The table: a row for each model and a column for each data set, cells with two decimals, ""
-      where there is no figure. Its rule is above our models.
+      The table: a row for each model and a column for each data set; our figures have two decimals,
+      papers' are as printed, and "" stands for none. The rule is above our models.
     """
     shown = [x for x in columns if any(x.task in runs for runs in models.values())]
     means = {

@@ -91,6 +91,12 @@ class Documents:
     def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
         """Predicts, writes the entities of documents to `output` in `form`, and prints counts.
 
+        Args:
+          predictor: of a model that tags words.
+          text: the result of `read`.
+          output: the path of a file; of a folder for "brat".
+          form: one of `annotation_formats.FORMATS`.
+
         Raises:
           FormatError: the format cannot hold a text or an id.
         """
@@ -134,6 +140,12 @@ class Texts:
 
         A line has the keys "id" and "label", and "probabilities" of the labels where it is no
         score.
+
+        Args:
+          predictor: of a model that labels texts.
+          text: the result of `read`.
+          output: the path of the file.
+          form: not used.
         """
         counts: Counter[str] = Counter()
         with storage.written_whole(output) as stream:
@@ -184,6 +196,12 @@ class Questions:
 
         The file is a JSON object, id -> answer; if `output` ends in .jsonl, a line of JSON for each
         question, with "id", "answer" ("" for none), "probability" (null for none) and "null_odds".
+
+        Args:
+          predictor: of a model that answers questions.
+          text: the result of `read`.
+          output: the path of the file.
+          form: not used.
         """
         answered = list(zip(text.items, predictor.answer(text.items, show=True), strict=True))
         if output.endswith(".jsonl"):

@@ -227,6 +227,9 @@ def training_dataset(
     Returns:
       A dataset of dicts of `FEATURES`, or of `PACKED_FEATURES` where examples are packed, int32
       [batch_size / hosts, sequence_length] each.
+
+    Raises:
+      DataError: there are no training examples.
     """
     shards = _non_empty(manifest.shards_of("train"), folder, "training")
     plan = _plan(shards, seed, start=first_step * batch_size, end=last_step * batch_size)
@@ -284,8 +287,7 @@ def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
     They are a fair sample: the examples of all shards are shuffled together when they are made.
 
     Args:
-      folder: the folder of the examples.
-      manifest: the manifest of the examples.
+      folder, manifest: of the examples.
 
     Returns:
       int64 [vocab_size].

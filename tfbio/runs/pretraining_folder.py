@@ -122,7 +122,7 @@ def what_is_saved(model_dir: str) -> str:
       model_dir: the run's folder.
 
     Returns:
-      Such as "step 1000 is saved, and the same command continues there".
+      A text such as "step 1000 is saved, and the same command continues there".
     """
     newest = tf.train.latest_checkpoint(model_dir)
     if newest is None:

@@ -38,7 +38,7 @@ class StoppedError(Exception):
 
 
 def trial_dir(output_dir: str, seed: int) -> str:
-    """Returns the path of the folder of a complete trial, `output_dir`/trial_SEED."""
+    """Returns the path of the folder of a seed's complete trial, `output_dir`/trial_SEED."""
     return os.path.join(output_dir, f"trial_{seed}")
 
 
