@@ -56,7 +56,7 @@ FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
 
 def define_flags() -> None:
-    """Defines the command's flags: --from, --to, --format and those of single formats."""
+    """Defines --from, --to, --format, --hparams, --set and --max_sequence_length."""
     flags.DEFINE_string(
         "from",
         None,

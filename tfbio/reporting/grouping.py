@@ -143,7 +143,7 @@ def _named(run: Run, titles: Mapping[str, str], names: dict[str, dict[str, int]]
 def by_model(runs: Sequence[Run]) -> Models:
     """Returns the runs by model and task: name of a model -> task -> its run.
 
-    Two arguments may name the same folder.
+    A folder that is given twice counts once.
 
     Raises:
       GroupingError: a model has two runs of one task in different folders.

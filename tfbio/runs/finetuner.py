@@ -30,7 +30,7 @@ DROPOUT_STREAM = 0
 
 
 class Finetuner(Inference):
-    """Trains a model as well as predicting with it.
+    """A model with its optimizer, for training as well as for prediction.
 
     A trial calls `initialize`, which gives the model its first weights, then `begin`, and then
     `train` again and again.

@@ -51,9 +51,9 @@ class Run:
         TensorFlow 1 checkpoint.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
-      from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
-      overwrite: remove what a run with other settings left in `output_dir`.
-      show_test: print the scores on the test set; they are written in any case.
+      from_scratch: True to take only the encoder's shape and the vocabulary from `init_checkpoint`.
+      overwrite: True to remove what a run with other settings left in `output_dir`.
+      show_test: True to print the scores on the test set; they are written in any case.
     """
 
     config: FinetuningConfig

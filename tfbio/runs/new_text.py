@@ -61,7 +61,7 @@ def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> New
 
 
 class Documents:
-    """Reads documents, and writes their entities. It has no attributes."""
+    """A reader of documents and writer of their entities; it has no attributes."""
 
     @staticmethod
     def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
@@ -107,10 +107,7 @@ class Documents:
 
 
 class Texts:
-    """Reads tables of texts or pairs of texts, and writes a label, a score or labels for each.
-
-    It has no attributes.
-    """
+    """A reader of tables of texts or pairs, and writer of their labels; it has no attributes."""
 
     @staticmethod
     def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
@@ -158,7 +155,7 @@ class Texts:
 
 
 class Questions:
-    """Reads questions with their contexts, and writes their answers. It has no attributes."""
+    """A reader of questions in contexts, and writer of answers; it has no attributes."""
 
     @staticmethod
     def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
@@ -278,7 +275,7 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
 
 
 class Counts:
-    """Counts documents and entities while they are written.
+    """A counter of documents and entities while they are written.
 
     Attributes:
       documents: the documents so far.

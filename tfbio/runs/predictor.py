@@ -31,7 +31,7 @@ _AT_ONCE = 1_500_000
 
 
 class Predictor:
-    """Predicts with a fine-tuned model that it keeps in memory.
+    """A fine-tuned model in memory that predicts entities, labels, scores or answers.
 
     Args:
       trial: the folder with its weights, see `fine_tuned.find_trial`.

@@ -15,7 +15,9 @@ CHANCE_AUC = 0.52
 
 
 class Progress:
-    """Shows a bar on a terminal, and a line for every loop of steps elsewhere; warns on both.
+    """A display of progress: a bar on a terminal, a line for each loop of steps elsewhere.
+
+    It prints warnings of skipped steps and of a collapse on both.
 
     Args:
       config: the run's settings.

@@ -217,5 +217,5 @@ def remove_half_written(folder: str) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an error's message, without spaces around the message."""
+    """Returns the first line of an error's message, which must not be empty or blank."""
     return str(error).strip().splitlines()[0]
