@@ -160,7 +160,7 @@ def dry_run(run: Run, device: str = "") -> str:
 
 
 class _Start:
-    """What a run starts from.
+    """The task type, encoder and tokenizer that a run starts from.
 
     Args:
       run: the run.
