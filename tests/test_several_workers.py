@@ -62,7 +62,9 @@ def test_two_workers_train_as_one(command, alone, tmp_path, devices):
     python, *command = [*command, "--set=encoder.hidden_dropout_prob=0"]
     if devices == 2:
         command = ["tests/worker_of_two_devices.py", *command]
-    (code, said, error), (other_code, other_said, _) = Workers([python, *command], folder).end()
+    (code, said, error), (other_code, other_said, _) = Workers(
+        [python, *command, f"--model_dir={folder}"], folder
+    ).end()
     assert (code, other_code) == (0, 0), error
     assert f"on {2 * devices} device" in said and not other_said
     for part, count in (("train", 12), ("heldout", 1)):

@@ -93,25 +93,27 @@ HALLMARKS = {
 
 
 class SubmissionError(cli.UserError):
-    """Runs that a submission cannot be made of."""
+    """An error for runs that a submission cannot be made of."""
 
 
 def write_submission(
     finetuning: Sequence[str], output: str, seed: int | None = None
 ) -> dict[str, Path]:
-    """Writes a file for each data set, and prints which are missing.
+    """Writes a JSON file for each data set, and prints which are missing.
 
     Args:
-      finetuning: output folders of fine-tuning runs; see `results.find`.
+      finetuning: output folders of fine-tuning runs, or patterns of such, perhaps with `NAME=`
+        before them.
       output: folder, made if need be.
       seed: whose predictions; by default those of each run's best on the development set.
 
     Returns:
-      Task -> the path of its file.
+      Task -> the path of its file, such as "bc2gm" -> output/BC2GM.json.
 
     Raises:
-      UserError: a folder holds no results, or not those of BLURB's test set, or the runs do not
-        make one submission.
+      SubmissionError: no run is of BLURB, two are of one task, they are of several models, or one
+        is not on BLURB's test set.
+      UserError: a folder holds no results, or results that do not belong together.
     """
     runs: dict[str, Run] = {}
     for run in itertools.chain.from_iterable(map(results.find, finetuning)):
@@ -143,12 +145,19 @@ def write_submission(
 def submission(run: Run, seed: int | None = None) -> dict:
     """Returns the predictions of a run for its test set, in the form that this module describes.
 
+    Prints which trial is taken if none is asked for.
+
     Args:
       run: of a task of BLURB.
       seed: of a trial; None for the best on the development set, of equals the first.
 
+    Returns:
+      "dataset_name", "model_name" and "predictions", a dict from the id of an example to a label, a
+      score, or a list of tags or labels.
+
     Raises:
       SubmissionError: there is no such trial, or the test set is not BLURB's.
+      TaskFileError: the predictions cannot be read.
     """
     # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
     from tfbio.task_types import types
@@ -313,7 +322,7 @@ def _value(predicted: str | float | Sequence[str]) -> str | float | list[str]:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's flags --finetuning, --seed and --output; returns nothing."""
     cli.define_list(
         "finetuning",
         None,
@@ -327,7 +336,14 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Writes the submission that the flags ask for, and prints the path of each file.
+
+    Args:
+      argv: the command line without its flags: the program alone.
+
+    Raises:
+      UserError: see `write_submission`; or there are arguments, or another process writes there.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):

@@ -56,7 +56,7 @@ FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines --from, --to, --format, --hparams, --set and --max_sequence_length."""
     flags.DEFINE_string(
         "from",
         None,
@@ -83,7 +83,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Converts the model that the flags name."""
+    """Converts the model that the flags name into the folder --to, and prints how to use it.
+
+    Args:
+      argv: the command line without its flags: the program alone.
+
+    Raises:
+      UsageError: there are arguments, or a flag does not go with the format.
+      UserError: the source is missing, the target exists, or the model cannot be converted.
+    """
     cli.no_arguments(argv)
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
     paths.require_checkpoint("from", source)

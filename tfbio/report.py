@@ -48,7 +48,7 @@ PACKAGES = (
 
 
 class ReportError(cli.UserError):
-    """Baselines that one report cannot hold."""
+    """An error for baselines that one report cannot hold: two of one task."""
 
 
 def write_report(
@@ -57,7 +57,8 @@ def write_report(
     """Writes report.md, report.tex, report.csv and report.png.
 
     Args:
-      finetuning: output folders of fine-tuning runs; see `results.find`.
+      finetuning: output folders of fine-tuning runs, or patterns of such, perhaps with `NAME=`
+        before them.
       output: made if need be.
       baseline: the same of the runs they are compared with, at most one of each task.
       pretraining: model folder of a pretraining run, for a section and pretraining.png; or "".
@@ -145,7 +146,7 @@ def _tables(columns: Sequence[Column], figures: Sequence[dict], models: Models) 
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's flags --finetuning, --baseline, --pretraining and --output."""
     cli.define_list(
         "finetuning",
         None,
@@ -164,7 +165,14 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Writes the report that the flags ask for, and prints the path of report.md.
+
+    Args:
+      argv: the command line without its flags: the program alone.
+
+    Raises:
+      UserError: see `write_report`; or there are arguments, or another process writes there.
+    """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):

@@ -15,11 +15,16 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 def pretraining_difference(
     one: Electra | MaskedLanguageModel, other: Electra | MaskedLanguageModel
 ) -> float:
-    """Returns the largest difference between the logits of two pretraining models.
+    """Computes the largest absolute difference between the logits of two pretraining models.
+
+    Both see the same four random texts, some with padding.
 
     Args:
       one: a model.
       other: a model of the same shape with the same heads.
+
+    Returns:
+      The difference, 0.0 or more.
     """
     inputs = _random_inputs(other.config.encoder)
     pairs = zip(pretraining_logits(one, inputs), pretraining_logits(other, inputs), strict=True)
@@ -27,11 +32,16 @@ def pretraining_difference(
 
 
 def fine_tuned_difference(one: TaskModel, other: TaskModel) -> float:
-    """Returns the largest difference between the logits of two fine-tuned models.
+    """Computes the largest absolute difference between the logits of two fine-tuned models.
+
+    Both see the same four random texts, three of them with padding.
 
     Args:
       one: a model.
       other: a model of the same shape with as many outputs.
+
+    Returns:
+      The difference, 0.0 or more; NaN if a logit is.
     """
     return float(np.abs(_task_logits(one) - _task_logits(other)).max())
 
@@ -56,8 +66,9 @@ def pretraining_logits(
       inputs: ids, mask and segments, int32 [texts, tokens] each.
 
     Returns:
-      For an ELECTRA the discriminator's and the generator's; else those of the words and, if there
-      is such a head, of the sentence pairs.
+      For an ELECTRA the discriminator's, float32 [texts, tokens], and, if there is a generator,
+      those of its words, float32 [texts, tokens, vocab_size]; else those of the words and, if there
+      is such a head, of the sentence pairs, float32 [texts, 2].
     """
     ids = inputs[0]
     everywhere = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])

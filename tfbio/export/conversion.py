@@ -45,14 +45,15 @@ TWO_LAYERS_TOLERANCE = 1e-5
 
 
 class ConversionError(UserError):
-    """A model that the format cannot hold, or whose outputs differ after the conversion."""
+    """An error for a model that a format cannot hold, or that gives other outputs in it."""
 
 
 def to_hugging_face(source: str, target: str) -> None:
-    """Writes a model as `transformers` loads it.
+    """Writes a model as `transformers` loads it, into the new folder `target`; returns nothing.
 
     Args:
-      source: see `--from` of `tfbio.convert`.
+      source: a run of pretraining or fine-tuning, a trial, a model of `transformers`, or a
+        TensorFlow 1 checkpoint; see `--from` of `tfbio.convert`.
       target: a new folder.
 
     Raises:
@@ -60,6 +61,7 @@ def to_hugging_face(source: str, target: str) -> None:
       ConversionError: the format cannot hold the model, or the result gives other outputs.
       FineTunedError: no class of `transformers` can hold the fine-tuned model.
       HuggingFaceError: no class of `transformers` can hold the model, or `source` cannot be used.
+      VocabularyError: there is no vocabulary beside the model.
     """
     if fine_tuned.is_one(source):
         _convert_fine_tuned(source, target, fine_tuned_writer.write_hugging_face, with_card=True)
@@ -130,6 +132,7 @@ def to_tfbio(source: str, target: str) -> None:
     """Writes a model as a run of tfbio leaves it, with an optimizer that has taken no step.
 
     A fine-tuned model becomes a run of `run_finetuning.py`, any other one of `run_pretraining.py`.
+    Returns nothing.
 
     Args:
       source: a model of `transformers` with a head of pretraining or fine-tuning, a pretraining
@@ -141,6 +144,7 @@ def to_tfbio(source: str, target: str) -> None:
       ConversionError: a run of `run_finetuning.py` is given, or the result gives other outputs.
       FineTunedError: the fine-tuned model has no known task type.
       HuggingFaceError: `source` cannot be used.
+      VocabularyError: there is no vocabulary beside the model.
     """
     if fine_tuned.is_one(source):
         if not hugging_face_settings.is_one(source):
@@ -175,7 +179,8 @@ def to_tfbio_with_optimizer(
     """Writes a checkpoint of TensorFlow 1 as a pretraining run, which continues as that code would.
 
     Args:
-      source: see `tensorflow1_settings.find`; a checkpoint for which `has_state` is true.
+      source: the prefix or folder of a checkpoint for which `tensorflow1_settings.has_state` is
+        true.
       target: a new folder, the `--model_dir` of the run.
       settings: the settings of the run; None: the checkpoint's shape, and defaults.
 
@@ -184,6 +189,7 @@ def to_tfbio_with_optimizer(
 
     Raises:
       TensorFlow1Error: the checkpoint is of another model, or has no head of pretraining.
+      VocabularyError: there is no vocabulary beside the checkpoint.
     """
     prefix = tensorflow1_settings.find(source)
     folder = os.path.dirname(prefix)
@@ -260,11 +266,12 @@ def to_original_electra(source: str, target: str) -> str:
       target: a new folder.
 
     Returns:
-      The prefix of the checkpoint.
+      The prefix of the checkpoint, `target`/model.ckpt-STEP.
 
     Raises:
       CheckpointError: there is no run in `source`.
       ConversionError: the run is not of ELECTRA, or that code does not have such encoders.
+      VocabularyError: there is no vocabulary in the run.
     """
     settings = _settings(source)
     if settings.get("objective") != "electra":
@@ -343,7 +350,21 @@ def _new_model(config: PretrainingConfig) -> Electra | MaskedLanguageModel:
 def read_model(
     source: str, optimizer: optimization.Adam | None = None
 ) -> tuple[PretrainingConfig, Electra | MaskedLanguageModel]:
-    """Reads the configuration and the model of a run; restores the optimizer if one is given."""
+    """Reads the configuration and the model of a run, or of a pretrained model from elsewhere.
+
+    Args:
+      source: a pretraining run, a model of `transformers`, or a TensorFlow 1 checkpoint.
+      optimizer: is restored with its averages and its step if one is given.
+
+    Returns:
+      The configuration, and an `Electra` or a `MaskedLanguageModel` with the weights.
+
+    Raises:
+      CheckpointError: there is no checkpoint, it is damaged, or a setting is out of range.
+      ConversionError: the model has no head of pretraining.
+      HuggingFaceError: the model of `transformers` cannot be used.
+      TensorFlow1Error: the TensorFlow 1 checkpoint cannot be used.
+    """
     config = checkpoint_settings.pretraining_config(_settings(source), run_of(source))
     checkpoint_settings.require_weights(source, config.encoder)
     model = _new_model(config)

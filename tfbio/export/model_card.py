@@ -43,7 +43,15 @@ _COUNTS = {
 
 
 def can_be_of(source: str) -> bool:
-    """Returns True if a model was trained here. Of others there is nothing to tell."""
+    """Returns True if a model was trained here. A card of others would have nothing to tell.
+
+    Args:
+      source: the `--model_dir`, the trial or the model from elsewhere; a pretraining run must have
+        taken a step.
+
+    Raises:
+      UserError: the settings of the model cannot be read, or a run has no checkpoint.
+    """
     settings = checkpoint_settings.read_settings(source)
     if "trained_on" in settings:
         return bool(settings["task"])
@@ -51,11 +59,17 @@ def can_be_of(source: str) -> bool:
 
 
 def write(folder: str | os.PathLike, source: str) -> None:
-    """Writes README.md beside a model that `hugging_face_weights.write` wrote.
+    """Writes README.md beside a model that `hugging_face_weights.write` wrote; returns nothing.
+
+    The file has a header for the Hugging Face hub and, in Markdown, the settings that are not the
+    defaults, the data, the scores of a trial on dev and test, and how to load the model.
 
     Args:
       folder: of the model.
-      source: the `--model_dir` or the trial that it was made from; see `can_be_of`.
+      source: the `--model_dir` or the trial that it was made from, for which `can_be_of` is true.
+
+    Raises:
+      UserError: the settings, the scores or the checkpoint of `source` cannot be read.
     """
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         (architecture,) = json.load(file)["architectures"]

@@ -72,17 +72,19 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
     """Writes a SavedModel, loads it, and compares its outputs with the model's.
 
     Args:
-      source: the `--from` of `tfbio.convert`.
+      source: a run, a trial, a model of `transformers` or a TensorFlow 1 checkpoint, as `--from` of
+        `tfbio.convert`.
       target: a new folder, in which the model gets the name `VERSION`.
       max_sequence_length: the most tokens of a text, with [CLS] and [SEP]; 0: as many as a trial
         was trained with, or as the encoder has positions for.
 
     Returns:
-      The folder of the SavedModel.
+      The folder of the SavedModel, `target`/1. The module lists its signatures.
 
     Raises:
       CheckpointError: there is no model in `source`.
       SavedModelError: the model cannot be written, or gives other outputs when it is loaded.
+      UserError: the settings, the vocabulary or the weights of `source` cannot be read.
     """
     with tempfile.TemporaryDirectory() as assets:
         return _write(source, target, max_sequence_length, Path(assets))

@@ -23,7 +23,7 @@ Curve = list[tuple[int, float]]
 
 
 class CurvesError(UserError):
-    """A folder that holds no logs."""
+    """An error for a folder that holds no logs of TensorBoard."""
 
 
 def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
@@ -31,8 +31,11 @@ def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
 
     Where a run was interrupted and went over some steps again, the later value counts.
 
+    Args:
+      log_dir: the folder of the files, such as out/model/logs/train.
+
     Returns:
-      Tag -> (step, value) pairs in the order of the steps.
+      Tag, such as "generator_loss" -> a list of (step, value) pairs in the order of the steps.
 
     Raises:
       CurvesError: there are no scalars.
@@ -57,20 +60,29 @@ def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
 
 
 def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
-    """Reads the curves of a run's "train" and "heldout".
+    """Reads the curves of a pretraining run.
+
+    Args:
+      model_dir: the `--model_dir` of the run.
+
+    Returns:
+      "train" and "heldout" -> tag, such as "loss" -> a list of (step, value) pairs.
 
     Raises:
-      CurvesError: it has none.
+      CurvesError: one of both has no scalars.
     """
     return {split: read(Path(model_dir, "logs", split)) for split in ("train", "heldout")}
 
 
 def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
-    """Returns a report's section on a pretraining run.
+    """Returns a report's section on a pretraining run, in Markdown: a table of its last figures.
 
     Args:
       folder: of the run.
-      curves: see `read_run`.
+      curves: the result of `read_run`; the held-out articles have a "loss".
+
+    Raises:
+      KeyError: there is no held-out loss.
     """
     lines = [
         "## Pretraining",
@@ -90,7 +102,12 @@ def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
 
 
 def draw(curves: dict[str, dict[str, Curve]], path: Path) -> None:
-    """Draws the curves that `read_run` returns as a PNG file."""
+    """Draws the curves of a pretraining run as a PNG file; returns nothing.
+
+    Args:
+      curves: the result of `read_run`; each figure that "heldout" has gets a panel.
+      path: the file to write.
+    """
     from matplotlib.figure import Figure
 
     drawn = [(tag, name) for tag, name in PRETRAINING_SCALARS if tag in curves["heldout"]]

@@ -23,15 +23,21 @@ Models = dict[str, dict[str, Run]]
 
 
 class GroupingError(UserError):
-    """Runs that one report cannot hold."""
+    """An error for runs that one report cannot hold, such as two of one model and task."""
 
 
 def by_data(runs: Sequence[Run]) -> list[Run]:
     """Names the tasks of data of the user's own after these data, such as "reports (ner)".
 
     The name is the end of the path of their folder, as short as tells them from other data of the
-    same `--task`; if no path does, the start of what tells their content stands beside it. Data of
-    the same content are the same, wherever they lie. Without a path a task keeps its name.
+    same `--task`; if no path does, the start of a hash stands beside it. Data of the same content
+    are the same, wherever they lie. Without a path a task keeps its name.
+
+    Args:
+      runs: the runs of a report.
+
+    Returns:
+      The runs in their order, with `task` replaced where it is named anew.
     """
     sets: dict[tuple[str, str], str] = {}
     for run in runs:
@@ -78,7 +84,7 @@ def by_test_set(*lists: Sequence[Run]) -> list[list[Run]]:
       lists: runs; only those of one list are joined.
 
     Returns:
-      The lists, with the joined runs behind the others.
+      The lists, with the joined runs behind the others, and tasks named anew.
 
     Raises:
       GroupingError: a fold of a model has two runs.
@@ -135,10 +141,12 @@ def _named(run: Run, titles: Mapping[str, str], names: dict[str, dict[str, int]]
 
 
 def by_model(runs: Sequence[Run]) -> Models:
-    """Returns the runs by model and task.
+    """Returns the runs by model and task: name of a model -> task -> its run.
+
+    A folder that is given twice counts once.
 
     Raises:
-      GroupingError: a model has two runs of one task.
+      GroupingError: a model has two runs of one task in different folders.
     """
     models: Models = {}
     for run in runs:
@@ -156,10 +164,13 @@ def _require_one(one: Run, other: Run, what: str = "") -> None:
 
 
 def columns_of(models: Models) -> list[Column]:
-    """Returns the columns for which there is a run.
+    """Returns the columns for which there is a run: first those of `KNOWN`, in their order.
 
     A task of which no paper has a figure has a column of its own, and each task of answers has one
     more for exact matches.
+
+    Args:
+      models: name of a model -> task -> its run.
     """
     runs = {run.task: run for of_model in models.values() for run in of_model.values()}
     columns = [x for x in KNOWN if x.task in runs and x.metric in runs[x.task].tests[0]]
@@ -173,9 +184,14 @@ def columns_of(models: Models) -> list[Column]:
 
 
 def trivial_runs(columns: Sequence[Column], models: Models) -> dict[Column, Run]:
-    """Returns for each column what one answer to all its examples reaches, see `Run.trivial`.
+    """Returns for each column a run that gives one answer to all its examples.
 
-    It is that of the first run with examples; a column without one is left out.
+    Args:
+      columns: of a table.
+      models: name of a model -> task -> its run.
+
+    Returns:
+      Column -> `Run.trivial` of the first run with examples; a column without one is left out.
     """
     trivial: dict[Column, Run] = {}
     for column in columns:
@@ -186,6 +202,15 @@ def trivial_runs(columns: Sequence[Column], models: Models) -> dict[Column, Run]
 
 
 def percent(column: Column, run: Run) -> float:
-    """Returns the figure of a run that stands in a column, in percent."""
+    """Returns the figure of a run that stands in a column, in percent.
+
+    Args:
+      column: of a table; where its `of_others` is true, the figure is the median over all folds but
+        the first, and otherwise the mean over the seeds.
+      run: a run of the column's task.
+
+    Raises:
+      KeyError: the run has no figure of the column's metric.
+    """
     of = run.median_of_others if column.of_others else run.mean
     return 100 * of(column.metric)

@@ -24,10 +24,10 @@ class Column(NamedTuple):
 
     Attributes:
       title: its heading.
-      task: `--task`; of folds see `grouping.by_test_set`.
+      task: `--task`; of folds such as "gad, ten folds", see `grouping.by_test_set`.
       metric: name of the figure in scores.json.
-      type: BLURB's.
-      of_others: whether the figure is the median over all folds but the first, instead of a mean.
+      type: BLURB's task type, such as "NER"; "" for other columns.
+      of_others: True if the figure is the median over all folds but the first, instead of a mean.
     """
 
     title: str
@@ -89,7 +89,7 @@ class Model:
     Attributes:
       name: as in the paper.
       source: paper and table.
-      figures: title of a column -> figure, as it is printed.
+      figures: title of a column -> figure, in percent, as text as it is printed.
       blurb_score: as it is printed; "" if it is not.
       note: how the figures differ from the others; "" if they do not.
     """
@@ -107,7 +107,10 @@ def blurb_score(figures: Mapping[str, float]) -> float:
     See Gu et al., section 4.
 
     Args:
-      figures: title of a column of `BLURB` -> figure.
+      figures: title of a column of `BLURB` -> figure, in any unit.
+
+    Returns:
+      The score, in the same unit.
 
     Raises:
       KeyError: a figure is missing.

@@ -36,7 +36,7 @@ SAMPLES = 10_000
 
 
 class ResultsError(UserError):
-    """A folder that holds no results, or results that do not belong together."""
+    """An error for a folder that holds no results, or for results that do not belong together."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,11 +79,15 @@ class Run:
     folds: Sequence[Run] = ()
 
     def values(self, metric: str = "") -> np.ndarray:
-        """Returns a figure of each seed, float64 [seeds]; by default the task's first."""
+        """Returns a figure of each seed, float64 [seeds]; by default the task's first.
+
+        Raises:
+          KeyError: the test scores have no such figure.
+        """
         return np.array([test[metric or self.metric] for test in self.tests])
 
     def mean(self, metric: str = "") -> float:
-        """Returns the mean of a figure over the seeds; by default the task's first."""
+        """Returns the mean of a figure over the seeds, no percentage; by default the first."""
         return float(self.values(metric).mean())
 
     def median_of_others(self, metric: str = "") -> float:
@@ -95,17 +99,21 @@ class Run:
         return bool(self.scores) and (metric or self.metric) in self.scores[0].drawable
 
     def drawn(self, rows: np.ndarray, metric: str = "") -> float:
-        """Returns the mean over the seeds of a figure of a draw; see `can_draw`.
+        """Returns the mean over the seeds of a figure of a draw; only where `can_draw` is True.
 
         Args:
-          rows: int64 [size], the numbers of the examples that were drawn.
+          rows: int64 [size], the numbers of the examples that were drawn, with repetitions.
           metric: the figure; by default the task's first.
         """
         times = np.bincount(rows, minlength=self.scores[0].size).astype(float)
         return float(np.mean([own.drawn(metric or self.metric, times) for own in self.scores]))
 
     def interval(self, metric: str = "") -> tuple[float, float]:
-        """Returns the bootstrap interval of the mean over the seeds, at 95 %; see `can_draw`."""
+        """Returns lower and upper end of the 95 % bootstrap interval of the mean over the seeds.
+
+        Args:
+          metric: a figure for which `can_draw` is True; by default the task's first.
+        """
         size = self.scores[0].size
         return bootstraps.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
 
@@ -141,6 +149,10 @@ def joined(folds: Sequence[Run], task: str) -> Run:
     Args:
       folds: runs of one model on different test sets, each with its examples.
       task: the name of the task.
+
+    Returns:
+      A run with the first one's name and metric, the figures of each fold in `tests`, the examples
+      of all, and the runs themselves in `folds`.
     """
 
     def means(rows: Sequence[Sequence[dict]]) -> list[dict[str, float]]:
@@ -165,8 +177,13 @@ def joined(folds: Sequence[Run], task: str) -> Run:
 def p_value(run: Run, baseline: Run, metric: str = "") -> float:
     """Computes how probable so large a difference of two runs is, to either side, by chance.
 
-    It is twice the p-value of `bootstraps.paired_bootstrap` in the direction of the difference, at
-    most 1. Both runs, with all their seeds, are scored on the same draws; see `Run.can_draw`.
+    It is twice the p-value of `bootstraps.paired_bootstrap` in the direction of the difference,
+    above 0 and at most 1. Both runs, with all their seeds, are scored on the same draws.
+
+    Args:
+      run: a run.
+      baseline: another run of the same task.
+      metric: a figure for which `Run.can_draw` is True of both; by default the task's first.
 
     Raises:
       ResultsError: their test sets differ.
@@ -239,8 +256,14 @@ def find(argument: str) -> list[Run]:
 
     A folder that matches a pattern and holds no scores.json is named and left out.
 
+    Args:
+      argument: a folder, a glob pattern of folders, or NAME=FOLDER, which names the model.
+
+    Returns:
+      One run of a folder, or those of a pattern in the order of their paths.
+
     Raises:
-      UserError: there is no run, or a folder holds other results than it should; see `read`.
+      UserError: there is no run, or its files cannot be read or do not belong together.
     """
     name, pattern = "", argument
     if "=" in argument and not glob.glob(argument):
@@ -264,8 +287,11 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
     """Reads a run and checks its scores against its predictions.
 
     Args:
-      folder: `--output_dir` of a run.
+      folder: `--output_dir` of a run, or of a sweep, whose chosen run is taken.
       name: of the model; by default the last folder of its `--init_checkpoint`.
+
+    Returns:
+      The run, with its test examples and their scores where its task is known.
 
     Raises:
       ResultsError: the predictions give other scores, or are of different data.

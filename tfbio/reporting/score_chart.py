@@ -19,9 +19,11 @@ def draw(
 ) -> None:
     """Draws a panel for each column: published figures, ours with intervals, and each seed's.
 
+    Writes a PNG file and returns nothing. All figures are in percent.
+
     Args:
       columns: of our runs.
-      figures: see `score_tables.figures_of`.
+      figures: a dict for each of our figures, see `score_tables.figures_of`.
       trivial: what one answer to all examples of a column reaches, in percent.
       path: the PNG file to write.
     """

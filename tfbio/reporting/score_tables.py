@@ -34,15 +34,19 @@ OF_FOLDS = (
 
 
 def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
-    """Returns the figures of a run in a column, by the names of `CSV_COLUMNS`.
+    """Returns the figures of a run in a column, in percent, by the names of `CSV_COLUMNS`.
 
     Args:
       column: of the run's task; of all folds but the first there is a median alone.
       run: a run.
       baseline: a run of the same task to compare with; None for no comparison.
 
+    Returns:
+      The keys of `results.figures`, such as "model", "figure", "std", "low" and "p", with
+      "data_set", the column's title. What is not known is left out.
+
     Raises:
-      ResultsError: see `results.figures`.
+      ResultsError: the test sets of the two runs differ.
     """
     if not column.of_others:
         return results.figures(run, column.metric, baseline) | {"data_set": column.title}
@@ -63,14 +67,19 @@ def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
 
 
 def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
-    """Makes a table of published models, of one answer to all, and of ours.
+    """Makes a table of published models, of one answer to all, and of ours, in percent.
 
     BLURB's score stands there if one of our models has all 13 data sets.
 
     Args:
       title: of the table.
       columns: data sets; those of which no run is are left out.
-      models: our runs; the mean over the seeds stands in the table.
+      models: our runs, name of a model -> task -> its run; the mean over the seeds stands in the
+        table.
+
+    Returns:
+      The table: a row for each model and a column for each data set; our figures have two decimals,
+      papers' are as printed, and "" stands for none. The rule is above our models.
     """
     shown = [x for x in columns if any(x.task in runs for runs in models.values())]
     means = {
@@ -191,7 +200,11 @@ def runs_table(figures: Sequence[dict]) -> Table:
     """Makes the table that says how sure our figures are, without columns that would be empty.
 
     Args:
-      figures: see `figures_of`.
+      figures: a dict for each run and column, at least one, see `figures_of`.
+
+    Returns:
+      The table: a row for each run, with dev, mean, SD, median, seeds, 95 % interval, and
+      difference to the baseline and its p. Medians of folds 2 to 10 share the row of the ten folds.
     """
     others = {(x["model"], x["task"]): x["figure"] for x in figures if _is_of_others(x)}
     rows = [_runs_row(x, others) for x in figures if not _is_of_others(x)]
@@ -240,12 +253,15 @@ def _two_digits(figure: float | None, sign: str = "") -> str:
 
 
 def csv_text(columns: Sequence[Column], figures: Sequence[dict], models: Models) -> str:
-    """Returns all figures, not rounded: ours, one answer to all, and those of papers.
+    """Returns the text of a CSV file with all figures, not rounded: ours, trivial, and papers'.
 
     Args:
       columns: of our runs; papers' figures of other data sets are left out.
-      figures: see `figures_of`.
-      models: our runs.
+      figures: a dict for each run and column, see `figures_of`.
+      models: our runs: name of a model -> task -> its run.
+
+    Returns:
+      A header, `CSV_COLUMNS`, and a line for each figure; figures are in percent.
     """
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")

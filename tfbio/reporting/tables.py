@@ -27,8 +27,8 @@ class Table(NamedTuple):
     Attributes:
       title: its title.
       header: the names of its columns.
-      rows: its cells.
-      above: a line parts so many rows, the first ones, from the others.
+      rows: its cells, a list for each row, as long as the header.
+      above: how many rows, the first ones, a rule parts from the others.
       notes: sentences below it.
     """
 
@@ -44,7 +44,7 @@ def _is_text(heading: str) -> bool:
 
 
 def markdown(table: Table) -> str:
-    """Returns a section of Markdown with the table."""
+    """Returns a section of Markdown with the table: its title as a heading, the rows, the notes."""
     rule = ["---" if _is_text(heading) else "---:" for heading in table.header]
     lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
     lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
@@ -58,7 +58,11 @@ def _latex_text(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    """Returns a table* of LaTeX in booktabs' style, at most as wide as the text."""
+    """Returns a table* of LaTeX in booktabs' style, at most as wide as the text.
+
+    Title and notes are its caption; its label is `tab:` and the title. Special characters are
+    escaped.
+    """
 
     def line(cells: Sequence[str]) -> str:
         escaped = map(_latex_text, cells)

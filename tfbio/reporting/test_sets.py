@@ -53,9 +53,10 @@ class TestSet(NamedTuple):
 
     Attributes:
       examples: their number.
-      content: hash of the examples with their labels.
+      content: a hash of the examples with their labels, 16 hexadecimal digits.
       texts: the same without the labels.
-      sample: the starts of the least hashes of examples with their labels, each once.
+      sample: the first `DIGITS` hexadecimal digits of the least hashes of examples with their
+        labels, each once and sorted, at most `SAMPLE`.
     """
 
     examples: int
@@ -65,12 +66,13 @@ class TestSet(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The comparison of test examples with the published ones; empty where they are the same.
+    """The comparison of test examples with the published ones.
 
     Attributes:
       fold: the number of the published fold that they are, from 1; 0 for none.
-      aside: why they are not the published ones, such as "1,000 of 15,745 test examples".
-      unverified: why that cannot be told by their content.
+      aside: why they are not the published ones, such as "1,000 of 15,745 test examples"; "" if
+        they are.
+      unverified: why that cannot be told by their content; "" if it can.
     """
 
     fold: int = 0
@@ -83,7 +85,13 @@ def describe(task: str, examples: Sequence[Example]) -> TestSet:
 
     Args:
       task: one of `tasks.TASKS`.
-      examples: see `compare`.
+      examples: of the test set, as the task's files or a run's predictions have them.
+
+    Returns:
+      Their number and their hashes, which do not depend on the order of the examples.
+
+    Raises:
+      KeyError: there is no such task.
     """
     # Imported late: it imports TensorFlow, which takes seconds.
     from tfbio.task_types import types
@@ -103,6 +111,10 @@ def compare(task: str, examples: Sequence[Example], of: int = 0) -> Match:
       task: `--task`.
       examples: as the task's files or a run's predictions have them; none if they are not known.
       of: the number that they were drawn from by `max_test_examples`; 0 if they were not.
+
+    Returns:
+      The fold that they are, and in words why they are not the published examples (`aside`), or why
+      that is not known (`unverified`), both "" if they are the same.
     """
     match = _compare(task, examples, of)
     if match.unverified and of > len(examples) > 0:
@@ -159,7 +171,7 @@ def _not_published(own: TestSet, known: Mapping[str, TestSet]) -> str:
 
 
 def published() -> dict[str, dict[str, TestSet]]:
-    """Returns the known test sets, by task and by name: "" or "fold 1"."""
+    """Returns the known test sets: task -> name, "" or "fold 1" and so on -> test set."""
     return {
         task: {
             name: TestSet(**{**one, "sample": tuple(one["sample"].split())})
@@ -203,14 +215,15 @@ def _hash(content: Sequence) -> str:
 
 
 def write_table(sets: Sequence[str], output: str) -> None:
-    """Writes `test_sets.json`.
+    """Writes `test_sets.json`: for each task and fold the fields of `TestSet`; returns nothing.
 
     Args:
       sets: for each test set `TASK=FOLDER`, or `TASK:N=FOLDER` of fold N.
       output: the file.
 
     Raises:
-      UserError: a folder has no test file of the task.
+      UsageError: an argument is of another form, or there is no such task.
+      TaskFileError: a folder has no test file of the task, or a line of it cannot be used.
     """
     table: dict[str, dict[str, dict]] = {}
     for argument in sets:
@@ -228,7 +241,7 @@ def write_table(sets: Sequence[str], output: str) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Defines the command's flags, --test_set and --output; returns nothing."""
     cli.define_list(
         "test_set",
         None,
@@ -239,7 +252,11 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command."""
+    """Writes the table that the flags ask for.
+
+    Raises:
+      UserError: see `write_table`; or the command line has arguments that are no flags.
+    """
     cli.no_arguments(argv)
     write_table(flags.FLAGS.test_set, flags.FLAGS.output)
 

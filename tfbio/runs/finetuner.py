@@ -30,7 +30,7 @@ DROPOUT_STREAM = 0
 
 
 class Finetuner(Inference):
-    """Trains a model as well as predicting with it.
+    """A model with its optimizer, for training as well as for prediction.
 
     A trial calls `initialize`, which gives the model its first weights, then `begin`, and then
     `train` again and again.
@@ -42,6 +42,13 @@ class Finetuner(Inference):
       pad_id: of [PAD].
       num_steps: of a trial.
       strategy: where to compute; the batches must divide by its replicas.
+
+    Attributes:
+      num_steps: the steps of a trial.
+      optimizer: Adam, with the schedule of the settings.
+      config, encoder_config, task_type, pad_id, strategy: the arguments.
+      model: the `TaskModel` that is trained.
+      fixed_shapes: True if batches have one of a few shapes, as a TPU needs.
     """
 
     def __init__(
@@ -83,7 +90,7 @@ class Finetuner(Inference):
 
     @property
     def step(self) -> tf.Variable:
-        """int64 []: the steps done so far."""
+        """The steps done so far, a variable int64 []."""
         return self.optimizer.iterations
 
     def _multipliers(self) -> Callable[[tf.Variable], float]:
@@ -105,12 +112,15 @@ class Finetuner(Inference):
         return lambda variable: shares[variable.ref()]
 
     def initialize(self, seed: int, init_checkpoint: str, with_head: bool = False) -> None:
-        """Gives every variable its value at the start of a trial.
+        """Gives every variable its value at the start of a trial, also those of the optimizer.
 
         Args:
           seed: of the trial; draws the head's weights, and the encoder's where it starts so.
           init_checkpoint: folder with the encoder's weights; "" for random ones.
-          with_head: whether the head starts from there, too.
+          with_head: True if the head starts from there, too.
+
+        Raises:
+          UserError: the weights cannot be read, or are of another shape.
         """
         keras.utils.set_random_seed(seed)
         fresh = make_model(self.encoder_config, self.task_type, self.config)
@@ -128,10 +138,10 @@ class Finetuner(Inference):
             variable.assign(tf.zeros_like(variable))
 
     def begin(self, features: packing.Features, order: np.ndarray, seed: int) -> None:
-        """Sets what `train` learns from.
+        """Sets the windows that `train` learns from, and their order; returns nothing.
 
         Args:
-          features: see `TaskType.features`.
+          features: the windows to train on, see `TaskType.features`.
           order: int64 [steps * train_batch_size], the windows of each step of the trial, from its
             first; see `finetuning_data.training_order`.
           seed: of the trial.
@@ -157,7 +167,8 @@ class Finetuner(Inference):
           num_steps: how many, `run.steps_per_loop` at most.
 
         Returns:
-          The mean of their losses, and the learning rate of the next one.
+          "loss", the mean of their losses, and "learning_rate", that of the next step; a float
+          each.
         """
         take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
         return {

@@ -40,7 +40,7 @@ NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "da
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a fine-tuning run is to do.
+    """The task, the data and the settings of a fine-tuning run.
 
     Attributes:
       config: all settings.
@@ -51,9 +51,9 @@ class Run:
         TensorFlow 1 checkpoint.
       output_dir: made if need be.
       strategy: where to compute; the batches must divide by its replicas.
-      from_scratch: take only the encoder's shape and the vocabulary from `init_checkpoint`.
-      overwrite: remove what a run with other settings left in `output_dir`.
-      show_test: print the scores on the test set; they are written in any case.
+      from_scratch: True to take only the encoder's shape and the vocabulary from `init_checkpoint`.
+      overwrite: True to remove what a run with other settings left in `output_dir`.
+      show_test: True to print the scores on the test set; they are written in any case.
     """
 
     config: FinetuningConfig
@@ -69,16 +69,16 @@ class Run:
 
     @property
     def seeds(self) -> range:
-        """The seed of each trial."""
+        """The seed of each trial, from `config.seed` upwards."""
         return range(self.config.seed, self.config.seed + self.config.num_trials)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes and prints; of several workers one does."""
+        """True if this process writes and prints; of several workers one does."""
         return self.strategy.extended.should_checkpoint
 
     def is_complete(self, seed: int) -> bool:
-        """Returns whether `output_dir` holds a trial."""
+        """Returns True if `output_dir` holds the complete trial of a seed."""
         return os.path.isdir(trial_dir(self.output_dir, seed))
 
     def say(self, line: str) -> None:
@@ -97,10 +97,12 @@ def finetune(run: Run) -> dict[str, Any]:
     TensorBoard logs in `logs/`.
 
     Args:
-      run: what to do.
+      run: the task, the data and the settings.
 
     Returns:
-      The content of `scores.json`: see `RunScores`, and of each trial `TrialScores`.
+      The content of `scores.json`: "task", "metric", "init", "examples", "trials" (for each seed a
+      dict of the fields of `TrialScores`, such as "test", metric -> fraction), and "mean", "std"
+      (None for a single seed) and "median" of the metric on the test set.
 
     Raises:
       DivergedError: a loss is no longer a number.
@@ -132,14 +134,14 @@ def finetune(run: Run) -> dict[str, Any]:
 
 
 def dry_run(run: Run, device: str = "") -> str:
-    """Describes what `finetune` would take; writes nothing.
+    """Returns a text on the windows, FLOPs, memory and minutes of a run; writes nothing.
 
     Args:
-      run: what it would do.
+      run: the task, the data and the settings.
       device: one of `devices.DEVICES`; "": all.
 
     Raises:
-      UserError: see `finetune`; or there is no such device.
+      UserError: the task, its data, the checkpoint, the settings or the device cannot be used.
     """
     examples = finetuning_data.draw(run.task.examples(run.data_dir), run.config)
     start = _Start(run, examples)
@@ -158,7 +160,7 @@ def dry_run(run: Run, device: str = "") -> str:
 
 
 class _Start:
-    """What a run starts from.
+    """The task type, encoder and tokenizer that a run starts from.
 
     Args:
       run: the run.
@@ -384,7 +386,7 @@ def _sum_up(run: Run, used: dict[str, list[int]]) -> dict[str, Any]:
 
 
 def describe_test(scores: dict[str, Any]) -> str:
-    """Returns the scores on the test set in one line, from what `finetune` returns."""
+    """Returns the test scores of `finetune`'s result, such as "test f1 0.8912 over 1 seed(s)"."""
     line = f"test {scores['metric']} {scores['mean']:.4f}"
     if scores["std"] is not None:
         line += f" ± {scores['std']:.4f}, median {scores['median']:.4f},"

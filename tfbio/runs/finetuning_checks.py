@@ -24,6 +24,8 @@ def check(
 ) -> None:
     """Checks that the settings, the encoder, its vocabulary and the devices fit together.
 
+    Returns nothing.
+
     Args:
       config: all settings.
       task_type: of the task.
@@ -33,7 +35,9 @@ def check(
       strategy: where to compute.
 
     Raises:
-      UserError: they do not.
+      CheckpointError: the vocabulary has more tokens than the encoder has embeddings.
+      ConfigError: a setting does not go with the encoder, the devices or batches of fixed shapes.
+      UserError: batches of fixed shapes are asked for with several workers.
     """
     check_settings(config, task_type, encoder_config, folder, strategy)
     if tokenizer.vocab_size > encoder_config.vocab_size:
@@ -50,10 +54,20 @@ def check_settings(
     folder: str,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Does what `check` does without a vocabulary: for all of a sweep at once.
+    """Checks that the settings, the encoder and the devices fit together, as `check` does.
+
+    It needs no vocabulary, so that all settings of a sweep are checked at once. Returns nothing.
+
+    Args:
+      config: all settings.
+      task_type: of the task.
+      encoder_config: of the encoder in `folder`.
+      folder: for the messages.
+      strategy: where to compute.
 
     Raises:
-      UserError: the settings do not fit.
+      ConfigError: a setting does not go with the encoder, the devices or batches of fixed shapes.
+      UserError: batches of fixed shapes are asked for with several workers.
     """
     if config.sequence_length > encoder_config.max_sequence_length:
         raise ConfigError(

@@ -31,18 +31,33 @@ ORDER_STREAM, SUBSET_STREAM = 1, 2
 def read_examples(
     task: Task, data_dir: str, data_sha256: tuple[str, ...]
 ) -> dict[str, list[Example]]:
-    """Returns the examples of each split, and keeps them for the next call.
+    """Reads the examples of each split, and keeps them for the next call.
 
     Args:
       task: the task.
       data_dir: folder with its files.
-      data_sha256: their hashes.
+      data_sha256: their hashes, so that changed files are read again.
+
+    Returns:
+      "train", "dev" and "test" -> the examples, in the order of the file.
+
+    Raises:
+      TaskFileError: a file is missing, or a line of it cannot be used.
     """
     return task.examples(data_dir)
 
 
 def draw(examples: dict[str, list[Example]], config: FinetuningConfig) -> dict[str, list[Example]]:
-    """Draws `max_dev_examples` and `max_test_examples`, in their order; others stay as they are."""
+    """Draws `max_dev_examples` and `max_test_examples` at random, the same for every seed.
+
+    Args:
+      examples: split -> its examples.
+      config: all settings; 0 stands for all examples.
+
+    Returns:
+      A new dict of the splits. Drawn examples keep their order; splits that are not drawn are the
+      same lists.
+    """
     most = {"dev": config.max_dev_examples, "test": config.max_test_examples}
     drawn = dict(examples)
     for split, count in most.items():
@@ -62,12 +77,17 @@ def load_tokenizer(
 ) -> tokenization.Tokenizer:
     """Loads the tokenizer of an encoder, with the markers of relations if the task has them.
 
+    The last one is kept, and returned again for the same arguments.
+
     Args:
-      vocabulary: see `vocabularies.find_vocabulary`.
+      vocabulary: the path of the vocabulary, see `vocabularies.find_vocabulary`.
       encoder_config: of the encoder.
-      lower_case: whether it was trained on text in lower case.
+      lower_case: True if it was trained on text in lower case.
       task_type: of the task.
       trained_on: what a run keeps of its task, see `describe_task`.
+
+    Raises:
+      VocabularyError: the vocabulary cannot be used.
     """
     markers = task_type.new_tokens(trained_on)
     sha256 = vocabularies.sha256_of(vocabulary)
@@ -88,7 +108,7 @@ def encode(
     tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
 ) -> tuple[dict[str, packing.Features], packing.Features]:
-    """Encodes the examples of each split.
+    """Encodes the examples of each split, and keeps the windows for the next call.
 
     Args:
       task, data_dir, data_sha256: see `read_examples`.
@@ -96,7 +116,11 @@ def encode(
       config: all settings.
 
     Returns:
-      The features of each split, and those to train on, which `Task.augment` may make more.
+      Split -> the windows of its examples, of which `max_dev_examples` and `max_test_examples` are
+      drawn; and the windows to train on, which `Task.augment` may make more than those of "train".
+
+    Raises:
+      UserError: a file cannot be used, or an example or a setting does not go with the task type.
     """
     # What the windows depend on; the rest as it is by default.
     shape = FinetuningConfig(
@@ -126,7 +150,21 @@ def encode_examples(
     tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
 ) -> tuple[dict[str, packing.Features], packing.Features]:
-    """Does what `encode` does, for examples that are at hand."""
+    """Encodes examples that are at hand.
+
+    Args:
+      task: the task.
+      examples: split -> its examples, with "train".
+      tokenizer: see `load_tokenizer`.
+      config: all settings.
+
+    Returns:
+      Split -> the windows of its examples; and the windows to train on, which `Task.augment` may
+      make more than those of "train".
+
+    Raises:
+      UserError: an example or a setting does not go with the task type.
+    """
     task_type = types.make(task.task_type, task.labels, config)
 
     def features_of(members: list[Example]) -> packing.Features:
@@ -139,11 +177,11 @@ def encode_examples(
 
 
 def count_steps(config: FinetuningConfig, trained: packing.Features) -> int:
-    """Returns the steps of a trial.
+    """Returns the steps of a trial, 1 at least.
 
     Args:
       config: all settings.
-      trained: the features to train on.
+      trained: the windows to train on.
     """
     num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
     if config.count_whole_batches:
@@ -166,7 +204,7 @@ def training_order(
       seed: of the trial.
 
     Returns:
-      int64 [num_steps * batch_size], numbers of examples.
+      int64 [num_steps * batch_size], numbers of examples from 0.
     """
     used = np.arange(num_examples)
     if 0 < num_used < num_examples:
@@ -179,11 +217,15 @@ def training_order(
 
 
 def describe_task(task: Task, examples: list[Example]) -> TrainedOn:
-    """Returns what `predict` must know of a task, whose data may not be at hand then.
+    """Returns the facts of a task that `predict` needs, which may not have the task's data.
 
     Args:
       task: the task.
       examples: of its training set.
+
+    Returns:
+      The task type's name, the labels, the form of new text, and whether texts have pairs or
+      markers.
     """
     task_type = types.TYPES[task.task_type]
     learnt = task_type.learnt_from(examples, task.entity_type)

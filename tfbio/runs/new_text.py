@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class NewText(NamedTuple):
-    """Holds the inputs of a model.
+    """The inputs of a model.
 
     Attributes:
-      files: the input files.
-      items: documents, texts or questions.
+      files: the paths of the input files.
+      items: documents, texts or questions; documents can be iterated over once.
       total: how many there are.
     """
 
@@ -52,7 +52,7 @@ def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> New
       form: the form of the output, one of `annotation_formats.FORMATS`.
 
     Returns:
-      The files and their contents.
+      The files and their contents: `Document`, `LabelledText` or `Question` each.
 
     Raises:
       UserError: an input cannot be read, or does not go with the model or the output.
@@ -61,11 +61,24 @@ def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> New
 
 
 class Documents:
-    """Reads documents, and writes their entities."""
+    """A reader of documents and writer of their entities; it has no attributes."""
 
     @staticmethod
     def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
-        """Reads all inputs; see `read`."""
+        """Reads all documents once, to name mistakes, and prints those that are left out.
+
+        Args:
+          known: not used.
+          inputs: files, folders and globs; "-" is standard input.
+          output: the path of the predictions.
+          form: the form of the output.
+
+        Returns:
+          The files, and a `Document` for each text, which are read again as they are iterated over.
+
+        Raises:
+          UserError: an input cannot be read, or `output` would replace it.
+        """
         files = prediction_inputs.find_files(inputs)
         _check_inputs_stay(files, output, form)
         left_out: list[str] = []
@@ -76,7 +89,17 @@ class Documents:
 
     @staticmethod
     def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
-        """Predicts, writes `output` in a form, and prints counts."""
+        """Predicts, writes the entities of documents to `output` in `form`, and prints counts.
+
+        Args:
+          predictor: of a model that tags words.
+          text: the result of `read`.
+          output: the path of a file; of a folder for "brat".
+          form: one of `annotation_formats.FORMATS`.
+
+        Raises:
+          FormatError: the format cannot hold a text or an id.
+        """
         counts = Counts()
         annotated = predictor.annotate(text.items, text.total)
         annotation_formats.write(output, form, counts.of(annotated))
@@ -84,11 +107,25 @@ class Documents:
 
 
 class Texts:
-    """Reads tables of texts or pairs of texts, and writes a label, a score or labels for each."""
+    """A reader of tables of texts or pairs, and writer of their labels; it has no attributes."""
 
     @staticmethod
     def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
-        """Reads all inputs; see `read`."""
+        """Reads all tables.
+
+        Args:
+          known: its `pairs` says whether each text must have a pair.
+          inputs: files, folders and globs; "-" is standard input.
+          output: the path of the predictions.
+          form: the form of the output, which must be "jsonl".
+
+        Returns:
+          The files, and a list of a `LabelledText` without its label for each row.
+
+        Raises:
+          UserError: there are no tables, one cannot be read, a text has no pair or should have
+            none, or the output has another form or would replace an input.
+        """
         _check_is_json(form)
         files, texts = _read_tables(inputs, known.pairs)
         _check_inputs_stay(files, output, form)
@@ -96,7 +133,17 @@ class Texts:
 
     @staticmethod
     def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
-        """Predicts, writes `output` in a form, and prints counts."""
+        """Predicts, writes a line of JSON for each text to `output`, and prints counts of labels.
+
+        A line has the keys "id" and "label", and "probabilities" of the labels where it is no
+        score.
+
+        Args:
+          predictor: of a model that labels texts.
+          text: the result of `read`.
+          output: the path of the file.
+          form: not used.
+        """
         counts: Counter[str] = Counter()
         with storage.written_whole(output) as stream:
             for record in predictor.label(text.items, show=True):
@@ -108,11 +155,25 @@ class Texts:
 
 
 class Questions:
-    """Reads questions on contexts in SQuAD's form, and writes an answer or none for each."""
+    """A reader of questions in contexts, and writer of answers; it has no attributes."""
 
     @staticmethod
     def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> NewText:
-        """Reads all inputs; see `read`."""
+        """Reads all files in SQuAD's form.
+
+        Args:
+          known: not used.
+          inputs: files, folders and globs.
+          output: the path of the predictions.
+          form: the form of the output, which must be "jsonl".
+
+        Returns:
+          The files, and a list of all their `Question`s.
+
+        Raises:
+          UserError: a file cannot be read, the output has another form or would replace an input,
+            or two questions have one id and `output` does not end in .jsonl.
+        """
         _check_is_json(form)
         files = prediction_inputs.find_files(inputs, (".json",))
         questions = [question for path in files for question in task_files.read_squad(path)]
@@ -128,7 +189,17 @@ class Questions:
 
     @staticmethod
     def write(predictor: Predictor, text: NewText, output: str, form: str) -> None:
-        """Predicts, writes `output` in a form, and prints counts."""
+        """Predicts, writes the answers to `output`, and prints counts.
+
+        The file is a JSON object, id -> answer; if `output` ends in .jsonl, a line of JSON for each
+        question, with "id", "answer" ("" for none), "probability" (null for none) and "null_odds".
+
+        Args:
+          predictor: of a model that answers questions.
+          text: the result of `read`.
+          output: the path of the file.
+          form: not used.
+        """
         answered = list(zip(text.items, predictor.answer(text.items, show=True), strict=True))
         if output.endswith(".jsonl"):
             lines = (
@@ -204,14 +275,26 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
 
 
 class Counts:
-    """Counts documents and entities while they are written."""
+    """A counter of documents and entities while they are written.
+
+    Attributes:
+      documents: the documents so far.
+      entities: the entities so far, by type.
+    """
 
     def __init__(self) -> None:
         self.documents, self.entities = 0, Counter[str]()
         self._ids, self._again = set[str](), Counter[str]()
 
     def of(self, annotated: Annotated) -> Annotated:
-        """Counts documents and their entities, and yields them unchanged."""
+        """Counts documents and their entities.
+
+        Args:
+          annotated: pairs of a document and its entities.
+
+        Yields:
+          The pairs, unchanged.
+        """
         for document, entities in annotated:
             self.documents += 1
             self.entities.update(entity.type for entity in entities)
@@ -221,7 +304,7 @@ class Counts:
             yield document, entities
 
     def report(self) -> None:
-        """Prints the counts, and the ids that several documents have."""
+        """Prints the counts, and the ids that several documents have; returns nothing."""
         by_type = f": {listed(self.entities)}" if self.entities else ""
         print(f"{self.documents:,} document(s), {self.entities.total():,} entities{by_type}")
         if self._again:

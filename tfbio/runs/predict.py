@@ -31,7 +31,7 @@ def predict(
     overrides: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Writes a model's predictions for new text, and prints counts.
+    """Writes a model's predictions for new text, and prints counts; returns nothing.
 
     A model that tags words takes the documents of `prediction_inputs.read`, and writes their
     entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
@@ -53,6 +53,7 @@ def predict(
       overwrite: True to replace `output`.
 
     Raises:
+      UsageError: `output` is "-".
       UserError: there is no such model, it does not go with the inputs or the form, an input cannot
         be read, or `output` exists already.
     """

@@ -36,10 +36,10 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = ENDINGS) -> list[
       endings: the endings that a file may have, before any ".gz".
 
     Returns:
-      The paths, sorted.
+      The paths, sorted and each once.
 
     Raises:
-      UserError: there is none, or one that is named has another ending.
+      UserError: an input does not exist, or gives no file with one of the endings.
     """
     files: set[str] = set()
     for item in inputs:
@@ -74,7 +74,7 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
       left_out: gets a sentence for each article of a set or package that cannot be read.
 
     Yields:
-      The documents, in the order of the file.
+      The documents, in the order of the file: id, text, and passages with their offsets.
 
     Raises:
       FormatError: the file is not in the format that its ending names.

@@ -31,13 +31,22 @@ _AT_ONCE = 1_500_000
 
 
 class Predictor:
-    """Predicts with a fine-tuned model that it keeps in memory.
+    """A fine-tuned model in memory that predicts entities, labels, scores or answers.
 
     Args:
       trial: the folder with its weights, see `fine_tuned.find_trial`.
       settings: the settings of the run, see `fine_tuned.read_settings`.
       strategy: where to compute.
       overrides: "name=value" each, for settings of the run.
+
+    Attributes:
+      config: the settings, with the overrides.
+      known: the facts of its task, `trained_on` in `config.json`.
+      entity_type: what tags without a type stand for.
+      calibration: the number that `TaskType.calibrate` learnt, or None.
+      task_type: the type of the task.
+      tokenizer: the encoder's tokenizer.
+      inference: the model on its devices.
 
     Raises:
       UserError: a setting, the vocabulary or the weights cannot be used.
@@ -80,7 +89,11 @@ class Predictor:
           total: how many, to show progress; None: it is not shown.
 
         Yields:
-          Each document and its entities, in the order of their starts.
+          Each document and the list of its entities, with type, offsets and score, in the order of
+          their starts.
+
+        Raises:
+          TypeError: the model's task type finds no entities.
         """
         splitter = splitters.load(splitters.resolve("auto")[0])
         with Count("prediction", total, "documents") as count:
@@ -102,11 +115,15 @@ class Predictor:
         """Predicts labels or scores of texts.
 
         Args:
-          examples: the texts.
+          examples: the texts; their labels are not looked at.
           show: True to show progress.
 
         Yields:
-          For each text its id and its prediction, see `TaskType.record`.
+          For each text "id", "label" (a class, a list or tuple of labels, or a score as a float),
+          and, unless it is a score, "probabilities", label -> float.
+
+        Raises:
+          TypeError: the model's task type labels no texts.
         """
         # A placeholder, as the texts of a task have labels.
         examples = [dataclasses.replace(x, label=self.task_type.placeholder) for x in examples]
@@ -125,7 +142,9 @@ class Predictor:
           show: True to show progress.
 
         Returns:
-          The answers to each question; no text where the model gives none.
+          `Answers` for each question: the texts of the best answers, the best first, their
+          probabilities, and `null_odds`, in logits. There are no texts where the model gives no
+          answer.
         """
         with Count("prediction", len(questions) if show else None, "questions") as count:
             predicted = self._outputs(questions, count)[0]
@@ -190,12 +209,13 @@ def words_of(
 
     Args:
       documents: any number.
-      splitter: see `data_prep.sentences.splitters.load`.
-      rule: see `words.spans`.
+      splitter: a function that splits texts into sentences, see
+        `data_prep.sentences.splitters.load`.
+      rule: the rule by which a text is cut into words, see `words.spans`.
 
     Yields:
-      The number of the document, the sentence, and for each word its span [start, end) in the
-      document's text.
+      The number of the document, from 0, the sentence, and for each word its span [start, end) in
+      the document's text, in characters.
     """
     passages = [(number, p) for number, document in enumerate(documents) for p in document.passages]
     texts = (documents[number].text[p.start : p.end] for number, p in passages)

@@ -44,7 +44,7 @@ def pretrain(
 
     Writes into `model_dir`: `config.json`, the vocabulary (`vocab.txt`, `vocab.model`, or
     `vocab.json` and `merges.txt`), checkpoints `ckpt-STEP`, and TensorBoard logs `logs/train` and
-    `logs/heldout`.
+    `logs/heldout`. Returns nothing, and prints progress.
 
     Args:
       config: all settings.
@@ -52,15 +52,18 @@ def pretrain(
       model_dir: made if need be. All folders may be on `gs://`, see `storage`.
       strategy: where to compute; the batch must divide by its replicas.
       init_checkpoint: the `model_dir` of another run, or a checkpoint of other software (see
-        `checkpoint_files`), whose weights a new run starts with; its steps and its optimizer's
+        `checkpoint_weights`), whose weights a new run starts with; its steps and its optimizer's
         averages are not taken over. "": new weights.
       profile_steps: the first and the last step of a TensorBoard trace in `logs`, see
         `profile.Profile`.
 
     Raises:
-      UserError: the examples do not fit the settings, or `model_dir` holds another run.
+      UsageError: the batch does not divide by the devices and the parts of a step.
+      UserError: the examples do not fit the settings, `model_dir` holds another run, or
+        `run.max_skipped_steps` steps were skipped, as their gradients were not finite.
       DataError: a shard of the examples is missing or damaged.
-      CheckpointError: the newest checkpoint is damaged.
+      CheckpointError: the newest checkpoint is damaged, or `init_checkpoint` cannot be used.
+      SystemExit: a signal ended the run early; the step is saved.
     """
     _check_reachable(model_dir, init_checkpoint, *example_folders)
     _check_division(config, strategy.num_replicas_in_sync)
@@ -138,11 +141,12 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
       example_folders: folders that `data_prep.examples` made.
 
     Returns:
-      For each sequence length the folder of its examples and its manifest.
+      Sequence length -> the folder of its examples and its manifest.
 
     Raises:
-      UserError: the examples do not fit the settings.
-      DataError: a shard is missing or of another size.
+      UserError: the examples are for another objective.
+      DataError: a folder holds no complete examples, they are of another vocabulary, a length has
+        none, or a shard is missing or of another size.
     """
     lengths = [length for length, _ in config.phases()]
     data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
@@ -157,7 +161,7 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
 
 
 def count_parameters(layer: keras.layers.Layer) -> int:
-    """Counts the trainable parameters of a layer."""
+    """Returns the number of trainable parameters of a layer."""
     return sum(variable.shape.num_elements() for variable in layer.trainable_variables)
 
 

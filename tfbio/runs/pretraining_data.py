@@ -49,7 +49,7 @@ def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: i
       vocab_size: the size of the vocabulary in the settings.
 
     Returns:
-      For each sequence length the folder, and its manifest.
+      Sequence length -> the folder and its manifest.
 
     Raises:
       DataError: a folder holds no complete examples, or examples of another vocabulary, or no
@@ -227,6 +227,9 @@ def training_dataset(
     Returns:
       A dataset of dicts of `FEATURES`, or of `PACKED_FEATURES` where examples are packed, int32
       [batch_size / hosts, sequence_length] each.
+
+    Raises:
+      DataError: there are no training examples.
     """
     shards = _non_empty(manifest.shards_of("train"), folder, "training")
     plan = _plan(shards, seed, start=first_step * batch_size, end=last_step * batch_size)
@@ -261,7 +264,7 @@ def held_out_dataset(
       folder, manifest, batch_size, context: see `training_dataset`.
 
     Returns:
-      A dataset like that of `training_dataset`.
+      A dataset of dicts like that of `training_dataset`, int32 [batch_size / hosts, length] each.
 
     Raises:
       DataError: there are fewer held-out examples than one batch.
@@ -284,8 +287,7 @@ def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
     They are a fair sample: the examples of all shards are shuffled together when they are made.
 
     Args:
-      folder: the folder of the examples.
-      manifest: the manifest of the examples.
+      folder, manifest: of the examples.
 
     Returns:
       int64 [vocab_size].

@@ -19,12 +19,15 @@ from tfbio.weights import checkpoint_files, checkpoint_settings
 
 
 def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
-    """Returns the contents of a run's `config.json`, see `PretrainingSettings`.
+    """Returns the contents of a run's `config.json`: all fields of `PretrainingSettings`.
+
+    They are the settings of `config`, and `lower_case`, `vocab_sha256`, `init_checkpoint`, `data`
+    (counts of the examples by sequence length) and `family`.
 
     Args:
       config: all settings.
-      data: the examples for each sequence length.
-      init_checkpoint: see `pretraining.pretrain`.
+      data: sequence length -> the folder of its examples and its manifest.
+      init_checkpoint: what a new run starts from, see `pretraining.pretrain`; "" for new weights.
     """
     _, manifest = next(iter(data.values()))
     settings = schema.extended(
@@ -55,16 +58,17 @@ def prepare(
 
     Args:
       settings: the result of `settings_of`.
-      data: the examples for each sequence length.
+      data: sequence length -> the folder of its examples and its manifest.
       model_dir: the folder; made if need be.
       is_new: True if it has no checkpoint yet.
       is_chief: True if this process writes.
 
     Returns:
-      The path of a vocabulary.
+      The path of the vocabulary with which the examples were made.
 
     Raises:
       UserError: the folder holds another run.
+      VocabularyError: the examples have no vocabulary.
     """
     path = os.path.join(model_dir, "config.json")
     # The settings of a start that failed before its first checkpoint do not matter.
@@ -112,7 +116,14 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
 
 
 def what_is_saved(model_dir: str) -> str:
-    """Describes in a clause the step at which the same command continues a run."""
+    """Describes in a clause the step at which the same command continues a run.
+
+    Args:
+      model_dir: the run's folder.
+
+    Returns:
+      A text such as "step 1000 is saved, and the same command continues there".
+    """
     newest = tf.train.latest_checkpoint(model_dir)
     if newest is None:
         return "no step is saved, and the same command begins anew"

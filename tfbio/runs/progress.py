@@ -15,7 +15,9 @@ CHANCE_AUC = 0.52
 
 
 class Progress:
-    """Shows a bar on a terminal, and a line for every loop of steps elsewhere; warns on both.
+    """A display of progress: a bar on a terminal, a line for each loop of steps elsewhere.
+
+    It prints warnings of skipped steps and of a collapse on both.
 
     Args:
       config: the run's settings.
@@ -24,6 +26,17 @@ class Progress:
       peak: FLOP/s of all devices together, see `distribution.peak`; None: not known.
       silent: True to show nothing and only compute the figures that are logged, as all workers but
         one do.
+
+    Attributes:
+      config, global_step, frequencies_loss, peak, silent: the arguments.
+      total: the steps of the run.
+      batch_size: the examples of a step.
+      num_warmup_steps: the steps before which no collapse is warned of.
+      learns_words: True if a model or a generator learns to predict words.
+      skipped_steps: the steps that were skipped so far.
+      bar: the bar of tqdm, or None.
+      step, first_step: the step of the last call, and that of `start`.
+      time, start_time: the same in seconds since the epoch.
     """
 
     def __init__(
@@ -44,7 +57,7 @@ class Progress:
         self.bar = None
 
     def start(self) -> None:
-        """Starts the clock at the current step."""
+        """Starts the clock at the current step and, on a terminal, the bar. Call it first."""
         self.step = self.first_step = int(self.global_step.numpy())
         self.start_time = self.time = time.time()
         if sys.stderr.isatty() and not self.silent:
@@ -54,7 +67,9 @@ class Progress:
         """Adds figures of speed to those of a loop of steps, and shows some of them.
 
         Args:
-          output: the figures by name; `tokens` becomes `tokens_per_second`.
+          output: the figures by name, with `tokens` and `skipped_steps`; changed in place. `tokens`
+            becomes `tokens_per_second`, and there are `steps_per_second`, `examples_per_second`
+            and, where the peak is known, `share_of_peak`, a fraction.
         """
         now, step = time.time(), int(self.global_step.numpy())
         seconds, steps = now - self.time, step - self.step
@@ -87,10 +102,11 @@ class Progress:
         self._print(f"step {step}/{self.total} | {figures} | {left} left")
 
     def evaluated(self, output: dict) -> None:
-        """Shows the figures of an evaluation, and warns of a collapse.
+        """Prints the figures of an evaluation, and after the warm-up warns of a collapse.
 
         Args:
-          output: the figures by name.
+          output: the figures by name: `loss`, and of an ELECTRA `generator_loss` and
+            `discriminator_auc`. They stay as they are.
         """
         step = int(self.global_step.numpy())
         self._print(f"held-out at step {step}: {_figures(output)}")
@@ -116,7 +132,7 @@ class Progress:
             )
 
     def close(self) -> None:
-        """Ends the bar."""
+        """Ends the bar, if there is one."""
         if self.bar:
             self.bar.close()
 

@@ -71,14 +71,16 @@ def run(
       settings: of each run.
 
     Returns:
-      The content of `sweep.json`: task, metric; the settings, each with its values, its folder, and
-      on the development set the score of each seed, mean and standard deviation (None where there
-      is none); `chosen`, the folder of the best; and its `test`: mean, standard deviation and
-      median.
+      The content of `sweep.json`, scores as fractions: "task"; "metric"; "settings", a dict for
+      each with its values, "folder", "dev" (the score of each seed on the development set, none if
+      it diverged), "mean" and "std" (None where there is none); "chosen", the folder of the best;
+      "test", a dict of its "mean", "std" and "median" on the test set.
 
     Raises:
-      UserError: a swept setting does not affect results; no setting could be trained; or see
-        `finetuning.finetune`.
+      UsageError: a swept setting does not affect results.
+      UserError: no setting could be trained; the data, the checkpoint or a setting cannot be used;
+        or a folder holds a run with other settings, or another process writes there.
+      SystemExit: the process was told to end; what is done is saved.
     """
     from tfbio.runs import finetuning
 

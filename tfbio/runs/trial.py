@@ -30,20 +30,20 @@ from tfbio.weights import checkpoint_files
 
 
 class DivergedError(UserError):
-    """The loss, or a weight, is no longer a number."""
+    """An error for a loss, or a weight, that is no longer a number."""
 
 
 class StoppedError(Exception):
-    """The process was told to end; what the trial has is saved."""
+    """An exception for a process that was told to end; the trial's progress is saved."""
 
 
 def trial_dir(output_dir: str, seed: int) -> str:
-    """Returns the folder of a complete trial."""
+    """Returns the path of the folder of a seed's complete trial, `output_dir`/trial_SEED."""
     return os.path.join(output_dir, f"trial_{seed}")
 
 
 def checkpoints_dir(output_dir: str, seed: int) -> str:
-    """Returns the folder of the checkpoints of a trial that is not complete."""
+    """Returns the path of an unfinished trial's checkpoints, trial_SEED.checkpoints."""
     return f"{trial_dir(output_dir, seed)}.checkpoints"
 
 
@@ -54,11 +54,11 @@ class Trial:
     Attributes:
       finetuner: the model, whose weights `run` sets.
       task: the task.
-      examples: of each split.
-      features: of each split.
-      trained: the features to train on.
+      examples: "train", "dev" and "test" -> their examples.
+      features: the same splits -> the windows of their examples.
+      trained: the windows to train on.
       init_checkpoint: folder with the encoder's weights; "" for random ones.
-      with_head: whether the head starts from there, too.
+      with_head: True if the head starts from there, too.
       output_dir: of the run.
       seed: of the trial.
       shown: the splits whose scores are printed.
@@ -91,12 +91,14 @@ class Trial:
     def run(self) -> None:
         """Trains, scores and writes the trial, whose folder appears when all of it is written.
 
-        The test set is scored once, with the weights that are kept.
+        The test set is scored once, with the weights that are kept. Returns nothing; the folder
+        holds the weights, the predictions and `scores.json`, see `TrialScores`.
 
         Raises:
           DivergedError: the loss, or a weight, is no longer a number.
           StoppedError: the process was told to end.
-          CheckpointError: the trial was stopped, and its newest checkpoint is damaged.
+          CheckpointError: the trial was stopped, and its newest checkpoint is damaged; or the
+            encoder's weights cannot be read.
         """
         best = self._make_best()
         saves = self._restore_or_initialize(best)

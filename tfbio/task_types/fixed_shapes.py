@@ -8,6 +8,7 @@ and prediction uses one, which depends on the settings alone. `Finetuner` makes 
 
 from __future__ import annotations
 
+import collections
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -369,14 +370,19 @@ def calls(batches: Iterable[Batch], sizes: Iterable[int], steps: int) -> Iterato
         yield Call(group, arrays)
 
 
-def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yields the items, each of which is made while the one before it is worked on.
+def ahead(items: Iterable[Item], most: int = 1) -> Iterator[Item]:
+    """Yields the items, each made by another thread while the ones before it are worked on.
 
-    It ends at the first item that is None.
+    Args:
+      items: what to yield; none of them is None.
+      most: how many are made ahead.
+
+    Yields:
+      The items in their order. An error that making one of them raises is raised in its place.
     """
     items = iter(items)
     with futures.ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(next, items, None)
+        coming = collections.deque(pool.submit(next, items, None) for _ in range(most))
+        while (item := coming.popleft().result()) is not None:
+            coming.append(pool.submit(next, items, None))
             yield item

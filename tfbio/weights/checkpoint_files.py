@@ -20,11 +20,17 @@ TRIAL_WEIGHTS = "model"
 
 
 class CheckpointError(UserError):
-    """A checkpoint that is missing or damaged, or of another model than the one asked for."""
+    """An error for a checkpoint that is missing, damaged, or of another model than asked for."""
 
 
 class Source(enum.Enum):
-    """Which program wrote the weights in a folder."""
+    """The program that wrote the weights in a folder.
+
+    Attributes:
+      RUN: tfbio, in a run of pretraining or a trial of fine-tuning.
+      HUGGING_FACE: `transformers`, or a program that writes its format.
+      TENSORFLOW1: google-research's electra, bert or albert.
+    """
 
     RUN = "a run of tfbio"
     HUGGING_FACE = "transformers"
@@ -32,10 +38,19 @@ class Source(enum.Enum):
 
 
 def source_of(folder: str) -> Source:
-    """Returns which program wrote the weights in `folder`; see `run_of` for what it may be.
+    """Returns which program wrote the weights in a folder.
+
+    Args:
+      folder: a folder with weights, or the prefix of a checkpoint.
+
+    Returns:
+      A member of `Source`: TENSORFLOW1 if there is such a checkpoint, else HUGGING_FACE if its
+      `config.json` has a model_type, and RUN for everything else, also for a folder without
+      weights.
 
     Raises:
-      TensorFlow1Error: see `tensorflow1_settings.find`.
+      TensorFlow1Error: the files of a checkpoint cannot be read, or the folder holds several of
+        TensorFlow 1.
     """
     if tensorflow1_settings.find(folder) is not None:
         return Source.TENSORFLOW1
@@ -49,6 +64,12 @@ def run_of(folder: str) -> str:
       folder: the folder of a pretraining run or of a model of `transformers`, which hold both; a
         trial of a fine-tuning run, where both are one folder above; or the prefix of a checkpoint,
         where both are beside it.
+
+    Returns:
+      `folder` itself, or the folder above; "." if the path names none. The files need not exist.
+
+    Raises:
+      TensorFlow1Error: a file of a checkpoint cannot be read.
     """
     if storage.at(f"{folder}.index").is_file():
         return os.path.dirname(folder) or "."
@@ -59,7 +80,7 @@ def run_of(folder: str) -> str:
 
 
 def newest_weights(folder: str) -> str:
-    """Returns the prefix of the newest checkpoint in `folder`.
+    """Returns the prefix of the newest checkpoint in `folder`, such as "out/model/ckpt-1000".
 
     Args:
       folder: the `--model_dir` of a pretraining run, a trial of a fine-tuning run, a folder with
@@ -67,6 +88,7 @@ def newest_weights(folder: str) -> str:
 
     Raises:
       CheckpointError: there is no checkpoint, or the list of checkpoints is damaged.
+      TensorFlow1Error: a checkpoint of TensorFlow 1 cannot be read, or there are several.
     """
     if (prefix := tensorflow1_settings.find(folder)) is not None:
         return prefix
@@ -137,17 +159,17 @@ def _say_once(line: str) -> None:
 def find_newest(folder: str, repair: bool = True) -> str | None:
     """Returns the prefix of a run's newest checkpoint, after reading all of it once.
 
-    If the newest one in the list was removed, the function says so and takes the one before it.
+    If the newest one in the list was removed, the function prints so and takes the one before it.
 
     Args:
       folder: the run's `--model_dir`.
-      repair: whether to correct the list of checkpoints.
+      repair: True to correct TensorFlow's list of checkpoints, the file `checkpoint`.
 
     Returns:
-      The prefix, or None if there is no checkpoint.
+      The prefix, such as "out/model/ckpt-1000", or None if there is no checkpoint.
 
     Raises:
-      CheckpointError: the checkpoint is damaged, or all were removed.
+      CheckpointError: the checkpoint is damaged, or all were removed, or their list is damaged.
     """
     state, existing = _list(folder)
     if state is None:
@@ -180,7 +202,8 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
 def remove_half_written(folder: str) -> None:
     """Removes the parts of a checkpoint that TensorFlow left when its process was killed.
 
-    The parts may be as large as the checkpoint. No other process may be writing there.
+    The parts may be as large as the checkpoint. No other process may be writing there. Returns
+    nothing, and does nothing where there are no parts.
 
     Args:
       folder: a run's `--model_dir`.
@@ -194,5 +217,5 @@ def remove_half_written(folder: str) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an error's message."""
+    """Returns the first line of an error's message, which must not be empty or blank."""
     return str(error).strip().splitlines()[0]

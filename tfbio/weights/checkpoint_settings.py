@@ -14,7 +14,7 @@ from tfbio.models import encoder_cost
 from tfbio.models.encoder_config import TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.task_types import finetuning_settings
 from tfbio.text import vocabularies
 from tfbio.weights import hugging_face_settings, tensorflow1_settings, weight_files
 from tfbio.weights.checkpoint_files import (
@@ -48,18 +48,22 @@ def read_settings(folder: str) -> dict:
     """Reads the settings of the model whose checkpoints are in `folder`.
 
     Args:
-      folder: see `run_of`.
+      folder: a run's `--model_dir`, a trial, a model of `transformers` or a checkpoint; see
+        `run_of`.
 
     Returns:
-      The `config.json` of a run, with all keys of `PretrainingSettings` or `FinetuningSettings`.
-      For a model of `transformers`, `encoder`, `lower_case` and `family` in the same form. For a
-      checkpoint of TensorFlow 1 also the objective, see `tensorflow1_settings.read_settings`.
+      Name of a setting -> value, as JSON has it: `encoder`, a dict of the fields of
+      `EncoderConfig`, `lower_case`, and more. A run's has all keys of `PretrainingSettings` or
+      `FinetuningSettings`; a model of `transformers` also `family`; a checkpoint of TensorFlow 1
+      also `family` and, with a head of pretraining, `objective`, `sequence_length` and other
+      settings of `PretrainingConfig`.
 
     Raises:
       CheckpointError: there is no `config.json`, or no run wrote it.
       SchemaError: it cannot be read, or is not as a run writes it.
-      HuggingFaceError: see `hugging_face_settings.read_settings`.
-      TensorFlow1Error: see `tensorflow1_settings.read_settings`.
+      HuggingFaceError: the model of `transformers` is one that no `Encoder` can hold.
+      TensorFlow1Error: the checkpoint is no BERT, ELECTRA or ALBERT that an `Encoder` can hold.
+      TokenizerError: a model from elsewhere has no vocabulary that can be used.
     """
     if source_of(folder) is not Source.RUN:
         return _READERS[source_of(folder)].read_settings(folder)
@@ -77,19 +81,22 @@ def read_settings(folder: str) -> dict:
             f"{path} names no encoder, as a run of run_pretraining.py does, and no model_type, as "
             "a model of Hugging Face's: give the folder of one of both."
         )
-    form = FinetuningSettings if "trained_on" in content else PretrainingSettings
-    return dataclasses.asdict(schema.parse(form, content, path, remedy))
+    if "trained_on" in content:
+        return dataclasses.asdict(finetuning_settings.parse(content, path, remedy))
+    return dataclasses.asdict(schema.parse(PretrainingSettings, content, path, remedy))
 
 
 def read_encoder_config(folder: str, with_weights: bool = True) -> EncoderConfig:
-    """Reads the shape of the encoder whose checkpoints are in `folder`.
+    """Reads the shape of the encoder whose checkpoints are in `folder`, as an `EncoderConfig`.
 
     Args:
-      folder: see `checkpoint_weights.restore_encoder`.
-      with_weights: whether to check that the weights exist, see `require_weights`.
+      folder: a folder or checkpoint that `checkpoint_weights.restore_encoder` takes.
+      with_weights: True to check that the weights exist, see `require_weights`.
 
     Raises:
-      CheckpointError: see `read_settings` and `require_weights`.
+      CheckpointError: there is no `config.json` of a run, a setting is out of range, or the weights
+        are missing or too small for the shape.
+      UserError: another error of `read_settings`, such as SchemaError or HuggingFaceError.
     """
     path = storage.at(run_of(folder), "config.json")
     try:
@@ -105,14 +112,15 @@ def require_weights(folder: str, shape: EncoderConfig) -> None:
     """Checks that the files of weights are large enough for an encoder, before it is built.
 
     So a `config.json` cannot make tfbio take more memory than the files beside it have bytes.
+    Returns nothing.
 
     Args:
-      folder: see `checkpoint_weights.restore_encoder`.
+      folder: a folder or checkpoint that `checkpoint_weights.restore_encoder` takes.
       shape: the encoder's shape.
 
     Raises:
       CheckpointError: there are no weights, or too few.
-      WeightFileError: see `weight_files.open_all`.
+      WeightFileError: a file of weights of `transformers` is missing, damaged or unsafe.
     """
     source = source_of(folder)
     if source is Source.HUGGING_FACE:
@@ -137,7 +145,10 @@ def family_of(settings: dict) -> str:
     that family. A masked language model is of the only family that can hold it, or else of BERT's.
 
     Args:
-      settings: see `read_settings`.
+      settings: the result of `read_settings`.
+
+    Returns:
+      "albert", "bert", "electra" or "roberta".
     """
     encoder = settings["encoder"]
     if settings.get("family"):
@@ -151,10 +162,12 @@ def family_of(settings: dict) -> str:
 
 
 def pretraining_config(settings: dict, folder: str = "") -> PretrainingConfig:
-    """Returns the configuration in the settings of a pretraining run.
+    """Returns the `PretrainingConfig` in the settings of a pretraining run.
+
+    Settings that it does not have are left out; those that are missing have their defaults.
 
     Args:
-      settings: see `read_settings`.
+      settings: the result of `read_settings`.
       folder: the folder of their `config.json`, for the message.
 
     Raises:
@@ -171,12 +184,16 @@ def pretraining_config(settings: dict, folder: str = "") -> PretrainingConfig:
 def require_same_model(folder: str, settings: dict) -> None:
     """Checks that the weights in `folder` can be those of the model that settings describe.
 
+    Returns nothing. The vocabulary and `MODEL_SETTINGS` must be the same; a model without a
+    generator passes if `generator_warmup_steps` is above 0.
+
     Args:
       folder: a run's `--model_dir`, or a model from elsewhere.
       settings: the settings of a new run, as it writes them to `config.json`.
 
     Raises:
       CheckpointError: the folder holds another model or vocabulary, or no model.
+      UserError: the model's settings or its vocabulary cannot be read, see `read_settings`.
     """
     if source_of(folder) is not Source.RUN:
         before = _like_a_run(folder, settings)

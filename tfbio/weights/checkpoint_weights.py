@@ -27,22 +27,25 @@ _READERS = {
 
 
 def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = None) -> None:
-    """Restores a pretraining model from the newest checkpoint in `folder`.
+    """Restores a pretraining model from the newest checkpoint in `folder`; returns nothing.
 
-    If the checkpoint has no generator, that of `model` stays as it is. So does the discriminator's
-    head if the checkpoint holds only an encoder.
+    The variables of `model` get the values of the checkpoint. If that has no generator, the one of
+    `model` stays as it is. So does the discriminator's head if the checkpoint holds only an
+    encoder.
 
     Args:
-      folder: a run's `--model_dir`, or a model from elsewhere; see
-        `checkpoint_settings.require_same_model`.
+      folder: a run's `--model_dir`, the prefix of a checkpoint, or a model from elsewhere.
       model: `Electra` or `MaskedLanguageModel`, of the same shape.
-      optimizer: an optimizer to restore, with its averages and its step. Models of `transformers`
-        have none.
+      optimizer: an optimizer to restore, with its averages and its step; None for none. Models of
+        `transformers` have none, and it stays as it is.
 
     Raises:
       CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
-      HuggingFaceError: see `hugging_face_weights.restore_electra`.
-      TensorFlow1Error: see `tensorflow1_weights.restore_electra`.
+      SchemaError: the run's `config.json` cannot be used.
+      HuggingFaceError: a tensor of a model of `transformers` is missing or of another shape, or its
+        generator has embeddings of its own and that of `model` has not.
+      WeightFileError: a file of weights of `transformers` is missing or damaged.
+      TensorFlow1Error: a tensor of a TensorFlow 1 checkpoint is missing or of another shape.
     """
     source = source_of(folder)
     if source is not Source.RUN:
@@ -76,18 +79,22 @@ def restore_encoder(
 ) -> None:
     """Restores an encoder from the newest checkpoint in `folder`; of an ELECTRA, the discriminator.
 
+    The variables of `encoder`, and of `head`, get the values of the checkpoint. Returns nothing.
+
     Args:
       folder: a run's `--model_dir`, a trial of a fine-tuning run, a model of `transformers`, or a
         checkpoint of TensorFlow 1.
       encoder: an encoder of the same shape.
-      head: the head of a `TaskModel` of the same shape as the trial's, to restore it too.
+      head: the head of a `TaskModel` of the same shape as the trial's, to restore it too; None for
+        none. It stays as it is if the weights are from elsewhere.
       new_tokens: the number of tokens that `encoder` has more than the checkpoint. Their
         embeddings, which are the last ones, stay as they are.
 
     Raises:
       CheckpointError: there is no checkpoint, or it is damaged, or of another shape.
-      HuggingFaceError: see `hugging_face_weights.restore_encoder`.
-      TensorFlow1Error: see `tensorflow1_weights.restore_encoder`.
+      HuggingFaceError: a tensor of a model of `transformers` is missing or of another shape.
+      WeightFileError: a file of weights of `transformers` is missing or damaged.
+      TensorFlow1Error: a tensor of a TensorFlow 1 checkpoint is missing or of another shape.
     """
     if new_tokens:
         size = encoder.config.vocab_size - new_tokens
@@ -118,12 +125,16 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
     """Restores the pooler of a `TaskModel`, or leaves it as it is if the folder has none.
 
     Args:
-      folder: see `restore_encoder`. A pooler is in a BERT or ALBERT from elsewhere, in a
-        pretraining run with `sentence_pair_head`, and in a trial with `text_head` "tanh".
-      pooler: the pooler of a `TaskModel` whose `text_layer` is "tanh".
+      folder: a folder or checkpoint that `restore_encoder` takes. A pooler is in a BERT or ALBERT
+        from elsewhere, in a pretraining run with `sentence_pair_head`, and in a trial with
+        `text_head` "tanh".
+      pooler: the pooler of a `TaskModel` whose `text_layer` is "tanh"; its variables are assigned.
 
     Raises:
       CheckpointError: the weights are damaged, or of another shape.
+      HuggingFaceError: a tensor of a model of `transformers` is missing or of another shape.
+      WeightFileError: a file of weights of `transformers` is missing or damaged.
+      TensorFlow1Error: a tensor of a TensorFlow 1 checkpoint is of another shape.
     """
     if source_of(folder) is not Source.RUN:
         _READERS[source_of(folder)].restore_pooler(folder, pooler)

@@ -36,17 +36,18 @@ from tfbio.weights import (
 
 
 class FineTunedError(UserError):
-    """A fine-tuned model that has no known task type, or that another format cannot hold."""
+    """An error for a model of no known task type, or one that another format cannot hold."""
 
 
 class FineTuned(NamedTuple):
-    """A model with its settings.
+    """A fine-tuned model with its settings.
 
     Attributes:
       folder: the folder that it was read from, for messages and for its vocabulary.
       model: the model, with its weights.
       settings: its `config.json`, or the equivalent for a model from elsewhere.
-      calibration: see `TaskType.calibrate`.
+      calibration: the number that `TaskType.calibrate` learnt on the development set, such as a
+        threshold; None if there is none.
     """
 
     folder: str
@@ -56,7 +57,14 @@ class FineTuned(NamedTuple):
 
 
 def is_one(folder: str) -> bool:
-    """Returns True if `folder` holds a fine-tuned model: a run, a trial or one from elsewhere."""
+    """Returns True if `folder` holds a fine-tuned model: a run, a trial or one of `transformers`.
+
+    Args:
+      folder: a folder with `config.json`, or a trial.
+
+    Raises:
+      UserError: the folder holds no model, or its settings cannot be read.
+    """
     settings = checkpoint_settings.read_settings(folder)
     return "trained_on" in settings or any(
         each.hugging_face_class == _class_in(folder) for each in types.TYPES.values()
@@ -64,13 +72,19 @@ def is_one(folder: str) -> bool:
 
 
 def read(folder: str) -> FineTuned:
-    """Reads a fine-tuned model.
+    """Reads a fine-tuned model with its weights, settings and calibration.
+
+    The model has settings that other programs have, see `TaskType.portable_settings`; its
+    predictions are the same.
 
     Args:
-      folder: see `find_trial`.
+      folder: a trial, a run, whose best trial is taken, or a model of `transformers`.
+
+    Returns:
+      The model; its `folder` is the one with the weights.
 
     Raises:
-      UserError: the model cannot be read.
+      UserError: the folder holds no fine-tuned model, or its settings or weights cannot be read.
     """
     folder = find_trial(folder)
     settings = read_settings(folder)
@@ -82,9 +96,14 @@ def read(folder: str) -> FineTuned:
 def find_trial(model: str) -> str:
     """Returns the folder with the weights of a model.
 
+    Where scores choose the trial, the function prints which one it is.
+
     Args:
       model: the folder of a trial; of a run, whose best trial on the development set is taken; or
         of a model of `transformers`.
+
+    Returns:
+      The absolute path of the trial, or of the model of `transformers`.
 
     Raises:
       UserError: the folder holds no fine-tuned model, or no scores to choose a trial by.
@@ -125,7 +144,9 @@ def read_settings(trial: str) -> FinetuningSettings:
 
     Raises:
       SchemaError: the file is missing, or is not as a fine-tuning run writes it.
-      FineTunedError: the model is one of `transformers` that has no task type here.
+      FineTunedError: the model is one of `transformers` that has no task type here, or whose labels
+        have no names.
+      HuggingFaceError: no `Encoder` can hold the model of `transformers`.
     """
     if hugging_face_settings.is_one(trial):
         return _settings_of_hugging_face(trial)
@@ -133,13 +154,17 @@ def read_settings(trial: str) -> FinetuningSettings:
 
 
 def read_calibration(trial: str) -> float | None:
-    """Reads the calibration of a model, see `TaskType.calibrate`.
+    """Reads the number that `TaskType.calibrate` learnt for a model.
 
     Args:
       trial: the folder with the weights, see `find_trial`.
 
     Returns:
       The number, or None if its task type has none or none was computed.
+
+    Raises:
+      FineTunedError: the model has no known task type.
+      SchemaError: `config.json` or `scores.json` is missing, or is not as a run writes it.
     """
     task_type = type_of(read_settings(trial))
     if hugging_face_settings.is_one(trial):
@@ -148,11 +173,11 @@ def read_calibration(trial: str) -> float | None:
 
 
 def restore(trial: str, model: TaskModel) -> None:
-    """Restores the weights of a model.
+    """Restores the weights of a model; returns nothing.
 
     Args:
       trial: the folder with the weights, see `find_trial`.
-      model: a model of the same shape.
+      model: a model of the same shape, whose variables are assigned.
 
     Raises:
       UserError: the weights cannot be read, or are of another shape.
@@ -172,11 +197,18 @@ def restore(trial: str, model: TaskModel) -> None:
 def finetuning_config(
     settings: FinetuningSettings, overrides: Sequence[str] = ()
 ) -> FinetuningConfig:
-    """Returns the configuration in the `config.json` of a fine-tuning run, for new text.
+    """Returns the settings in the `config.json` of a fine-tuning run, changed for new text.
 
     Args:
-      settings: see `read_settings`.
-      overrides: "name=value" each, see `config.load`.
+      settings: the result of `read_settings`.
+      overrides: "name=value" each, such as "run.eval_batch_size=8".
+
+    Returns:
+      The settings; the group of the task type is the one of `TaskType.settings_for_new_text`.
+
+    Raises:
+      ConfigError: an override names no setting, or a value is of another type or out of range.
+      FineTunedError: the settings have no known task type.
     """
     written = dataclasses.asdict(settings)
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
@@ -229,7 +261,7 @@ def _by_default(
 
 
 def task_type_of(settings: FinetuningSettings) -> TaskType:
-    """Makes the task type of a trial's settings, for new text.
+    """Makes the task type of a trial's settings, for new text, with the labels of its training.
 
     Raises:
       UserError: there is no such type, or its settings or labels cannot be used.
@@ -239,7 +271,7 @@ def task_type_of(settings: FinetuningSettings) -> TaskType:
 
 
 def type_of(settings: FinetuningSettings) -> type[TaskType]:
-    """Returns the type of the task that a model of these settings was trained on.
+    """Returns the class of the task type that a model of these settings was trained with.
 
     Raises:
       FineTunedError: there is no such type.

@@ -29,13 +29,18 @@ from tfbio.weights.fine_tuned import FineTuned, FineTunedError, task_type_of, ty
 
 
 def write_trial(folder: str, tuned: FineTuned) -> None:
-    """Writes a model as a run of `run_finetuning.py` with one trial leaves it.
+    """Writes a model as a run of `run_finetuning.py` with one trial leaves it; returns nothing.
 
-    The folder gets `config.json` and the vocabulary, `trial_0` in it the weights and `scores.json`.
+    The folder gets `config.json` and the vocabulary, `trial_0` in it the weights (`model.index`,
+    `model.data-*`) and `scores.json`, which has the calibration and no scores.
 
     Args:
       folder: is made if it does not exist.
       tuned: the model.
+
+    Raises:
+      VocabularyError: there is no vocabulary beside the model.
+      FileExistsError: the folder has a `trial_0`.
     """
     trial = os.path.join(folder, "trial_0")
     os.makedirs(trial)
@@ -54,7 +59,10 @@ def _calibration(tuned: FineTuned) -> dict[str, float | None]:
 
 
 def write_hugging_face(folder: str, tuned: FineTuned) -> None:
-    """Writes a model, with its tokenizer, as `transformers` loads it.
+    """Writes a model, with its tokenizer, as `transformers` loads it; returns nothing.
+
+    The folder gets `config.json`, `model.safetensors` and the tokenizer's files. The class is named
+    in `architectures`, such as "BertForTokenClassification".
 
     Args:
       folder: is made if it does not exist.
@@ -63,6 +71,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     Raises:
       FineTunedError: no class can hold the model.
       HuggingFaceError: the family cannot have its encoder.
+      VocabularyError: there is no vocabulary beside the model.
     """
     known = tuned.settings.trained_on
     _check_head(tuned.folder, tuned.model.head_config, known)

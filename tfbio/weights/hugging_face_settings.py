@@ -45,7 +45,7 @@ SIZES = (
 
 
 class Family(NamedTuple):
-    """How a family's models differ from the others; names of weights are as in `weight_names`.
+    """The traits of a family's models; names of weights are as in `weight_names`.
 
     Attributes:
       word_head: the scope of the head that scores words.
@@ -53,7 +53,7 @@ class Family(NamedTuple):
       word_bias: the name of its bias.
       decoder: the scope of its weights, which are the token embeddings, in files that hold both.
       pooler: the scope of the sentence-pair head's first layer; "" if there is no such head.
-      sentence_pair: the scope of its second layer.
+      sentence_pair: the scope of its second layer; "" if there is none.
       has_embedding_size: True if the embeddings may be smaller than hidden_size.
       always_gelu: True if the head that scores words has gelu, whatever hidden_act is.
       hidden_act: the activation if config.json names none.
@@ -103,31 +103,35 @@ FAMILIES = {
 
 
 class HuggingFaceError(UserError):
-    """A model that is not in the format of `transformers`, or that cannot be used."""
+    """An error for a model that is not in the format of `transformers`, or that cannot be used."""
 
 
 def is_one(folder: str) -> bool:
-    """Returns True if `folder` holds a model in the format of `transformers`, of any type."""
+    """Returns True if `folder` holds a model in the format of `transformers`, of any type.
+
+    The sign is a `config.json` with a model_type; the weights are not looked at.
+    """
     return read_config(folder).get("model_type") is not None
 
 
 def read_config(folder: str) -> dict:
-    """Reads the `config.json` in a folder; returns {} if there is none."""
+    """Reads the `config.json` in a folder as a dict; returns {} if there is no such object."""
     return storage.read_json(storage.at(folder, "config.json"))
 
 
 def read_settings(folder: str) -> dict:
-    """Reads the settings of a model, as `checkpoint_settings.read_settings` does of a run's.
+    """Reads the settings of a model, in the form that `checkpoint_settings.read_settings` has.
 
     Args:
       folder: of the model.
 
     Returns:
-      `encoder`, `lower_case` and `family`, the model's `model_type`.
+      `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text is lower-cased;
+      `family`: the model's `model_type`.
 
     Raises:
       HuggingFaceError: the model is one that no `Encoder` can hold.
-      TokenizerError: see `hugging_face_tokenizer.read_lower_case`.
+      TokenizerError: the tokenizer's files are missing, or of a kind that cannot be used.
     """
     shape = dataclasses.asdict(read_shape(folder))
     lower_case = hugging_face_tokenizer.read_lower_case(folder)
@@ -135,7 +139,10 @@ def read_settings(folder: str) -> dict:
 
 
 def read_shape(folder: str) -> EncoderConfig:
-    """Reads the shape of the encoder from `config.json`.
+    """Reads the shape of the encoder from `config.json`, as an `EncoderConfig`.
+
+    Args:
+      folder: of the model.
 
     Raises:
       HuggingFaceError: the model is one that no `Encoder` can hold, or the file lacks a setting.
@@ -186,11 +193,16 @@ def read_pretraining_settings(folder: str) -> dict:
         one, is in the folder `generator` in it.
 
     Returns:
-      Settings of `PretrainingConfig`, `lower_case`, and `family`, the model's `model_type`.
+      Name -> value: `encoder`, `lower_case`, `family`, `objective` ("electra" or "mlm") and
+      `sequence_length`; for an ELECTRA the settings of its generator (`uniform_generator` True if
+      it has none), and for a masked language model, where its family may have one,
+      `sentence_pair_head`.
 
     Raises:
       HuggingFaceError: the model has another head or none, or neither `Electra` nor
         `MaskedLanguageModel` can hold it.
+      TokenizerError: the tokenizer's files are missing, or of a kind that cannot be used.
+      WeightFileError: a file of weights is missing or damaged.
     """
     encoder, family = read_shape(folder), family_in(folder)
     traits, tensors = FAMILIES[family], weight_files.open_all(folder)
@@ -264,15 +276,18 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
 def read_generator(folder: str) -> EncoderConfig | None:
     """Returns the shape of the generator in a discriminator's folder, or None if it has none.
 
+    Args:
+      folder: of the discriminator; the generator is in the folder `generator` in it.
+
     Raises:
-      HuggingFaceError: see `read_shape`.
+      HuggingFaceError: no `Encoder` can hold the generator, or its `config.json` lacks a setting.
     """
     inner = os.path.join(folder, GENERATOR)
     return read_shape(inner) if is_one(inner) else None
 
 
 def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> None:
-    """Checks that a family's models can have an encoder.
+    """Checks that a family's models can have an encoder; returns nothing.
 
     Args:
       family: a key of `FAMILIES`.
@@ -299,5 +314,9 @@ def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> N
 
 
 def family_in(folder: str) -> str:
-    """Returns the family of the model in a folder, a key of `FAMILIES`."""
+    """Returns the family of the model in a folder, a key of `FAMILIES` such as "bert".
+
+    Args:
+      folder: of a model that `read_shape` can read.
+    """
     return read_config(folder)["model_type"]

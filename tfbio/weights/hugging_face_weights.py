@@ -36,7 +36,7 @@ from tfbio.weights.hugging_face_settings import (
 
 
 def restore_encoder(folder: str, encoder: Encoder) -> None:
-    """Restores the weights of `encoder`.
+    """Assigns the weights of the model in a folder to the variables of `encoder`; returns nothing.
 
     Args:
       folder: of the model.
@@ -44,7 +44,7 @@ def restore_encoder(folder: str, encoder: Encoder) -> None:
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
-      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+      WeightFileError: a file of weights is missing or damaged. Nothing is changed then.
     """
     tensors = weight_files.open_all(folder)
     _assign(_values_of_encoder(folder, tensors, encoder))
@@ -62,7 +62,7 @@ def _values_of_encoder(
 
 
 def restore_electra(folder: str, model: Electra) -> None:
-    """Restores an ELECTRA from an `ElectraForPreTraining` and an `ElectraForMaskedLM`.
+    """Assigns the weights of an `ElectraForPreTraining` and an `ElectraForMaskedLM` to `model`.
 
     If there is no generator, that of `model` stays as it is. So does the discriminator's head if
     the folder holds only an encoder, which may be BERT's.
@@ -74,7 +74,7 @@ def restore_electra(folder: str, model: Electra) -> None:
     Raises:
       HuggingFaceError: a tensor is missing or of another shape, or generator and discriminator have
         different embeddings, but share them in `model`. Nothing is changed then.
-      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+      WeightFileError: a file of weights is missing or damaged. Nothing is changed then.
     """
     tensors = weight_files.open_all(folder)
     values = _values_of_encoder(folder, tensors, model.encoder)
@@ -104,11 +104,11 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
 
     Args:
       folder: of the model.
-      pooler: a layer of the same shape.
+      pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias [hidden].
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape.
-      WeightFileError: see `weight_files.open_all`.
+      WeightFileError: a file of weights is missing or damaged.
     """
     family, tensors = family_in(folder), weight_files.open_all(folder)
     if not FAMILIES[family].pooler:
@@ -123,31 +123,32 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
 
 
 def restore_task_model(folder: str, model: TaskModel, head: str) -> None:
-    """Restores a fine-tuned model.
+    """Assigns the weights of the fine-tuned model in a folder to `model`; returns nothing.
 
     Args:
       folder: of a model of one of the classes of `weight_names.of_task_model`.
       model: a model of the same shape.
-      head: see `TaskType.hugging_face_head`.
+      head: the name of the layer that computes the logits of tokens; "" for a model of texts.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
-      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+      WeightFileError: a file of weights is missing or damaged. Nothing is changed then.
     """
     named = weight_names.of_task_model(model, head, family_in(folder))
     _assign(_values(folder, weight_files.open_all(folder), named))
 
 
 def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:
-    """Restores a masked language model.
+    """Assigns the weights of the masked language model in a folder to `model`; returns nothing.
 
     Args:
       folder: of a model with a head that scores words.
       model: a model of the same shape.
 
     Raises:
-      HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
-      WeightFileError: see `weight_files.open_all`. Nothing is changed then.
+      HuggingFaceError: a tensor is missing or of another shape, or the head has other weights than
+        the token embeddings. Nothing is changed then.
+      WeightFileError: a file of weights is missing or damaged. Nothing is changed then.
     """
     family = family_in(folder)
     tensors = _read_with_word_head(folder, family)
@@ -155,11 +156,15 @@ def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> No
 
 
 def of_masked_language_model(model: MaskedLanguageModel, family: str) -> list[weight_names.Named]:
-    """Returns the variables of a masked language model with their names in a family.
+    """Names the weights of a masked language model as a family of `transformers` does.
 
     Args:
       model: the model.
       family: a key of `FAMILIES` for which `check_family` passes.
+
+    Returns:
+      The variables with their names: those of the encoder, of the head that scores words, and of
+      the sentence-pair head if the model has one.
     """
     traits = FAMILIES[family]
     names = weight_names.of_encoder(model.encoder, family)
@@ -249,7 +254,9 @@ def write(
     lower_case: bool,
     **settings: object,
 ) -> None:
-    """Writes a folder that `transformers` loads: settings, weights and tokenizer.
+    """Writes a folder that `transformers` loads: settings, weights and tokenizer; returns nothing.
+
+    The weights are float32 in `model.safetensors`; `config.json` is written last.
 
     Args:
       folder: is made if it does not exist.
@@ -261,7 +268,9 @@ def write(
       **settings: more settings for config.json.
 
     Raises:
-      HuggingFaceError: the class cannot hold the model.
+      HuggingFaceError: the class cannot hold the model, as RoBERTa's positions must begin after the
+        id of padding.
+      VocabularyError: the vocabulary cannot be used.
     """
     import safetensors.numpy
 

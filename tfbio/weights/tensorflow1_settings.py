@@ -48,7 +48,7 @@ PAIR_HEAD = "cls/seq_relationship"
 
 
 class TensorFlow1Error(UserError):
-    """A file that is no checkpoint, or a checkpoint of another model."""
+    """An error for a file that is no checkpoint of TensorFlow 1, or is of another model."""
 
 
 def find(path: str) -> str | None:
@@ -59,8 +59,9 @@ def find(path: str) -> str | None:
         `model.ckpt-0` and `model.ckpt-1000`, the one with the highest number is taken.
 
     Returns:
-      The prefix, or None if there is no checkpoint, if TensorFlow 2 wrote it, or if the folder
-      holds a run of tfbio or the weights in the format of `transformers`.
+      The prefix, such as "electra/model.ckpt-1000", or None if there is no checkpoint, if
+      TensorFlow 2 wrote it, or if the folder holds a run of tfbio or the weights in the format of
+      `transformers`.
 
     Raises:
       TensorFlow1Error: the file is no checkpoint, or the folder holds several of different names.
@@ -88,18 +89,20 @@ def find(path: str) -> str | None:
 
 
 def read_settings(path: str) -> dict:
-    """Reads the settings of the model in a checkpoint, as `checkpoint_settings` does of a run's.
+    """Reads the settings of the model in a checkpoint, in the form that `checkpoint_settings` has.
 
     The encoder's shape is that of the tensors. A `bert_config.json`, `albert_config.json` or
     `config.json` beside them overrides it; without one, there is an attention head for every 64 of
     hidden_size.
 
     Args:
-      path: see `find`.
+      path: the prefix of a checkpoint, or its folder.
 
     Returns:
-      `encoder`, `lower_case` and `family`. If the model has a head of pretraining, also
-      `objective`, `sequence_length` and the settings of `PretrainingConfig` that the tensors tell.
+      `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text is lower-cased;
+      `family`: "albert", "bert" or "electra". If the model has a head of pretraining, also
+      `objective` ("electra" or "mlm"), `sequence_length` and the settings of `PretrainingConfig`
+      that the tensors tell: of the generator, or `sentence_pair_head`.
 
     Raises:
       TensorFlow1Error: the model is no BERT, ELECTRA or ALBERT that an `Encoder` can hold.
@@ -146,22 +149,36 @@ def read_settings(path: str) -> dict:
 def read_generator(path: str) -> EncoderConfig | None:
     """Returns the shape of an ELECTRA checkpoint's generator, or None if it has none.
 
+    Args:
+      path: the prefix of a checkpoint, or its folder.
+
     Raises:
-      TensorFlow1Error: see `read_settings`.
+      TensorFlow1Error: the model is no BERT, ELECTRA or ALBERT that an `Encoder` can hold.
+      TokenizerError: there is no vocabulary beside the checkpoint.
     """
     settings = read_settings(path)
     return None if settings.get("uniform_generator", True) else config_of(settings).generator
 
 
 def config_of(settings: dict) -> PretrainingConfig:
-    """Returns the configuration for the settings that `read_settings` returned."""
+    """Returns the `PretrainingConfig` for the settings that `read_settings` returned.
+
+    Args:
+      settings: of a model with a head of pretraining; missing ones have their defaults.
+
+    Raises:
+      ConfigError: a setting is out of range.
+    """
     others = ("lower_case", "family")
     values = {name: value for name, value in settings.items() if name not in others}
     return PretrainingConfig(**values | {"encoder": EncoderConfig(**settings["encoder"])})
 
 
 def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
-    """Opens a checkpoint.
+    """Opens a checkpoint, for `get_tensor(name)` and `get_variable_to_shape_map()`.
+
+    Args:
+      prefix: the checkpoint, such as "electra/model.ckpt-1000".
 
     Raises:
       TensorFlow1Error: it is damaged, or no checkpoint.
@@ -176,10 +193,13 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
 
 
 def shapes_in(prefix: str) -> dict[str, list[int]]:
-    """Returns the shapes of a checkpoint's tensors, by name.
+    """Returns the shapes of a checkpoint's tensors: name -> sizes.
+
+    Args:
+      prefix: the checkpoint, such as "electra/model.ckpt-1000".
 
     Raises:
-      TensorFlow1Error: see `open_checkpoint`.
+      TensorFlow1Error: it is damaged, or no checkpoint.
     """
     return open_checkpoint(prefix).get_variable_to_shape_map()
 
@@ -189,7 +209,7 @@ def scope_of(prefix: str, shapes: dict[str, list[int]]) -> str:
 
     Args:
       prefix: the checkpoint, for the message.
-      shapes: see `shapes_in`.
+      shapes: name of a tensor -> sizes, see `shapes_in`.
 
     Raises:
       TensorFlow1Error: there is no such scope.
@@ -306,9 +326,16 @@ def _generator_settings(prefix: str, shapes: dict[str, list[int]], encoder: dict
 
 
 def has_state(path: str) -> bool:
-    """Returns True if `path` is a checkpoint from which training can continue.
+    """Returns True if `path` is a TensorFlow 1 checkpoint from which training can continue.
 
-    Released checkpoints have no step or no averages; ALBERT's have the averages of LAMB.
+    Released checkpoints have no step or no averages; ALBERT's have the averages of LAMB. All other
+    paths give False.
+
+    Args:
+      path: the prefix of a checkpoint, or a folder.
+
+    Raises:
+      TensorFlow1Error: the checkpoint cannot be read, or the folder holds several.
     """
     prefix = find(path)
     if prefix is None:
@@ -319,14 +346,14 @@ def has_state(path: str) -> bool:
 
 
 def require_encoder(path: str, encoder: EncoderConfig) -> None:
-    """Checks that the encoder in a checkpoint has a shape.
+    """Checks that the encoder in a checkpoint has a shape; returns nothing.
 
     Args:
-      path: see `find`.
-      encoder: the shape.
+      path: the prefix of a checkpoint, or its folder.
+      encoder: the shape; settings of training alone, such as dropout, are not compared.
 
     Raises:
-      TensorFlow1Error: it has another shape.
+      TensorFlow1Error: it has another shape, or the checkpoint cannot be read.
     """
     prefix = find(path)
     shapes = shapes_in(prefix)

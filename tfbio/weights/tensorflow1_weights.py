@@ -38,24 +38,24 @@ def load(
     model: Electra | MaskedLanguageModel,
     optimizer: optimization.Adam | None = None,
 ) -> None:
-    """Restores all weights of `model`, and the averages and the step of `optimizer`.
+    """Restores the weights of `model`, and the averages and the step of `optimizer`.
 
     Args:
       prefix: the checkpoint, such as `electra/model.ckpt-1000`.
       model: a model of the same shape.
-      optimizer: the model's optimizer, if training is to continue.
+      optimizer: the model's optimizer, if training is to continue; None for the weights alone.
 
     Raises:
-      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+      TensorFlow1Error: a tensor is missing, damaged or of another shape. Nothing is changed then.
     """
     _assign(prefix, _tensors(model, optimizer))
 
 
 def restore_encoder(path: str, encoder: Encoder) -> None:
-    """Restores the weights of `encoder`.
+    """Assigns the weights of the encoder in a checkpoint to `encoder`; returns nothing.
 
     Args:
-      path: see `tensorflow1_settings.find`.
+      path: the prefix of a checkpoint, or its folder.
       encoder: an encoder of the same shape.
 
     Raises:
@@ -70,8 +70,8 @@ def restore_pooler(path: str, pooler: keras.layers.Dense) -> None:
     """Restores BERT's or ALBERT's pooler; leaves `pooler` as it is if the checkpoint has none.
 
     Args:
-      path: see `tensorflow1_settings.find`.
-      pooler: a layer of the same shape.
+      path: the prefix of a checkpoint, or its folder.
+      pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias [hidden].
 
     Raises:
       TensorFlow1Error: a tensor is missing or of another shape.
@@ -82,13 +82,13 @@ def restore_pooler(path: str, pooler: keras.layers.Dense) -> None:
 
 
 def restore_electra(path: str, model: Electra) -> None:
-    """Restores the weights of an ELECTRA, or of its discriminator from a BERT.
+    """Restores the weights of an ELECTRA, or of its discriminator from a BERT; returns nothing.
 
     If the checkpoint has no generator, or no head of the discriminator, that part of `model` stays
     as it is.
 
     Args:
-      path: see `tensorflow1_settings.find`.
+      path: the prefix of a checkpoint, or its folder.
       model: a model of the same shape.
 
     Raises:
@@ -106,10 +106,10 @@ def restore_electra(path: str, model: Electra) -> None:
 
 
 def restore_masked_language_model(path: str, model: MaskedLanguageModel) -> None:
-    """Restores the weights of a masked language model from a checkpoint of BERT or ALBERT.
+    """Restores a masked language model from a checkpoint of BERT or ALBERT; returns nothing.
 
     Args:
-      path: see `tensorflow1_settings.find`.
+      path: the prefix of a checkpoint, or its folder.
       model: a model of the same shape.
 
     Raises:
@@ -154,7 +154,7 @@ def _assign(prefix: str, named: list[weight_names.Named]) -> None:
 
 
 def write(prefix: str, model: Electra, optimizer: optimization.Adam | None = None) -> None:
-    """Writes a checkpoint that the original code reads.
+    """Writes a checkpoint that the original code reads: `PREFIX.index` and `PREFIX.data-*`.
 
     Args:
       prefix: the checkpoint to write; its folder must exist.

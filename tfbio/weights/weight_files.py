@@ -42,7 +42,7 @@ FIRST_SAFE_TORCH = (2, 6)
 
 
 class WeightFileError(UserError):
-    """A file of weights that is missing or damaged, or that cannot be trusted."""
+    """An error for a file of weights that is missing, damaged, or not to be trusted."""
 
 
 class Tensor(NamedTuple):
@@ -51,8 +51,8 @@ class Tensor(NamedTuple):
     Attributes:
       path: the file.
       shape: its shape in the file.
-      read: returns its values as float32 `[*shape]`, without rounding. It raises a WeightFileError
-        if a value is not finite, or if their type is none of `FLOATS`.
+      read: takes nothing and returns its values as float32 `[*shape]`, without rounding. It raises
+        a WeightFileError if a value is not finite, or if their type is none of `FLOATS`.
     """
 
     path: Path
@@ -61,7 +61,10 @@ class Tensor(NamedTuple):
 
 
 def find(folder: str) -> Path:
-    """Finds the file with the weights in a folder, or the index of several files.
+    """Returns the path of the file with the weights in a folder, or of the index of several files.
+
+    Args:
+      folder: the folder of a model.
 
     Returns:
       The path; that of safetensors, if PyTorch's file is there, too.
@@ -80,10 +83,14 @@ def find(folder: str) -> Path:
 
 
 def sha256_of(folder: str) -> str:
-    """Returns a hash of the weights in a folder.
+    """Computes a hash of the weights in a folder.
+
+    Args:
+      folder: the folder of a model.
 
     Returns:
-      The SHA-256 of the file in hexadecimal, or of the shards' hashes, one after the other.
+      The SHA-256 of the file, 64 hexadecimal digits; of several shards that of their hashes, one
+      after the other.
 
     Raises:
       WeightFileError: there is no file of weights, or an index cannot be used.
@@ -95,11 +102,16 @@ def sha256_of(folder: str) -> str:
 def open_all(folder: str) -> dict[str, Tensor]:
     """Opens all tensors in a folder, without reading their values.
 
+    Args:
+      folder: the folder of a model.
+
     Returns:
-      The tensors, by name.
+      The name of each tensor in `transformers` -> the tensor. Names of old files that end in
+      LayerNorm.gamma or LayerNorm.beta end in LayerNorm.weight or LayerNorm.bias here.
 
     Raises:
-      WeightFileError: there is no file, one cannot be used, or two tensors have the same name.
+      WeightFileError: there is no file, one is damaged, remote or unsafe, or two tensors have the
+        same name; or it is PyTorch's, and PyTorch is missing or older than `FIRST_SAFE_TORCH`.
     """
     tensors = {}
     for path in _files(folder):

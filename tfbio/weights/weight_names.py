@@ -22,11 +22,12 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, Sent
 
 
 class Named(NamedTuple):
-    """A variable with its original name.
+    """A variable, or a value, with its original name.
 
     Attributes:
-      variable: the variable, or a value.
-      names: its name, or those of the equal parts of its last axis.
+      variable: a variable of the model, or a float32 tensor in its place.
+      names: its name in a list of one; several names where its last axis joins equal parts, as that
+        of query, key and value, float32 [hidden, 3 * hidden], does.
     """
 
     variable: tf.Variable | tf.Tensor
@@ -68,10 +69,11 @@ def hugging_face_name(name: str) -> tuple[str, bool]:
     """Returns the name of a weight in `transformers`.
 
     Args:
-      name: its original name.
+      name: its original name, with slashes, such as "bert/encoder/layer_0/output/dense/kernel".
 
     Returns:
-      The name, and whether the tensor is transposed there.
+      The name with dots, such as "bert.encoder.layer.0.output.dense.weight", and True if the tensor
+      is transposed there, as all kernels are: [outputs, inputs].
     """
     transposed = name.endswith("/kernel")
     name = RENAMED.get(name, name)
@@ -83,7 +85,15 @@ def hugging_face_name(name: str) -> tuple[str, bool]:
 
 
 def of_electra(model: Electra) -> list[Named]:
-    """Names the weights of an ELECTRA as google-research/electra's pretraining saves them."""
+    """Names the weights of an ELECTRA as google-research/electra's pretraining saves them.
+
+    Args:
+      model: generator and discriminator; a generator without weights has no names.
+
+    Returns:
+      All variables with their original names: encoder, generator if there is one, discriminator's
+      head. Each variable is named once, also where both share it.
+    """
     names = of_encoder(model.encoder, "electra")
     if model.generator_head is not None:
         generator = model.generator
@@ -97,7 +107,15 @@ def of_electra(model: Electra) -> list[Named]:
 
 
 def of_generator_head(model: Electra) -> list[Named]:
-    """Names the weights of a generator's head."""
+    """Names the weights of a generator's head, which scores words.
+
+    Args:
+      model: an ELECTRA that has a generator.
+
+    Returns:
+      Kernel and bias of its dense layer, gamma and beta of its LayerNorm, and the bias of the
+      scores.
+    """
     scope = "generator_predictions"
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
 
@@ -111,6 +129,10 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
       head_name: the name of the layer that computes the logits of tokens; "" for a model of texts,
         whose layers the family names. See `TaskType.hugging_face_head`.
       family: a key of `TEXT_HEADS`.
+
+    Returns:
+      All variables of encoder, pooler and head with their names. Where a model of texts has one
+      layer, its place is taken by the values of the two of `of_text_head`.
     """
     head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
     if head_name:
@@ -121,7 +143,15 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
 
 
 def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
-    """Names the weights of the first of the two layers on [CLS]."""
+    """Names the weights of the first of the two layers on [CLS].
+
+    Args:
+      pooler: the layer.
+      family: a key of `TEXT_HEADS`.
+
+    Returns:
+      Its kernel, float32 [hidden, hidden], and its bias, float32 [hidden].
+    """
     return _dense(pooler, TEXT_HEADS[family].pooler)
 
 
@@ -133,10 +163,11 @@ def of_text_head(model: TaskModel) -> list[Named]:
     at least twice as wide as there are outputs.
 
     Args:
-      model: a model of texts without `pooler`.
+      model: a model of texts without `pooler`; its head's kernel is float32 [hidden, outputs].
 
     Returns:
-      The values of both layers with their names.
+      The values with their names: kernel [hidden, hidden] and bias [hidden] of the first layer,
+      then kernel [hidden, outputs] and bias [outputs] of the second, float32 each.
     """
     kernel, bias = model.head.kernel, model.head.bias
     size, outputs = kernel.shape
@@ -161,6 +192,10 @@ def of_word_head(
       scope: the scope of its names.
       bias: the name of the bias of the scores.
       norm: the name of its LayerNorm, in that scope.
+
+    Returns:
+      Kernel and bias of its dense layer, gamma and beta of its LayerNorm, and the bias of the
+      scores, float32 [vocab_size].
     """
     return [
         *_dense(head.dense, f"{scope}/dense"),
@@ -170,12 +205,21 @@ def of_word_head(
 
 
 def of_sentence_pair_head(head: SentencePairHead, pooler: str, classifier: str) -> list[Named]:
-    """Names the weights of a sentence-pair head by the scopes of its two layers."""
+    """Names the weights of a sentence-pair head by the scopes of its two layers.
+
+    Args:
+      head: the head.
+      pooler: the scope of its first layer.
+      classifier: the scope of its second layer.
+
+    Returns:
+      Kernel and bias of the first layer, then those of the second.
+    """
     return _dense(head.pooler, pooler) + _dense(head.classifier, classifier)
 
 
 def of_discriminator_head(model: Electra) -> list[Named]:
-    """Names the weights of a discriminator's head."""
+    """Names kernel and bias of the two dense layers of a discriminator's head, in their order."""
     scope = "discriminator_predictions"
     return [
         *_dense(model.discriminator_dense, f"{scope}/dense"),
@@ -189,12 +233,25 @@ def of_encoder(encoder: Encoder, scope: str) -> list[Named]:
     Args:
       encoder: the encoder.
       scope: "generator", or the family, see `hugging_face_settings.FAMILIES`.
+
+    Returns:
+      All its variables with their original names: first those of `of_embeddings`, then those of
+      `of_layers`.
     """
     return of_embeddings(encoder.embeddings, f"{scope}/embeddings") + of_layers(encoder, scope)
 
 
 def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
-    """Names the weights of embeddings, in a scope."""
+    """Names the weights of embeddings.
+
+    Args:
+      embeddings: the embeddings.
+      scope: the scope of their names, such as "bert/embeddings".
+
+    Returns:
+      The embeddings of words, positions and segments, float32 [rows, embedding_size] each, and
+      gamma and beta of the LayerNorm.
+    """
     return [
         Named(embeddings.word, [f"{scope}/word_embeddings"]),
         Named(embeddings.position, [f"{scope}/position_embeddings"]),
@@ -204,7 +261,16 @@ def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
 
 
 def of_layers(encoder: Encoder, scope: str) -> list[Named]:
-    """Names the weights of an encoder's layers and of the projection before them, in a scope."""
+    """Names the weights of an encoder's layers and of the projection before them.
+
+    Args:
+      encoder: the encoder; without a projection there are the layers alone.
+      scope: the scope of their names, such as "bert".
+
+    Returns:
+      The variables from the first layer to the last. The kernel and the bias of the attention's
+      query, key and value are one variable each, with three names. A shared layer is named once.
+    """
     if encoder.config.share_layers:
         return _of_shared_layer(encoder, f"{scope}/encoder")
     names = []
@@ -255,7 +321,10 @@ def original_albert_name(name: str) -> str:
     """Returns the name in google-research/albert of a weight of ALBERT's encoder.
 
     Args:
-      name: its name in `transformers`, as `of_encoder` gives it.
+      name: its name in `transformers` with slashes, as `of_encoder` gives it.
+
+    Returns:
+      The name, with slashes, such as "bert/embeddings/word_embeddings".
     """
     name = name.replace("albert/", "bert/", 1)
     layer, layer_in_original = (
