@@ -178,15 +178,16 @@ def test_calls_have_one_shape_and_the_last_is_filled_with_zeros():
         np.testing.assert_array_equal(ids[0], batches[first].arrays["input_ids"])
 
 
-def test_what_is_made_ahead_is_all_in_order_and_errors_come_through():
-    assert list(fixed_shapes.ahead(iter(range(1, 6)))) == [1, 2, 3, 4, 5]
+@pytest.mark.parametrize("most", [1, 3, 9])
+def test_what_is_made_ahead_is_all_in_order_and_errors_come_through(most):
+    assert list(fixed_shapes.ahead(iter(range(1, 6)), most)) == [1, 2, 3, 4, 5]
 
     def breaks():
         yield 1
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        list(fixed_shapes.ahead(breaks()))
+        list(fixed_shapes.ahead(breaks(), most))
 
 
 # --- What is learnt and predicted ----------------------------------------------------------------
