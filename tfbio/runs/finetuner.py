@@ -196,7 +196,7 @@ class Finetuner(Inference):
             tf.constant(num_steps),
             self._seed,
             self._training_packer.shapes,
-            self._training_packer.of_tokens,
+            self._training_packer.token_arrays,
         )
 
     def _fixed_packer(self, features: packing.Features, batches: np.ndarray) -> fixed_shapes.Packer:
