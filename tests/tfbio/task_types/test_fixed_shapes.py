@@ -318,10 +318,10 @@ def test_a_batch_that_no_shape_holds_gets_one(fixed):
     batches = np.full([2, 8], np.argmax(features.lengths))
     needed = 2 * features.lengths.max()
     assert needed > 32
-    packer = made._training_packer(features, batches)
+    packer = made._fixed_packer(features, batches)
     assert packer.shapes == (Shape(4, 32), Shape(4, fixed_shapes.rounded(needed)))
     assert packer.train_batch(batches[0]).shape == 1
-    assert made._training_packer(features, batches).shapes == packer.shapes
+    assert made._fixed_packer(features, batches).shapes == packer.shapes
     made._chosen = None
 
 
