@@ -81,8 +81,12 @@ def _compare_features(recorded: Recorded, largest: Largest) -> None:
         )
         # The answers' positions in the development set are recorded as 0.
         with_targets = split == "features" or recorded.name != "qa"
+        if features.per_token:
+            targets = features.per_token["targets"].values
+        else:
+            targets = features.per_window["targets"]
         for row, ids, segments, target in zip(
-            rows, features.input_ids, features.segment_ids, features.targets, strict=False
+            rows, features.input_ids, features.segment_ids, targets, strict=False
         ):
             own = {
                 "input_ids": ids,

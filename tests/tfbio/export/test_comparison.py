@@ -7,6 +7,7 @@ import pytest
 
 from tfbio.export import comparison
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
@@ -49,7 +50,7 @@ def test_a_difference_in_any_head_counts(model_class, config, head, change):
 
 
 def test_a_difference_of_logits_counts():
-    one, other = (TaskModel(SHAPE, 3, False, 0.0) for _ in range(2))
+    one, other = (TaskModel(SHAPE, HeadConfig(3, of_tokens=False)) for _ in range(2))
     for variable, value in zip(one.variables, other.variables, strict=True):
         variable.assign(value)
     assert comparison.fine_tuned_difference(one, other) == 0

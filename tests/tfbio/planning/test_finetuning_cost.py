@@ -86,11 +86,8 @@ def test_memory_is_that_of_parameters_and_tokens():
 def test_a_dry_run_reads_the_task_and_trains_nothing(pretrained, roles_folder):
     task = tasks.TASKS["sentence_roles"]
     settings = FinetuningConfig(sequence_length=64, max_train_examples=50)
-    said = finetuning.dry_run(
-        finetuning.Run(
-            settings, task=task, data_dir=roles_folder, init_checkpoint=pretrained, device="t4"
-        )
-    )
+    run = finetuning.Run(settings, task=task, data_dir=roles_folder, init_checkpoint=pretrained)
+    said = finetuning.dry_run(run, "t4")
     for split, examples in task.examples(roles_folder).items():
         assert f"{split}: {len(examples):,} examples in {len(examples):,} windows" in said
     assert f"5 trials of {int(50 * 5 / 32)} steps of 32 windows" in said
