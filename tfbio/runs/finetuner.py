@@ -231,7 +231,7 @@ class Finetuner(Inference):
         steps: tf.Tensor,
         seed: tf.Tensor,
         shapes: tuple[fixed_shapes.Shape, ...],
-        of_tokens: tuple[str, ...],
+        token_arrays: tuple[str, ...],
     ) -> tf.Tensor:
         """Takes many steps.
 
@@ -241,14 +241,14 @@ class Finetuner(Inference):
           steps: int32 [], how many batches there are.
           seed: of the trial.
           shapes: that batches have.
-          of_tokens: see `fixed_shapes.Packer`.
+          token_arrays: see `fixed_shapes.Packer`.
 
         Returns:
           float32 [], the sum of the losses.
         """
 
         def take_step(index: tf.Tensor, shape: fixed_shapes.Shape) -> tf.Tensor:
-            batch = self._batch_of(arrays, index, shape, of_tokens)
+            batch = self._batch_of(arrays, index, shape, token_arrays)
             losses = self.strategy.run(
                 self._replica_train_step, args=(batch, seed), options=distribution.STATIC_SHAPES
             )

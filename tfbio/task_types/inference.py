@@ -190,7 +190,7 @@ class Inference:
         arrays: dict[str, tf.Tensor],
         count: tf.Tensor,
         shape: Shape,
-        of_tokens: tuple[str, ...],
+        token_arrays: tuple[str, ...],
     ) -> tf.Tensor:
         """Predicts many batches.
 
@@ -200,7 +200,7 @@ class Inference:
           arrays: see `fixed_shapes.Call`.
           count: int32 [], how many batches there are.
           shape: of all batches.
-          of_tokens: see `fixed_shapes.Packer`.
+          token_arrays: see `fixed_shapes.Packer`.
 
         Returns:
           float32 [batches, replicas, ...].
@@ -210,7 +210,7 @@ class Inference:
         )
 
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            batch = self._batch_of(arrays, index, shape, of_tokens)
+            batch = self._batch_of(arrays, index, shape, token_arrays)
             each = self.strategy.run(outputs, args=(batch,), options=distribution.STATIC_SHAPES)
             each = tf.stack(self.strategy.experimental_local_results(each))
             return index + 1, found.write(index, each)
@@ -223,7 +223,7 @@ class Inference:
         arrays: dict[str, tf.Tensor],
         index: tf.Tensor,
         shape: Shape,
-        of_tokens: tuple[str, ...],
+        token_arrays: tuple[str, ...],
     ) -> dict[str, tf.Tensor]:
         """Returns one of the batches of a call, a part for each replica."""
 
@@ -233,7 +233,7 @@ class Inference:
                 for name, array in arrays.items()
             }
             return {
-                name: array[:, : shape.row_length] if name in of_tokens else array
+                name: array[:, : shape.row_length] if name in token_arrays else array
                 for name, array in part.items()
             }
 

@@ -182,6 +182,8 @@ def read_shape(folder: str) -> EncoderConfig:
     except ConfigError as error:
         # config.json has no group "encoder".
         problem = str(error).removeprefix(f"{path}: ").replace("encoder.", "")
+        if not traits.has_embedding_size:  # nor an embedding_size
+            problem = problem.replace("embedding_size", "hidden_size")
         raise HuggingFaceError(f"{path}: {problem}") from error
 
 

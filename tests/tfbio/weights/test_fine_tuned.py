@@ -311,7 +311,8 @@ def test_weights_hold_what_other_programs_have_no_setting_for(
     labels = [] if task_type == "regression" else ["O", "B", "I"]
     trial, settings = make_trial(task_type, labels, {"pairs": False}, **given)
     tuned = fine_tuned.read(trial)
-    assert tuned.settings[task_type] == settings[task_type] | portable
+    expected = dataclasses.replace(getattr(settings, task_type), **portable)
+    assert getattr(tuned.settings, task_type) == expected
     before = fine_tuned._make(settings)
     fine_tuned.restore(trial, before)
     kernel = before.head.kernel.numpy()
