@@ -342,7 +342,7 @@ def _run_trials(
                 ).run()
         except StoppedError as stopped:
             name = "Ctrl-C" if preemption.signal == signal.SIGINT else preemption.signal.name
-            run.say(f"{name}: {stopped}; {_what_is_complete(run)}.")
+            run.say(f"stopped by {name}: {stopped}; {_what_is_complete(run)}.")
             sys.exit(128 + preemption.signal)
     distribution.wait_for_all(run.strategy)  # the last trial is written
 

@@ -209,7 +209,7 @@ class Trial:
             # The loss of the last step was that of the weights before it.
             raise DivergedError(f"seed {self.seed}: {error}") from error
         if self.preemption.sent:
-            raise StoppedError(f"seed {self.seed} stopped at step {step}, which is saved")
+            raise StoppedError(f"seed {self.seed} is at step {step}, which is saved")
 
     def _show(self, count: Count, figures: Figures) -> None:
         """Shows the progress of training.

@@ -113,7 +113,7 @@ def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp
         assert code == 128 + sent
         name = "Ctrl-C" if sent == signal.SIGINT else "SIGTERM"
         assert re.search(
-            rf"{name}: seed 0 stopped at step (2[6-9]|3[0-5]), which is saved; 0 of 1", said
+            rf"stopped by {name}: seed 0 is at step (2[6-9]|3[0-5]), which is saved; 0 of 1", said
         )
     done = run(command(folder))
     assert done.returncode == 0, done.stderr
@@ -207,7 +207,7 @@ def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
     workers.send_after_step(24, signal.SIGTERM, EVALUATED)
     (code, said, error), (other_code, _, _) = workers.end()
     assert (code, other_code) == (128 + signal.SIGTERM,) * 2, error
-    assert "SIGTERM: seed 0 stopped at step" in said
+    assert "stopped by SIGTERM: seed 0 is at step" in said
     (code, said, error), _ = Workers(command(folder), folder).end()
     assert code == 0 and "seed 0 continues at step" in said, error
     assert_same_trials(undisturbed, folder)
