@@ -20,6 +20,9 @@ from pathlib import Path
 import tensorflow as tf
 from absl import flags
 
+# The other modules of parity are found as a package, also where this file is run by its path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from scripts.parity_comparisons import compare
 from scripts.parity_recording import KINDS, Recorded
 from tfbio.base import cli
