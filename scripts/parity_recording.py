@@ -96,7 +96,7 @@ class FromStepZero(optimization.WarmupLinearDecay):
 
 
 class Recorded:
-    """What was recorded of one data set, and a `Finetuner` that should do the same.
+    """Holds the recording of one data set, and a `Finetuner` that should do the same.
 
     Args:
       folder: the recording.

@@ -37,7 +37,7 @@ def train(model, optimizer, recording, step, seen):
 
 
 def original_name(name):
-    """What google-research/bert calls a tensor of Hugging Face's, and how it is turned."""
+    """Returns google-research/bert's name for a tensor of Hugging Face's, and if it is turned."""
     turned = name.endswith((".dense.weight", "query.weight", "key.weight", "value.weight"))
     name = re.sub(r"layer\.(\d+)", r"layer_\1", name).replace("cls.seq_relationship.", "cls.seq.")
     for theirs, original in {

@@ -1,4 +1,4 @@
-"""What holds for every module of `tfbio` and `data_prep`, read from its text and syntax tree."""
+"""Checks every module of `tfbio` and `data_prep` by its text and its syntax tree."""
 
 import ast
 from collections.abc import Iterator

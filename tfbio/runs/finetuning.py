@@ -110,24 +110,23 @@ def finetune(run: Run) -> dict[str, Any]:
         `output_dir` holds a run with other settings.
       SystemExit: the process was told to end; what is done is saved.
     """
-    say = run.say
     data_sha256 = _sha256_of_files(run)
     every = finetuning_data.read_examples(run.task, run.data_dir, tuple(data_sha256.values()))
     examples = finetuning_data.draw(every, run.config)
     used = {split: [len(examples[split]), len(every[split])] for split in ("dev", "test")}
     for split, (count, total) in used.items():
         if count < total:
-            say(f"{count} of {total} {split} examples are used (max_{split}_examples).")
+            run.say(f"{count} of {total} {split} examples are used (max_{split}_examples).")
     start = _Start(run, examples)
     if start.unused_embeddings:
         rows = start.encoder_config.vocab_size
         unused = start.unused_embeddings
-        say(f"{unused} of the encoder's {rows} embeddings are of no token, and stay unused.")
+        run.say(f"{unused} of the encoder's {rows} embeddings are of no token, and stay unused.")
     settings = _settings(run, start, data_sha256)
     missing = _prepare_output_dir(run, settings, start.vocabulary)
     for seed in run.seeds:
         if seed not in missing:
-            say(f"{trial_dir(run.output_dir, seed)} is complete and is reused.")
+            run.say(f"{trial_dir(run.output_dir, seed)} is complete and is reused.")
     if missing:
         _run_trials(run, start, examples, data_sha256, missing)
     return _sum_up(run, used)

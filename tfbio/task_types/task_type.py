@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from tfbio.task_types.serving.served_task import ServedTask
 from tfbio.task_types.task import OwnTask
 from tfbio.task_types.transformers_form import TransformersForm
 from tfbio.text.tokenization import Tokenizer
-
-if TYPE_CHECKING:
-    pass
 
 # Scores predictions: (examples, predictions) -> figures by name, see `Task.score`.
 Score = Callable[[Sequence, Sequence], Scores]

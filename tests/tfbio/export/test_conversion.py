@@ -351,7 +351,7 @@ def test_a_converted_discriminator_can_be_fine_tuned(pretrained, tmp_path):
 def test_pretraining_goes_on_from_what_transformers_has(
     pretrained, examples_folder, cpu, tmp_path, plain
 ):
-    """With so small a rate that no weight moves."""
+    """Trains with so small a rate that no weight moves."""
     converted = str(tmp_path / "converted")
     conversion.to_hugging_face(pretrained, converted)
     shutil.copytree(converted, tmp_path / "alone")

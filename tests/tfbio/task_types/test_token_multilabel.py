@@ -320,7 +320,7 @@ def predict(model, texts, output, *flags):
 
 @pytest.fixture(scope="module")
 def predicted(finished, texts, tmp_path_factory):
-    """What one of the trials finds in the texts: a record for each."""
+    """Returns the records that a trial predicts for the texts."""
     output = tmp_path_factory.mktemp("predicted") / "found.jsonl"
     predict(finished[0] / "trial_0", texts, output)
     records = [json.loads(line) for line in output.read_text().splitlines()]

@@ -85,7 +85,7 @@ def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
 
 
 def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
-    """Of the head, too, and by little."""
+    """Changes one weight by little, the head's too: each change is refused."""
     make(tmp_path / "a", "BertForSequenceClassification", ["a", "b", "c"])
     true_write = fine_tuned_writer.write_hugging_face
     for name in ("bert.pooler.dense.bias", "classifier.bias", "bert.embeddings.LayerNorm.bias"):

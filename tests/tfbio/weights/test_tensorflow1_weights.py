@@ -136,7 +136,7 @@ def restored(path):
 
 
 def word_logits(model, theirs):
-    """Of random ids, by a model of ours and one of `transformers`."""
+    """Returns the outputs of our model and of one of `transformers` for random ids."""
     import torch
 
     ids = np.random.default_rng(0).integers(0, model.config.encoder.vocab_size, [3, 16])
@@ -152,7 +152,7 @@ def word_logits(model, theirs):
 
 @pytest.mark.parametrize("as_prefix", [False, True])
 def test_a_bert_gives_what_transformers_gives(bert, as_prefix):
-    """With the exact gelu: with the one of tanh, outputs would be others."""
+    """Compares with the exact gelu: the tanh form would give other outputs."""
     theirs, folder = bert
     path = str(folder / "bert_model.ckpt" if as_prefix else folder)
     model = restored(path)
