@@ -3,7 +3,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# Python compiles a module when it is first imported: pip would compile all, which takes as long as
+# to install them.
+PIP_INSTALL = python -m pip install -qq --no-compile --disable-pip-version-check
+PIP = $(BIN)/$(PIP_INSTALL) -c constraints.txt
 
 .PHONY: help demo test fuzz fuzz-coverage kills check lint format parity install-tpu tpu-check
 
@@ -64,7 +67,7 @@ tpu-check: .venv/installed .venv-tpu/installed  ## Compiles each recipe's step f
 .venv-tpu/installed: requirements/tpu_compiler.txt
 	@echo "Installing the TPU's compiler into .venv-tpu (about 1 minute) ..."
 	@$(PYTHON) -m venv .venv-tpu
-	@.venv-tpu/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@.venv-tpu/bin/$(PIP_INSTALL) -r $<
 	@touch $@
 
 install-tpu: .venv-tpu-vm/installed  ## tfbio for a machine with a TPU, in .venv-tpu-vm (docs/tpu.md)
